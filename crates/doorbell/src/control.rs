@@ -126,7 +126,7 @@ impl WorkerShared {
         fence(Ordering::SeqCst);
         if let Some(successors) = self.successors.get() {
             // The receiver also wakes up if the channel is already full.
-            let _heard = successors.left.try_send(());
+            let _sent = successors.left.try_send(());
         }
     }
 

@@ -10,7 +10,7 @@ pub enum Blame {
     /// The server: a limit, a drain, a fault.
     Local,
     /// Neither side: the connection ended normally.
-    Nobody,
+    Neither,
     /// The client.
     Peer,
 }
@@ -43,18 +43,18 @@ macro_rules! close_reasons {
 
 close_reasons! {
     /// The peer closed or reset a connection that had not sent a byte: a TCP-only probe.
-    Empty = "empty", Nobody;
+    Empty = "empty", Neither;
     /// All requests were served, and the connection was closed as announced.
-    Done = "done", Nobody;
+    Done = "done", Neither;
     /// The peer closed in the middle of a request.
     ClientGone = "client_gone", Peer;
     /// The peer reset the connection in the middle of a request, or before it received a whole
     /// reply.
     ClientReset = "client_reset", Peer;
     /// The peer closed between requests.
-    ClientFin = "client_fin", Nobody;
+    ClientFin = "client_fin", Neither;
     /// The peer reset the connection after a complete reply, as HAProxy's checks do.
-    ResetAfterReply = "reset_after_reply", Nobody;
+    ResetAfterReply = "reset_after_reply", Neither;
     /// A handler requested the close.
     Handler = "handler", Local;
     /// A handler panicked.
@@ -74,7 +74,7 @@ close_reasons! {
     /// The request violated a rule or a limit of the protocol and got an error reply.
     Refused = "protocol_error", Peer;
     /// The connection was handed over to another owner.
-    HandedOver = "handed_over", Nobody;
+    HandedOver = "handed_over", Neither;
     /// The hand-over was refused: limit reached or no receiver.
     NotTaken = "not_taken", Local;
     /// Too many open connections from one address.

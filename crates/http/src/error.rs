@@ -186,10 +186,10 @@ impl Misuses {
         ApiMisuse::ALL.into_iter().filter(move |kind| self.kinds & kind.bit() != 0)
     }
 
-    /// The reasons that are not in `told` yet. They are added to `told`, so that each reason is
+    /// The reasons that are not in `reported` yet. Adds them to `reported`, so that each reason is
     /// reported once.
-    pub fn untold(self, told: &AtomicU8) -> impl Iterator<Item = ApiMisuse> {
-        let before = told.fetch_or(self.kinds, Ordering::Relaxed);
+    pub fn unreported(self, reported: &AtomicU8) -> impl Iterator<Item = ApiMisuse> {
+        let before = reported.fetch_or(self.kinds, Ordering::Relaxed);
         Self { kinds: self.kinds & !before, ..self }.kinds()
     }
 
@@ -243,13 +243,13 @@ mod tests {
             (misuses.count() as usize, misuses.kinds().count()),
             (2 * ApiMisuse::ALL.len(), ApiMisuse::ALL.len())
         );
-        let told = AtomicU8::new(0);
+        let reported = AtomicU8::new(0);
         let first = Misuses::from(ApiMisuse::HeaderName);
-        assert!(first.untold(&told).eq([ApiMisuse::HeaderName]));
-        assert_eq!(first.untold(&told).count(), 0);
+        assert!(first.unreported(&reported).eq([ApiMisuse::HeaderName]));
+        assert_eq!(first.unreported(&reported).count(), 0);
         assert!(
             misuses
-                .untold(&told)
+                .unreported(&reported)
                 .eq(ApiMisuse::ALL.into_iter().filter(|kind| *kind != ApiMisuse::HeaderName))
         );
     }

@@ -128,8 +128,8 @@ fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<TestReply> {
         let last = if path == "/app" { "Connection: close\r\n" } else { "" };
         let got = exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: a\r\n{last}\r\n").as_bytes()).unwrap();
         let reply = Got::parse(&got.bytes, false).unwrap();
-        let says_close = reply.field("connection") == Some("close");
-        (reply.status, reply.body, says_close, got.end)
+        let announces_close = reply.field("connection") == Some("close");
+        (reply.status, reply.body, announces_close, got.end)
     })
 }
 
@@ -158,8 +158,8 @@ async fn a_drain_of_both_finishes_jobs_and_handed_over_connections() {
         draining.await.unwrap().unwrap();
         delivered.await.unwrap();
         for job in jobs {
-            let (status, body, says_close, end) = job.join().unwrap();
-            assert_eq!((status, body, says_close, end), (200, b"job".to_vec(), true, End::Fin), "{way}");
+            let (status, body, announces_close, end) = job.join().unwrap();
+            assert_eq!((status, body, announces_close, end), (200, b"job".to_vec(), true, End::Fin), "{way}");
         }
         assert_eq!(
             bench.control.stats().handed_out as usize,
@@ -190,8 +190,8 @@ async fn a_panic_in_a_job_does_not_affect_handed_over_connections() {
         let panicked = tokio::task::spawn_blocking(move || {
             panics.into_iter().map(|panic| panic.join().unwrap()).collect::<Vec<_>>()
         });
-        for (status, _, says_close, end) in panicked.await.unwrap() {
-            assert_eq!((status, says_close, end), (500, true, End::Fin), "{way}");
+        for (status, _, announces_close, end) in panicked.await.unwrap() {
+            assert_eq!((status, announces_close, end), (500, true, End::Fin), "{way}");
         }
         // A request that follows `/panic` on the same connection is not handed over.
         let behind = b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\nGET /app HTTP/1.1\r\nHost: a\r\n\r\n";

@@ -114,13 +114,13 @@ impl Probes {
         }
         let cache =
             Arc::new(ProbeCache::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(process_stats)));
-        let (phase, told) = watch::channel(Phase::Serving);
+        let (phase, phase_receiver) = watch::channel(Phase::Serving);
         let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
         // Time for the last connection to send its request and get its reply.
         let leave_timeout = HEAD_TIMEOUT + blackbox.timeout;
         let run = move || {
             let Ok(listeners) = goes.recv() else { return };
-            runtime.block_on(serve(listeners, cache, told, leave_timeout));
+            runtime.block_on(serve(listeners, cache, phase_receiver, leave_timeout));
             // A name lookup may hang, so the shutdown must not wait.
             runtime.shutdown_background();
         };

@@ -68,9 +68,9 @@ impl Reading {
         let (found, wait) = match self.late.take() {
             Some(found) => (found, Duration::ZERO),
             None => {
-                let (tell, found) = sync_channel(1);
+                let (sender, found) = sync_channel(1);
                 let is_queued = lane.spawn(move || {
-                    let _gone = tell.send(look());
+                    let _gone = sender.send(look());
                 });
                 if !is_queued {
                     return Look::Later;
@@ -120,27 +120,27 @@ mod tests {
         let lane = lane(64);
         let (hold, held) = sync_channel::<()>(0);
         let (begin, begun) = sync_channel(1);
-        let (tell, told) = sync_channel(65);
+        let (sender, receiver) = sync_channel(65);
         assert!(lane.spawn(move || {
             begin.send(()).unwrap();
             let _gone = held.recv();
         }));
         begun.recv().unwrap();
         for _ in 0..64 {
-            let tell = tell.clone();
-            assert!(lane.spawn(move || tell.send("request").unwrap()));
+            let sender = sender.clone();
+            assert!(lane.spawn(move || sender.send("request").unwrap()));
         }
         assert!(!lane.spawn(|| {}), "the queue of requests is full");
         let mut reading = Reading::new(Some(lane));
         let first = reading.look(move || {
-            tell.send("look").unwrap();
+            sender.send("look").unwrap();
             where_it_runs()
         });
         assert_eq!(first, Look::Later);
         drop(hold);
         let name = found(&mut reading, || unreachable!("a scan is in progress"));
         assert!(matches!(&name, Look::Changed(name) if name.starts_with("look-test")), "{name:?}");
-        let order: Vec<&str> = told.iter().take(65).collect();
+        let order: Vec<&str> = receiver.iter().take(65).collect();
         assert!(order.iter().position(|who| *who == "look").unwrap() <= 1, "{order:?}");
         assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "the next call starts a new scan");
     }

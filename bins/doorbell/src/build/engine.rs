@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator: &Operator) -> ServerBuilder {
     let runtime = &config.runtime;
-    let (observed, told) = (Arc::clone(registry), operator.clone());
+    let (registry, operator) = (Arc::clone(registry), operator.clone());
     let mut builder = Server::builder();
     let connections = &config.connections;
     if let Some(count) = runtime.max_connections {
@@ -46,7 +46,7 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
         .linger_timeout(connections.linger_timeout)
         .client_v6_len(runtime.client_ipv6_prefix)
         .drain_timeout(config.lifecycle.drain_timeout)
-        .observer(move |event| observe(event, &observed, &told))
+        .observer(move |event| observe(event, &registry, &operator))
 }
 
 /// Logs the start: driver, workers, addresses.

@@ -71,10 +71,10 @@ fn a_socket_whose_backlog_is_full_has_a_process() {
     bind(&stranger, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     listen(&stranger, 0).unwrap();
     let _waits = UnixStream::connect(&path).unwrap();
-    let (tell, told) = sync_channel(1);
+    let (sender, receiver) = sync_channel(1);
     let (control, folders) = (folder.control(NAME), [folder.0.clone()]);
-    std::thread::spawn(move || tell.send((open(&control).map(drop), living(&folders))));
-    let (opened, found) = told.recv_timeout(Duration::from_secs(60)).expect("the connect must not block");
+    std::thread::spawn(move || sender.send((open(&control).map(drop), living(&folders))));
+    let (opened, found) = receiver.recv_timeout(Duration::from_secs(60)).expect("the connect must not block");
     assert!(opened.unwrap_err().contains("another program listens there"));
     assert_eq!(found.living, [path]);
 }

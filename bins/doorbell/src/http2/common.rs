@@ -38,7 +38,7 @@ impl Common {
     pub(super) fn count_together(&self, to: HandOver) -> HandOver {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let to = match &*places {
-            Some(before) => to.beside(before),
+            Some(before) => to.share_count(before),
             None => to,
         };
         *places = Some(to.places());

@@ -143,12 +143,12 @@ impl Course {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // Start of the graceful shutdown.
-        let mut told: Option<Time> = None;
+        let mut goaway_at: Option<Time> = None;
         // Deadline of replies that wait for a window.
         let mut windowless = None;
         loop {
             let is_windowless = windowless.is_some();
-            let driven = poll_fn(|cx| self.drive(conn.as_mut(), told.is_some(), is_windowless, cx));
+            let driven = poll_fn(|cx| self.drive(conn.as_mut(), goaway_at.is_some(), is_windowless, cx));
             let go = tokio::select! {
                 driven = driven => match driven {
                     Driven::Ended(result) => return end(&result, &self.account, &self.counters),
@@ -167,7 +167,7 @@ impl Course {
                     windowless = left.filter(|left| !left.is_zero()).map(|left| Box::pin(sleep(left)));
                     continue;
                 }
-                _ = ticks.tick() => match self.judge(told) {
+                _ = ticks.tick() => match self.judge(goaway_at) {
                     Judged::Close(counter) => return count(counter),
                     Judged::Go(counter) => Some(counter),
                     Judged::Stay => None,
@@ -175,8 +175,8 @@ impl Course {
                 _changed = phase.changed() => None,
             };
             let drains = *phase.borrow_and_update() != Phase::Serving;
-            if told.is_none() && (drains || go.is_some()) {
-                told = Some(OsClock.now());
+            if goaway_at.is_none() && (drains || go.is_some()) {
+                goaway_at = Some(OsClock.now());
                 go.into_iter().for_each(count);
                 tell(conn.as_mut());
             }
@@ -206,14 +206,14 @@ impl Course {
         }
     }
 
-    fn judge(&self, told: Option<Time>) -> Judged<'_> {
+    fn judge(&self, goaway_at: Option<Time>) -> Judged<'_> {
         let Self { times, counters, .. } = self;
         let now = OsClock.now();
         let due = self.account.lock().limits.due(now);
-        match (due, told) {
+        match (due, goaway_at) {
             (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
             (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
-            (_, Some(told)) if now.since(told) >= times.stalled => Judged::Close(&counters.stalled),
+            (_, Some(goaway_at)) if now.since(goaway_at) >= times.stalled => Judged::Close(&counters.stalled),
             (Due::Idle(time), None) if time >= times.idle => Judged::Go(&counters.idle),
             (_, None) if now.since(self.opened) >= times.age => Judged::Go(&counters.aged),
             _ => Judged::Stay,

@@ -109,7 +109,7 @@ impl Counters {
             return;
         }
         self.handler_misuses.fetch_add(misuses.count().into(), Ordering::Relaxed);
-        for misuse in misuses.untold(&self.misuses_logged) {
+        for misuse in misuses.unreported(&self.misuses_logged) {
             tracing::error!(%misuse, "invalid reply of a handler to an HTTP/2 request: sent 500");
         }
     }

@@ -91,10 +91,10 @@ mod tests {
         let output = child("read").output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(DONE.into()), "{out}{err}");
-        let told: Vec<&str> = out.lines().filter(|line| line.contains("a clapper broke")).collect();
+        let lines: Vec<&str> = out.lines().filter(|line| line.contains("a clapper broke")).collect();
         assert!(!err.contains("clapper"), "{err}");
-        assert!(!told.is_empty() && told.len() <= PANICS, "{out}");
-        let line: serde_json::Value = serde_json::from_str(told[0]).unwrap();
+        assert!(!lines.is_empty() && lines.len() <= PANICS, "{out}");
+        let line: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
         assert_eq!((&line["level"], &line["thread"]), (&"ERROR".into(), &"bell".into()));
         assert!(line["place"].as_str().unwrap().contains("panics.rs:"), "{line}");
     }

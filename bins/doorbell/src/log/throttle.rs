@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn one_line_a_second_passes_with_the_number_of_suppressed_ones() {
         let throttle = Throttle::new();
-        let told = [0, 1, 999, 1000, 1001, 5000, 6000].map(|now_ms| throttle.turn_at(now_ms));
-        assert_eq!(told, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
+        let turns = [0, 1, 999, 1000, 1001, 5000, 6000].map(|now_ms| throttle.turn_at(now_ms));
+        assert_eq!(turns, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
     }
 }

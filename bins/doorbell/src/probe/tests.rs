@@ -284,8 +284,8 @@ fn credentials_are_not_sent_to_another_port() {
         for (field, expected) in
             [("Authorization", [true, true, false]), ("Cookie", [true, true, false]), ("X-Team", [true; 3])]
         {
-            let told: Vec<bool> = all.iter().map(|seen| seen.request.contains(field)).collect();
-            assert_eq!(told, expected, "{field} {prober:?}");
+            let found: Vec<bool> = all.iter().map(|seen| seen.request.contains(field)).collect();
+            assert_eq!(found, expected, "{field} {prober:?}");
         }
     }
     let (report, _, _) = asked(&redirect(""), Prober::Kubelet, |_| {});

@@ -26,7 +26,7 @@ pub(crate) struct LayeredService {
 }
 
 /// Properties of a request for the log.
-struct Told {
+struct LogContext {
     route: Option<RouteNote>,
     subject: Subject,
     /// Whether the request is logged only when its reply is sent.
@@ -40,46 +40,46 @@ impl LayeredService {
     }
 
     fn serve<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        let mut told = Told { route: None, subject: Subject::new(), is_logged_later: false };
+        let mut context = LogContext { route: None, subject: Subject::new(), is_logged_later: false };
         let answered = reply.watch_with(
-            &mut told,
-            |reply, told| match &self.at_most {
-                None => self.ask(request, reply, told),
-                Some(at_most) => at_most.around(reply, |reply| self.ask(request, reply, told)),
+            &mut context,
+            |reply, context| match &self.at_most {
+                None => self.ask(request, reply, context),
+                Some(at_most) => at_most.around(reply, |reply| self.ask(request, reply, context)),
             },
-            |told| self.log_later(request, told),
+            |context| self.log_later(request, context),
         );
         if let Some(log) = &self.log
-            && !told.is_logged_later
+            && !context.is_logged_later
         {
-            log.answered(&told.entry(Entry::new(request, &answered), told.subject.name()));
+            log.answered(&context.entry(Entry::new(request, &answered), context.subject.name()));
         }
         answered
     }
 
     #[inline(always)]
-    fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, told: &mut Told) -> Answered<'a> {
-        let subject = self.log.is_some().then_some(&mut told.subject);
+    fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, context: &mut LogContext) -> Answered<'a> {
+        let subject = self.log.is_some().then_some(&mut context.subject);
         let (answered, route) = match self.routes.counts() {
             true => self.routes.serve::<true>(request, reply, subject),
             false => self.routes.serve::<false>(request, reply, subject),
         };
-        told.route = route;
+        context.route = route;
         answered
     }
 
     #[cold]
-    fn log_later(&self, request: &Request<'_>, told: &mut Told) -> Option<Ending> {
+    fn log_later(&self, request: &Request<'_>, context: &mut LogContext) -> Option<Ending> {
         let log = self.log.as_ref()?;
-        let promised = told.subject.take_promised();
-        let entry = told.entry(Entry::unanswered(request), told.subject.name());
+        let promised = context.subject.take_promised();
+        let entry = context.entry(Entry::unanswered(request), context.subject.name());
         let ending = log.later_by(&entry, move || promised.and_then(|promise| promise.name()))?;
-        told.is_logged_later = true;
+        context.is_logged_later = true;
         Some(ending)
     }
 }
 
-impl Told {
+impl LogContext {
     /// The name of the token takes precedence over that of the certificate.
     #[inline]
     fn entry<'a>(&self, entry: Entry<'a>, subject: Option<&'a str>) -> Entry<'a> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Maximum number of reported errors of a file; the others are counted.
-const MISTAKES_TOLD_MAX: usize = 5;
+const MISTAKES_SHOWN_MAX: usize = 5;
 
 /// The links of a file. Clones share the links.
 #[derive(Clone, Debug)]
@@ -82,12 +82,12 @@ fn read(path: &Path) -> Result<LinkMap, String> {
     let file = File::open(path).map_err(named)?;
     file.take(MAP_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(named)?;
     LinkMap::parse(&text).map_err(|mistakes| {
-        let told = mistakes.iter().take(MISTAKES_TOLD_MAX).map(ToString::to_string);
-        let mut told = format!("{}: {}", path.display(), told.collect::<Vec<_>>().join("; "));
-        if let Some(more) = mistakes.len().checked_sub(MISTAKES_TOLD_MAX).filter(|more| *more > 0) {
-            told.push_str(&format!("; and {more} more"));
+        let shown = mistakes.iter().take(MISTAKES_SHOWN_MAX).map(ToString::to_string);
+        let mut text = format!("{}: {}", path.display(), shown.collect::<Vec<_>>().join("; "));
+        if let Some(more) = mistakes.len().checked_sub(MISTAKES_SHOWN_MAX).filter(|more| *more > 0) {
+            text.push_str(&format!("; and {more} more"));
         }
-        told
+        text
     })
 }
 

@@ -206,9 +206,9 @@ pub(crate) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
 
 /// Sockets of a TCP address. Uses those of the previous process, if the service manager stored any.
 fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
-    let Taken { own, beside } = descriptor_store::take(addr, v6_only, workers::count(config));
+    let Taken { own, extra } = descriptor_store::take(addr, v6_only, workers::count(config));
     let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
-    std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
+    std::iter::once(first).chain(extra.into_iter().map(Listen::inherited)).collect()
 }
 
 /// Whether the kernel supports IPv6. An address such as `:8080` must also work without IPv6.

@@ -352,7 +352,7 @@ impl ServerStats {
 
     /// Closed connections by reason, except normal ends.
     pub(crate) fn closed(stats: &Snapshot) -> String {
-        let to_blame = CloseReason::ALL.iter().filter(|reason| reason.blame() != Blame::Nobody);
+        let to_blame = CloseReason::ALL.iter().filter(|reason| reason.blame() != Blame::Neither);
         list(to_blame.map(|&reason| (reason.as_str(), stats.closed_because(reason))))
     }
 }

@@ -228,7 +228,7 @@ fn results_are_pushed_to_a_check(engine: &str) {
         let view = json(admin, "/-/checks/app");
         (view["state"].as_str().unwrap().to_owned(), view["reason"].as_str().unwrap().to_owned())
     };
-    let told = || ask(doorbell.addr, KUBELET).status;
+    let kubelet_status = || ask(doorbell.addr, KUBELET).status;
     for (result, state, status) in [
         ("fail", "down", 503),
         ("pass", "up", 200),
@@ -239,7 +239,7 @@ fn results_are_pushed_to_a_check(engine: &str) {
         let method = if result == "fail" { "PUT" } else { "POST" };
         assert_eq!(send(admin, method, &path, "").0, 200, "{result}");
         assert!(wait_until(LIMIT, || check().0 == state).is_some(), "{result}: {:?}", check());
-        assert_eq!(told(), status, "{result}");
+        assert_eq!(kubelet_status(), status, "{result}");
         assert!(result == "pass" || check().1 == "as told!", "{result}: {:?}", check());
     }
     for (method, path, expected) in [
@@ -258,13 +258,17 @@ fn results_are_pushed_to_a_check(engine: &str) {
     // A request needs permission to change state.
     let path = "/-/checks/app/pass";
     assert_eq!(send(admin, "POST", path, "Origin: https://evil.example\r\n").0, 403);
-    assert_eq!((told(), get(admin, "/readyz")), (503, (503, "maintenance\n".to_owned())), "the same verdict");
-    assert_eq!((post(admin, path).0, wait_until(LIMIT, || told() == 200).is_some()), (200, true));
+    assert_eq!(
+        (kubelet_status(), get(admin, "/readyz")),
+        (503, (503, "maintenance\n".to_owned())),
+        "the same verdict"
+    );
+    assert_eq!((post(admin, path).0, wait_until(LIMIT, || kubelet_status() == 200).is_some()), (200, true));
 }
 
 fn operators_send_commands(engine: &str) {
     let (mut doorbell, admin) = start(engine);
-    let told = || ask(doorbell.addr, KUBELET).status;
+    let kubelet_status = || ask(doorbell.addr, KUBELET).status;
     let connected = || {
         let mut stream = TcpStream::connect(doorbell.addr).unwrap();
         stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -286,27 +290,37 @@ fn operators_send_commands(engine: &str) {
         "the wait must end before its limit of a minute"
     );
     assert_eq!(waits.join().unwrap().0, 200);
-    assert_eq!((told(), get(admin, "/readyz").0, get(admin, "/livez").0), (503, 503, 200));
-    assert_eq!((post(admin, "/-/undrain").0, told()), (200, 200));
-    assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "a preStop hook of Kubernetes sends GET");
-    assert_eq!((post(admin, "/-/ready").0, told()), (200, 200));
-    assert_eq!((post(admin, "/-/drain?target=readyz&reason=new+fans&for=1h&wait=1s").0, told()), (200, 503));
+    assert_eq!((kubelet_status(), get(admin, "/readyz").0, get(admin, "/livez").0), (503, 503, 200));
+    assert_eq!((post(admin, "/-/undrain").0, kubelet_status()), (200, 200));
+    assert_eq!(
+        (get(admin, "/-/drain").0, kubelet_status()),
+        (200, 503),
+        "a preStop hook of Kubernetes sends GET"
+    );
+    assert_eq!((post(admin, "/-/ready").0, kubelet_status()), (200, 200));
+    assert_eq!(
+        (post(admin, "/-/drain?target=readyz&reason=new+fans&for=1h&wait=1s").0, kubelet_status()),
+        (200, 503)
+    );
     let status = json(admin, "/-/status");
     assert_eq!((&status["lifecycle"], &status["drains"][0]["reason"]), (&"ready".into(), &"new fans".into()));
     assert!(get(admin, "/-/").1.contains("readyz: draining, requests are still served."));
-    assert_eq!((post(admin, "/-/undrain?target=readyz").0, told()), (200, 200));
+    assert_eq!((post(admin, "/-/undrain?target=readyz").0, kubelet_status()), (200, 200));
     assert_eq!(post(admin, "/-/drain?target=app").0, 501, "a check");
-    assert_eq!((post(admin, "/-/maint?target=readyz&reason=disk+swap&for=1h").0, told()), (200, 503));
+    assert_eq!(
+        (post(admin, "/-/maint?target=readyz&reason=disk+swap&for=1h").0, kubelet_status()),
+        (200, 503)
+    );
     assert!(get(admin, "/-/").1.contains("disk swap"));
-    assert_eq!((post(admin, "/-/ready?target=readyz").0, told()), (200, 200));
+    assert_eq!((post(admin, "/-/ready?target=readyz").0, kubelet_status()), (200, 200));
     assert_eq!(post(admin, "/-/maint?target=nothing").0, 404);
     assert_eq!(post(admin, "/-/drain?wait=soon").0, 404);
     assert_eq!(post(admin, "/-/checks/nothing/run").0, 404);
     for fields in ["Origin: https://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
-        assert_eq!((send(admin, "GET", "/-/drain", fields).0, told()), (403, 200), "{fields}");
+        assert_eq!((send(admin, "GET", "/-/drain", fields).0, kubelet_status()), (403, 200), "{fields}");
     }
     let renamed = ask(admin, "POST /-/drain HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
-    assert_eq!((renamed.status, told()), (403, 200));
+    assert_eq!((renamed.status, kubelet_status()), (403, 200));
     for _ in 0..50 {
         assert_eq!(send(admin, "GET", "/-/drain", "Origin: https://evil.example\r\n").0, 403);
     }
@@ -326,15 +340,15 @@ fn operators_send_commands(engine: &str) {
 fn a_token_is_needed_where_there_is_one(engine: &str) {
     let config = CONFIG.replace("[admin]\n", &format!("[admin]\ntoken = \"{TOKEN}\"\n"));
     let (doorbell, admin) = start_with(engine, &config);
-    let told = || ask(doorbell.addr, KUBELET).status;
+    let kubelet_status = || ask(doorbell.addr, KUBELET).status;
     let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
     let wrong = format!("Authorization: Bearer {}\r\n", TOKEN.replace('f', "e"));
     for (method, fields) in [("GET", ""), ("POST", ""), ("POST", wrong.as_str())] {
-        assert_eq!((send(admin, method, "/-/drain", fields).0, told()), (401, 200));
+        assert_eq!((send(admin, method, "/-/drain", fields).0, kubelet_status()), (401, 200));
     }
-    assert_eq!((send(admin, "GET", "/-/drain", &bearer).0, told()), (200, 503));
+    assert_eq!((send(admin, "GET", "/-/drain", &bearer).0, kubelet_status()), (200, 503));
     let proxied = format!("{bearer}X-Forwarded-For: 10.1.2.3\r\n");
-    assert_eq!((send(admin, "POST", "/-/undrain", &proxied).0, told()), (200, 200));
+    assert_eq!((send(admin, "POST", "/-/undrain", &proxied).0, kubelet_status()), (200, 200));
     assert_eq!(
         (get(admin, "/-/status").0, get(admin, "/metrics").0),
         (200, 200),
@@ -398,7 +412,7 @@ fn a_page_of_another_site_sees_and_changes_nothing(engine: &str) {
     let absolute =
         "GET http://evil.example/-/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     assert_eq!(ask(admin, absolute).status, 403);
-    let told = || ask(doorbell.addr, KUBELET).status;
+    let kubelet_status = || ask(doorbell.addr, KUBELET).status;
     let own = doorbell.addr;
     let result = "/push/app/fail";
     for fields in [
@@ -409,19 +423,19 @@ fn a_page_of_another_site_sees_and_changes_nothing(engine: &str) {
     ] {
         assert_eq!(asked(own, "POST", result, &fields), 403, "{fields}");
     }
-    assert_eq!(told(), 200);
+    assert_eq!(kubelet_status(), 200);
     // Programs other than browsers may use any Host, and pages of this server may send requests.
     assert_eq!(asked(own, "POST", "/push/app/pass", "Host: app\r\n"), 204);
     assert_eq!(asked(own, "POST", result, &format!("Host: {own}\r\nOrigin: http://{own}\r\n")), 204);
-    assert!(wait_until(LIMIT, || told() == 503).is_some());
+    assert!(wait_until(LIMIT, || kubelet_status() == 503).is_some());
 }
 
 fn a_proxy_on_this_machine_changes_nothing(engine: &str) {
     let (doorbell, admin) = start(engine);
-    let told = || ask(doorbell.addr, KUBELET).status;
+    let kubelet_status = || ask(doorbell.addr, KUBELET).status;
     for fields in ["X-Forwarded-For: 10.1.2.3\r\n", "Forwarded: for=10.1.2.3\r\n", "Via: 1.1 proxy\r\n"] {
         let (status, text) = send(admin, "POST", "/-/drain", fields);
-        assert_eq!((status, told()), (403, 200), "{fields}");
+        assert_eq!((status, kubelet_status()), (403, 200), "{fields}");
         assert!(text.contains("admin.token"), "{text}");
         assert_eq!(send(admin, "POST", "/-/checks/app/fail", fields).0, 403, "{fields}");
         assert_eq!(send(admin, "GET", "/-/status", fields).0, 200, "{fields}");
@@ -494,9 +508,9 @@ fn probes_during_a_thousand_changes_a_second_are_whole(engine: &str) {
                 while runs.load(Ordering::Relaxed) {
                     let reply = ask(addr, KUBELET);
                     let body = String::from_utf8(reply.body).unwrap();
-                    let told = (reply.status, body.as_str());
-                    let whole = told == (200, "up\napp: up\n") || told == (503, "down\napp: down (gone)\n");
-                    assert!(whole, "{told:?}");
+                    let shown = (reply.status, body.as_str());
+                    let whole = shown == (200, "up\napp: up\n") || shown == (503, "down\napp: down (gone)\n");
+                    assert!(whole, "{shown:?}");
                     probes.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(Duration::from_micros(500));
                 }

@@ -1,5 +1,5 @@
-//! Health without HTTP: HAProxy's agent-check through up, drain and maintenance, and ports that are open only
-//! while an endpoint is up.
+//! Health without HTTP: HAProxy's agent-check while up, draining and in maintenance; ports that are
+//! open only while an endpoint is up.
 //!
 //! Does not know about: how lines are rendered.
 
@@ -107,9 +107,9 @@ fn agents_report_every_state(engine: &str) {
     let began = std::time::Instant::now();
     let mut silent = TcpStream::connect(named).unwrap();
     silent.set_read_timeout(Some(LIMIT)).unwrap();
-    let mut told = String::new();
-    silent.read_to_string(&mut told).unwrap();
-    assert_eq!(told, "up ready 100%\n");
+    let mut text = String::new();
+    silent.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "up ready 100%\n");
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(250), "{took:?}");
     doorbell.process.signal(Signal::TERM);
@@ -262,7 +262,8 @@ fn gates_are_open_while_the_endpoint_is_up(engine: &str) {
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
 }
 
-/// The files of these checks appear after the first run. Only the agent and the gate request more runs.
+/// The files of these checks appear after the first run. Only the agent and the gate request
+/// further runs.
 fn on_demand_checks_run_for_agents_and_gates(engine: &str) {
     let scratch = Scratch::new();
     let (one, other) = (scratch.path("one"), scratch.path("other"));

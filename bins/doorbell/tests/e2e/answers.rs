@@ -113,20 +113,20 @@ fn agent_checks_are_counted(engine: &str) {
     assert_eq!(probers(admin, "readyz"), [row("haproxy", 1, "down")]);
     tell(&doorbell, "db/pass");
     tell(&doorbell, "cache/pass");
-    let mut told = 1;
+    let mut count = 1;
     let came = wait_until(LIMIT, || {
-        told += 1;
+        count += 1;
         agents::line(named, b"readyz\n") == "up ready 100%\n"
     });
     assert!(came.is_some());
-    assert_eq!(probers(admin, "readyz"), [row("haproxy", told, "up")]);
+    assert_eq!(probers(admin, "readyz"), [row("haproxy", count, "up")]);
     // An unknown name selects no endpoint.
     assert!(agents::line(named, b"nobody\n").starts_with("down # there is no"));
     assert_eq!(agents::line(named, b"\n"), "up ready 100%\n");
     assert!(
         matches!(probers(admin, "livez").as_slice(), [(name, _, verdict)] if name == "haproxy" && verdict == "up")
     );
-    assert_eq!(probers(admin, "readyz"), [row("haproxy", told, "up")]);
+    assert_eq!(probers(admin, "readyz"), [row("haproxy", count, "up")]);
     let metrics = get(admin, "/metrics").1;
     assert!(
         metrics.contains("doorbell_probes_total{endpoint=\"readyz\",prober=\"haproxy\",verdict=\"up\"}"),

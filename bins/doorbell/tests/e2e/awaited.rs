@@ -182,8 +182,8 @@ fn a_listener_whose_address_is_taken_opens_when_it_is_free(engine: &str) {
     let (reloaded, addr) = start(engine, |_| String::new());
     let stranger = std::net::TcpListener::bind(addr).unwrap();
     localhost().write(&reloaded.scratch, "tls");
-    let is_told = || reloaded.doorbell.process.log().contains("address in use");
-    assert!(wait_until(LIMIT, is_told).is_some(), "{}", reloaded.doorbell.process.log());
+    let is_reported = || reloaded.doorbell.process.log().contains("address in use");
+    assert!(wait_until(LIMIT, is_reported).is_some(), "{}", reloaded.doorbell.process.log());
     assert_eq!((reloaded.hello().as_str(), &reloaded.status()["generation"]), ("0", &1.into()));
     assert_eq!(waiting(&reloaded).len(), 1);
     drop(stranger);

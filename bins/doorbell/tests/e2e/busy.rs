@@ -41,31 +41,31 @@ fn serve(engine: &str, listener: &str, route: &str) -> Doorbell {
     )
 }
 
-/// Counts of the replies to all clients.
+/// Number of accepted and refused requests of all clients.
 #[derive(Debug, Default)]
-struct Told {
+struct Counts {
     good: AtomicU64,
     busy: AtomicU64,
 }
 
 /// Sends requests from several threads until enough are refused. The last request of each batch is
 /// for `/open`, which may be refused only if `open_too` is set.
-fn flood(server: SocketAddr, open_too: bool) -> Told {
-    let told = Told::default();
+fn flood(server: SocketAddr, open_too: bool) -> Counts {
+    let counts = Counts::default();
     let start = Instant::now();
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                while told.busy.load(Ordering::Relaxed) < REFUSED_MIN && start.elapsed() < LIMIT {
-                    ask_in_batches(server, open_too, &told);
+                while counts.busy.load(Ordering::Relaxed) < REFUSED_MIN && start.elapsed() < LIMIT {
+                    ask_in_batches(server, open_too, &counts);
                 }
             });
         }
     });
-    told
+    counts
 }
 
-fn ask_in_batches(server: SocketAddr, open_too: bool, told: &Told) {
+fn ask_in_batches(server: SocketAddr, open_too: bool, counts: &Counts) {
     let slow = format!("GET /slow/{} HTTP/1.1\r\nHost: a\r\n\r\n", "x%7e".repeat(1_000));
     let batch = slow.repeat(PIPELINED - 1) + "GET /open HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut stream = connect_from(std::net::Ipv4Addr::LOCALHOST, server).unwrap();
@@ -76,12 +76,12 @@ fn ask_in_batches(server: SocketAddr, open_too: bool, told: &Told) {
         for (at, reply) in replies.iter().enumerate() {
             let is_open = at + 1 == PIPELINED;
             match reply.status {
-                200 if is_open => &told.good,
-                308 if !is_open => &told.good,
+                200 if is_open => &counts.good,
+                308 if !is_open => &counts.good,
                 503 if !is_open || open_too => {
                     assert_eq!(reply.field("retry-after"), Some("1"), "{}", reply.head);
                     assert_eq!(reply.body, b"busy\n");
-                    &told.busy
+                    &counts.busy
                 }
                 _ => panic!("request {at}: {}", reply.head),
             }
@@ -91,7 +91,7 @@ fn ask_in_batches(server: SocketAddr, open_too: bool, told: &Told) {
 }
 
 fn assert_limited(engine: &str, doorbell: Doorbell, open_too: bool) {
-    let Told { good, busy } = flood(doorbell.addr, open_too);
+    let Counts { good, busy } = flood(doorbell.addr, open_too);
     let (good, busy) = (good.into_inner(), busy.into_inner());
     eprintln!("{engine}: {busy} of {} requests refused", good + busy);
     assert!(busy >= REFUSED_MIN, "{busy} refused, {good} accepted");

@@ -209,8 +209,8 @@ fn a_drain_is_reported_by_audience(engine: &str) {
     assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
     // Checks keep running during the drain, and audiences that ignore the drain see their results.
     upstream.now(Does::reply(500, ""));
-    let told = wait_until(LIMIT, || probe("kube-probe/1.34") == 503);
-    assert!(told.is_some(), "{}", doorbell.process.log());
+    let failed = wait_until(LIMIT, || probe("kube-probe/1.34") == 503);
+    assert!(failed.is_some(), "{}", doorbell.process.log());
     doorbell.process.signal(Signal::INT);
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
 }
@@ -234,10 +234,10 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     await_answer(&doorbell, "/guarded", (200, "degraded\n"));
     await_answer(&doorbell, "/readyz/app", (503, "down"));
     for path in ["/readyz", "/readyz?verbose"] {
-        let told = kubelet(path);
-        assert_eq!((told.status, told.field("location")), (302, Some("http://degraded.invalid/")));
-        assert_eq!(told.field("cache-control"), Some("no-store"));
-        assert_eq!(told.body, b"readyz is degraded: app down (status 500, expected 200-299)");
+        let reply = kubelet(path);
+        assert_eq!((reply.status, reply.field("location")), (302, Some("http://degraded.invalid/")));
+        assert_eq!(reply.field("cache-control"), Some("no-store"));
+        assert_eq!(reply.body, b"readyz is degraded: app down (status 500, expected 200-299)");
     }
     // Any client can send the kubelet's user agent, so reasons need the token.
     let kubelet_with =

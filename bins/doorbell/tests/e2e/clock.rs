@@ -131,12 +131,12 @@ fn push(control: &Controlled, check: &str) {
     exchange(control.doorbell.addr, request.as_bytes()).unwrap();
 }
 
-fn await_told(control: &Controlled, path: &str, expected: u16, limit: Duration) -> bool {
-    let is_told = || {
+fn await_status(control: &Controlled, path: &str, expected: u16, limit: Duration) -> bool {
+    let has_status = || {
         thread::sleep(Duration::from_millis(20));
         control.probe(path).0 == expected
     };
-    wait_until(limit, is_told).is_some()
+    wait_until(limit, has_status).is_some()
 }
 
 /// Probes for a while, expects these replies, and checks the operator's view.
@@ -270,7 +270,7 @@ fn clock_jumps_neither_break_checks_nor_extend_results(engine: &str) {
         drop(stop);
         time.set(-HOUR);
         for check in ["app", "beat"] {
-            let came = await_told(&control, &format!("/well/{check}"), 503, LIMIT);
+            let came = await_status(&control, &format!("/well/{check}"), 503, LIMIT);
             assert!(came, "{check}: {}", control.doorbell.process.log());
         }
         assert_eq!(control.probe("/well/lease").0, 200);
@@ -300,9 +300,9 @@ health = "fourth"
 "#;
 
 #[track_caller]
-fn are_told(control: &Controlled, expected: [u16; 4]) {
-    let told = ["/first", "/second", "/third", "/fourth"].map(|path| control.probe(path).0);
-    assert_eq!(told, expected, "{}\n{}", control.say(&["status"]), control.doorbell.process.log());
+fn expect_statuses(control: &Controlled, expected: [u16; 4]) {
+    let statuses = ["/first", "/second", "/third", "/fourth"].map(|path| control.probe(path).0);
+    assert_eq!(statuses, expected, "{}\n{}", control.say(&["status"]), control.doorbell.process.log());
 }
 
 /// Checks the remaining time of the drain and the maintenance, which were declared for half an
@@ -329,7 +329,7 @@ fn drains_and_maintenance_last_as_long_as_declared(engine: &str) {
     for ahead_secs in [0, HOUR, 0, -HOUR] {
         time.set(ahead_secs);
         thread::sleep(Duration::from_millis(200));
-        are_told(&control, [503, 503, 200, 200]);
+        expect_statuses(&control, [503, 503, 200, 200]);
         half_hours_are_left(&control, started);
         time.is_seen(&control.status());
         // A drain or maintenance that starts now lasts as long as declared, whatever the clock
@@ -339,9 +339,13 @@ fn drains_and_maintenance_last_as_long_as_declared(engine: &str) {
             control.say(&["maint", "third", "--for", "1s"]);
             control.say(&["drain", "fourth", "--for", "1s"]);
             time.set(ahead_secs);
-            let told = ["/third", "/fourth"].map(|path| control.probe(path).0);
-            assert!(told == [503; 2] || said.elapsed() > SHORT, "{told:?} after {:?}", said.elapsed());
-            let are_over = ["/third", "/fourth"].map(|path| await_told(&control, path, 200, LIMIT));
+            let statuses = ["/third", "/fourth"].map(|path| control.probe(path).0);
+            assert!(
+                statuses == [503; 2] || said.elapsed() > SHORT,
+                "{statuses:?} after {:?}",
+                said.elapsed()
+            );
+            let are_over = ["/third", "/fourth"].map(|path| await_status(&control, path, 200, LIMIT));
             assert_eq!(
                 are_over,
                 [true; 2],
@@ -355,7 +359,7 @@ fn drains_and_maintenance_last_as_long_as_declared(engine: &str) {
     }
     for ahead_secs in [HOUR, 0, -HOUR] {
         control = restart(control, &time, engine, ahead_secs);
-        are_told(&control, [503, 503, 200, 200]);
+        expect_statuses(&control, [503, 503, 200, 200]);
         half_hours_are_left(&control, started);
         let log = control.doorbell.process.log();
         assert!(!log.contains("set aside") && sets_said(&control) == 0, "{log}");
@@ -363,7 +367,7 @@ fn drains_and_maintenance_last_as_long_as_declared(engine: &str) {
     control.say(&["ready", "first"]);
     control.say(&["undrain", "second"]);
     let control = restart(control, &time, engine, HOUR);
-    are_told(&control, [200; 4]);
+    expect_statuses(&control, [200; 4]);
 }
 
 fn a_stop_takes_as_long_as_it_is_given(engine: &str) {
@@ -380,7 +384,7 @@ fn a_stop_takes_as_long_as_it_is_given(engine: &str) {
         time.set(ahead_secs);
         thread::sleep(DELAY / 3);
         // All requests are served during the delay.
-        are_told(&control, [503; 4]);
+        expect_statuses(&control, [503; 4]);
         time.is_seen(&control.status());
         let (status, _) = control.doorbell.process.wait();
         let took = began.elapsed();
@@ -402,13 +406,13 @@ fn a_window_follows_the_time_of_day() {
         "[[maintenance.window]]\ncron = \"{minute} {hour} * * * UTC\"\nfor = \"1h\"\nendpoints = [\"first\"]\n"
     );
     let control = time.start(scratch, "epoll", &format!("{OPERATED}{window}"));
-    are_told(&control, [200; 4]);
+    expect_statuses(&control, [200; 4]);
     // Each change takes effect within half a minute.
     let set = [(HOUR, 503), (-HOUR, 200)];
     for &(ahead_secs, expected) in &set[..if is_full() { 2 } else { 1 }] {
         time.set(ahead_secs);
-        let came = await_told(&control, "/first", expected, SOON);
+        let came = await_status(&control, "/first", expected, SOON);
         assert!(came, "{ahead_secs}: {}", control.doorbell.process.log());
-        are_told(&control, [expected, 200, 200, 200]);
+        expect_statuses(&control, [expected, 200, 200, 200]);
     }
 }

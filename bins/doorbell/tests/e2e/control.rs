@@ -338,8 +338,8 @@ fn other_protocols_get_an_explanation() {
     for _ in 0..50 {
         answered(&control.socket, &hello(98));
     }
-    let told = control.doorbell.process.log().matches("control connection refused").count();
-    assert!((1..=10).contains(&told), "refusals are logged at most once a second: {told}");
+    let refusals = control.doorbell.process.log().matches("control connection refused").count();
+    assert!((1..=10).contains(&refusals), "refusals are logged at most once a second: {refusals}");
     let http = answered(&control.socket, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(http.starts_with(b"This is the control socket of doorbell"), "{http:?}");
     let framed = |len: u32, bytes: &[u8]| [hello(VERSION).as_slice(), &len.to_le_bytes(), bytes].concat();

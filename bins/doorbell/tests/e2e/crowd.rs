@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::plain::{send, try_get};
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, at_most, binary, is_judged, load_program, on_both_engines, told,
+    Doorbell, LIMIT, Process, Scratch, at_most, binary, is_judged, load_program, on_both_engines, print_line,
 };
 
 on_both_engines! {
@@ -82,16 +82,16 @@ impl Scene {
     /// state, as time since the change. Later probes get the new state.
     fn sees(&mut self, what: &'static str, path: &str, is_new: impl Fn(&(u16, Vec<u8>)) -> bool) {
         let done = Instant::now();
-        let mut told_old = Duration::ZERO;
+        let mut last_old = Duration::ZERO;
         loop {
             let began = done.elapsed();
             if is_new(&self.ask(path)) {
                 break;
             }
-            told_old = began;
+            last_old = began;
             assert!(began < LIMIT, "{what} never takes effect: {}", self.doorbell.process.log());
         }
-        self.seen.push((what, told_old));
+        self.seen.push((what, last_old));
     }
 
     fn reload(&mut self) {
@@ -199,7 +199,7 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
         seen.len(),
         middle.1
     );
-    told(&said);
+    print_line(&said);
     assert_eq!(
         (&report["failed"], &report["failures"]),
         (&0.into(), &Value::Array(Vec::new())),
@@ -231,7 +231,7 @@ fn a_crowd_is_answered_or_refused_when_listeners_close(engine: &str) {
             let (requests, failed) =
                 (report["requests"].as_u64().unwrap(), report["failed"].as_u64().unwrap());
             let said = format!("{engine}, {drain_delay}: {requests} answered, {failed} refused");
-            told(&said);
+            print_line(&said);
             let failures = report["failures"].as_array().unwrap();
             // Refused connections are the only kind of failure.
             let [only] = failures.as_slice() else { panic!("{said}: {report}") };

@@ -31,8 +31,8 @@ fn serve(args: &[&str]) -> Output {
 fn assert_failure(output: &Output, expected: i32, word: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(expected), "{stderr}");
-    let told = stderr.lines().filter(|line| line.to_lowercase().contains(&word.to_lowercase())).count();
-    assert!(told >= 1, "no line names {word:?}: {stderr}");
+    let count = stderr.lines().filter(|line| line.to_lowercase().contains(&word.to_lowercase())).count();
+    assert!(count >= 1, "no line names {word:?}: {stderr}");
     assert!(!stderr.contains("panicked") && !stderr.contains("RUST_BACKTRACE"), "{stderr}");
 }
 

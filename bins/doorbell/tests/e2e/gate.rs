@@ -47,8 +47,8 @@ fn too_many_handshakes_of_one_address(engine: &str) {
     for n in 0..REFUSED {
         let error = greedy.get("/hello").unwrap_err();
         // The client gets the alert, and the connection ends with a FIN.
-        let told = error.get_ref().and_then(|error| error.downcast_ref::<TlsError>());
-        assert_eq!(told, Some(&TlsError::AlertReceived(AlertDescription::InternalError)), "{n}: {error}");
+        let alert = error.get_ref().and_then(|error| error.downcast_ref::<TlsError>());
+        assert_eq!(alert, Some(&TlsError::AlertReceived(AlertDescription::InternalError)), "{n}: {error}");
         if n < RATE {
             assert_eq!(modest.get("/hello").unwrap().status, 200, "another address: {n}");
         }

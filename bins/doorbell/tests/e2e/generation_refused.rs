@@ -157,7 +157,7 @@ fn an_invalid_file_is_reported_once_with_its_position(engine: &str) {
     // The file is watched from this reload on.
     reloaded.say(&["reload"]);
     let log = || reloaded.doorbell.process.log();
-    let told = || log().matches("reload failed").count();
+    let failures = || log().matches("reload failed").count();
     let whole = good("2");
     let half = &whole[..whole.find("[route.hello]").unwrap() + 8];
     for (at, (text, expected)) in [
@@ -173,7 +173,7 @@ fn an_invalid_file_is_reported_once_with_its_position(engine: &str) {
             Some(text) => fs::write(file, text).unwrap(),
             None => fs::remove_file(file).unwrap(),
         }
-        assert!(wait_until(LIMIT, || told() == at + 1).is_some(), "{text:?}: {}", log());
+        assert!(wait_until(LIMIT, || failures() == at + 1).is_some(), "{text:?}: {}", log());
         let log = log();
         let line = log.lines().filter(|line| line.contains("reload failed")).nth(at).unwrap();
         assert!(line.contains(expected), "{text:?}: {line}");
@@ -181,19 +181,19 @@ fn an_invalid_file_is_reported_once_with_its_position(engine: &str) {
     }
     // A directory at this path cannot be read as a file.
     fs::remove_file(file).unwrap();
-    assert!(wait_until(LIMIT, || told() == 5).is_some(), "{}", log());
+    assert!(wait_until(LIMIT, || failures() == 5).is_some(), "{}", log());
     fs::create_dir(file).unwrap();
-    assert!(wait_until(LIMIT, || told() == 6 && log().contains("is a directory")).is_some(), "{}", log());
+    assert!(wait_until(LIMIT, || failures() == 6 && log().contains("is a directory")).is_some(), "{}", log());
     // Further polls log nothing; a reload signal reports the error again.
     thread::sleep(Duration::from_millis(5500));
-    assert_eq!((told(), reloaded.hello().as_str()), (6, "1"), "{}", log());
+    assert_eq!((failures(), reloaded.hello().as_str()), (6, "1"), "{}", log());
     reloaded.doorbell.process.signal(Signal::HUP);
-    assert!(wait_until(LIMIT, || told() == 7).is_some(), "{}", log());
+    assert!(wait_until(LIMIT, || failures() == 7).is_some(), "{}", log());
     fs::remove_dir(file).unwrap();
-    assert!(wait_until(LIMIT, || told() == 8).is_some(), "{}", log());
+    assert!(wait_until(LIMIT, || failures() == 8).is_some(), "{}", log());
     fs::write(file, good("2")).unwrap();
     assert!(wait_until(LIMIT, || reloaded.hello() == "2").is_some(), "{}", log());
-    assert_eq!(told(), 8, "{}", log());
+    assert_eq!(failures(), 8, "{}", log());
 }
 
 /// The path becomes a directory, a dangling link, and a link to itself. The current configuration
@@ -203,7 +203,7 @@ fn an_unreadable_file_keeps_the_current_configuration(engine: &str) {
     let (file, admin) = (&reloaded.file, reloaded.doorbell.addr_of(1));
     let is_as_metrics_say = |successful: u32, failed: u32| {
         let (_, text) = ask(admin, "/metrics");
-        let has = |line: String| text.lines().any(|told| told == line);
+        let has = |line: String| text.lines().any(|found| found == line);
         has(format!("doorbell_config_last_reload_successful {successful}.0"))
             && has(format!("doorbell_config_reloads_total{{result=\"failed\"}} {failed}.0"))
     };

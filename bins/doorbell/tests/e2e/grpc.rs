@@ -314,7 +314,7 @@ fn an_aws_load_balancer_gets_the_verdict(engine: &str) {
     ] {
         let doorbell = Doorbell::start_with(engine, &config("", &format!("{rest}{alb}")));
         let admin = doorbell.addr_of(1);
-        let told = || {
+        let code = || {
             block_on(async {
                 let url = doorbell.url("");
                 let as_alb = Endpoint::from_shared(url).unwrap().user_agent("ELB-HealthChecker/2.0").unwrap();
@@ -322,11 +322,11 @@ fn an_aws_load_balancer_gets_the_verdict(engine: &str) {
                 call(channel, "/AWS.ALB/healthcheck").await.unwrap_err().code()
             })
         };
-        assert_eq!(told(), Code::Unimplemented, "{alb}");
+        assert_eq!(code(), Code::Unimplemented, "{alb}");
         assert_eq!(post(admin, "/-/maint?target=all").0, 200);
-        assert_eq!(told(), in_maintenance, "{alb}");
+        assert_eq!(code(), in_maintenance, "{alb}");
         assert_eq!(post(admin, "/-/ready?target=all").0, 200);
-        assert_eq!(told(), Code::Unimplemented, "{alb}");
+        assert_eq!(code(), Code::Unimplemented, "{alb}");
         assert!(get(admin, "/-/probers").1.contains("elb"), "{alb}");
     }
 }

@@ -180,7 +180,7 @@ fn the_log_has_every_request(engine: &str) {
     assert!(doorbell.process.wait().0.success());
     let text = std::fs::read_to_string(log).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<_> = lines
+    let found: Vec<_> = lines
         .iter()
         .map(|line| {
             assert_eq!(line["target"], "/grpc.health.v1.Health/Check", "{line}");
@@ -188,7 +188,7 @@ fn the_log_has_every_request(engine: &str) {
         })
         .collect();
     assert_eq!(
-        told,
+        found,
         [(401, "guarded", None), (200, "guarded", Some("alice")), (200, "grpc", None)],
         "{text}"
     );

@@ -59,14 +59,14 @@ fn the_default_check_and_its_state(engine: &str) {
         let label = |state: &str| {
             format!("doorbell_lb_view_state{{endpoint=\"readyz\",lb=\"back/web@lb-1\",state={state:?}}}")
         };
-        let told = || {
+        let is_reported = || {
             let metrics = get(admin, "/metrics").1;
             ["up", "down"].into_iter().all(|one| {
                 let value = if one == view { "1.0" } else { "0.0" };
                 metrics.lines().any(|line| line == format!("{} {value}", label(one)))
             })
         };
-        assert!(wait_until(LIMIT, told).is_some(), "{}", get(admin, "/metrics").1);
+        assert!(wait_until(LIMIT, is_reported).is_some(), "{}", get(admin, "/metrics").1);
         let probers = json(admin, "/-/probers");
         let [row] = probers.as_array().unwrap().as_slice() else { panic!("{probers}") };
         assert_eq!((&row["endpoint"], &row["prober"]), (&"readyz".into(), &"haproxy".into()));

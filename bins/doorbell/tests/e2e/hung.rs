@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::control::Controlled;
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, at_most, is_judged, is_release, on_both_engines, told};
+use crate::support::{Doorbell, LIMIT, at_most, is_judged, is_release, on_both_engines, print_line};
 use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
@@ -149,7 +149,7 @@ fn hung_upstreams_delay_nothing_else(engine: &str) {
         resident >> 10,
         grown >> 10
     );
-    told(&said);
+    print_line(&said);
     // The check runs ten times a second.
     assert!(asked > 0, "the working server must still be checked");
     at_most(

@@ -91,19 +91,19 @@ fn without_version(request: &str) -> String {
 #[test]
 fn apache_sends_the_same() {
     let Some(apache) = program("apache2") else { return };
-    let (heard, scratch) = (Recorder::new(), Scratch::new());
+    let (recorder, scratch) = (Recorder::new(), Scratch::new());
     let folder = scratch.path("").to_str().unwrap().trim_end_matches('/').to_owned();
     let config = format!(
         "{}<Proxy balancer://back>\n BalancerMember http://{} hcmethod=GET hcuri=/readyz hcinterval=200ms\n</Proxy>\nProxyPass / balancer://back/\n",
         apache_head(&folder, free_port()),
-        heard.addr,
+        recorder.addr,
     );
     let file = scratch.write("httpd.conf", &config);
     {
         let process = Process::spawn(Command::new(&apache).args(["-X", "-f", &file]));
-        assert!(wait_until(LIMIT, || heard.last().is_some()).is_some(), "{}", process.log());
+        assert!(wait_until(LIMIT, || recorder.last().is_some()).is_some(), "{}", process.log());
     }
-    heard.assert_same("apache");
+    recorder.assert_same("apache");
 }
 
 #[test]
@@ -128,26 +128,26 @@ fn haproxy_sends_the_same() {
             &["--send-proxy", "local"],
         ),
     ] {
-        let (heard, scratch) = (Recorder::new(), Scratch::new());
+        let (recorder, scratch) = (Recorder::new(), Scratch::new());
         let config = format!(
             "defaults\n mode http\n timeout connect 2s\n timeout client 2s\n timeout server 2s\n\
              frontend web\n bind {}\n default_backend b\nbackend b\n {checks}\n server s1 {} check inter 100ms {server}\n",
             free_addr(),
-            heard.addr,
+            recorder.addr,
         );
         let file = scratch.write("haproxy.cfg", &config);
         {
             let process = Process::spawn(Command::new(&haproxy).args(["-db", "-f", &file]));
-            assert!(wait_until(LIMIT, || heard.last().is_some()).is_some(), "{}", process.log());
+            assert!(wait_until(LIMIT, || recorder.last().is_some()).is_some(), "{}", process.log());
         }
-        heard.assert_same_with("haproxy", path, options);
+        recorder.assert_same_with("haproxy", path, options);
     }
 }
 
 #[test]
 fn the_blackbox_exporter_sends_the_same() {
     let Some(exporter) = program("prometheus-blackbox-exporter") else { return };
-    let (heard, scratch) = (Recorder::new(), Scratch::new());
+    let (recorder, scratch) = (Recorder::new(), Scratch::new());
     let modules = scratch.write("blackbox.yml", "modules:\n  http_2xx:\n    prober: http\n    timeout: 5s\n");
     let addr = free_addr();
     let process = Process::spawn(
@@ -156,6 +156,6 @@ fn the_blackbox_exporter_sends_the_same() {
     );
     let is_open = || std::net::TcpStream::connect(addr).is_ok();
     assert!(wait_until(LIMIT, is_open).is_some(), "{}", process.log());
-    get(addr, &format!("/probe?module=http_2xx&target=http://{}/readyz", heard.addr), &[]);
-    heard.assert_same("blackbox");
+    get(addr, &format!("/probe?module=http_2xx&target=http://{}/readyz", recorder.addr), &[]);
+    recorder.assert_same("blackbox");
 }

@@ -197,11 +197,11 @@ fn replies_are_logged_with_the_bearer(engine: &str) {
         assert_eq!(server.ask(path, &token).status, status);
     }
     let (_, lines) = server.end();
-    let told = |line: &Value| {
+    let summary = |line: &Value| {
         let subject = line["subject"].as_str().unwrap_or_default().to_owned();
         (line["target"].as_str().unwrap().to_owned(), line["status"].as_u64().unwrap(), subject)
     };
-    let mut found: Vec<_> = lines.iter().map(told).collect();
+    let mut found: Vec<_> = lines.iter().map(summary).collect();
     found.sort();
     let expected = [("/api/1", 308, "alice"), ("/api/2", 403, ""), ("/api/3", 308, ""), ("/api/4", 401, "")];
     assert_eq!(

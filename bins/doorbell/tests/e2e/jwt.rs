@@ -105,7 +105,8 @@ impl Signer {
             }
             _ => {
                 let numbers = elements(public);
-                // A number with the highest bit set has a leading zero byte in DER, but not in a key set.
+                // A number whose highest bit is set has a leading zero byte in DER, but not in a
+                // key set.
                 let [n, e] = [numbers[0].strip_prefix(&[0]).unwrap_or(numbers[0]), numbers[1]];
                 json!({ "kty": "RSA", "alg": "RS256", "n": base64(n), "e": base64(e) })
             }
@@ -180,7 +181,7 @@ fn assert_attacks_fail(server: SocketAddr, sign: &dyn Fn(&Value) -> String) {
     }
     let good = sign(&claims());
     let (head, signature) = good.rsplit_once('.').unwrap();
-    // Changed bytes of the signature, a missing signature, and claims that the signature does not cover.
+    // Changed bytes of the signature, a missing signature, and claims other than the signed ones.
     for at in (0..signature.len()).step_by(5) {
         let mut bytes = signature.as_bytes().to_vec();
         bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
@@ -254,12 +255,12 @@ fn a_key_set_that_changes(engine: &str) {
     write(&[&new]);
     assert!(wait_until(LIMIT, || both() == [401, 200]).is_some(), "{}", doorbell.process.log());
     // An invalid file leaves the keys unchanged, and is logged once.
-    let told = || doorbell.process.log().matches("keeping the previous version").count();
+    let reports = || doorbell.process.log().matches("keeping the previous version").count();
     scratch.write("jwks.json", "{ \"keys\": [");
-    assert!(wait_until(LIMIT, || told() == 1).is_some(), "{}", doorbell.process.log());
+    assert!(wait_until(LIMIT, || reports() == 1).is_some(), "{}", doorbell.process.log());
     assert_eq!(both(), [401, 200]);
     assert_attacks_fail(doorbell.addr, &|claims| new.sign(claims));
-    assert_eq!(told(), 1);
+    assert_eq!(reports(), 1);
 }
 
 fn an_unusable_key_is_skipped(engine: &str) {

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::control::{Controlled, config};
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, StopAtEnd, binary, is_full, on_auto, program, skipped, told,
+    Doorbell, LIMIT, Process, Scratch, StopAtEnd, binary, is_full, on_auto, print_line, program, skipped,
 };
 
 on_auto! {
@@ -133,7 +133,8 @@ fn push_until_end(doorbell: &Doorbell, goes_on: &AtomicBool) -> usize {
     pushed
 }
 
-/// Sends commands and results for a while, then kills the instance. Returns the number of commands and results.
+/// Sends commands and results for a while, then kills the instance. Returns the numbers of commands
+/// and of results.
 fn work_and_kill(control: &mut Controlled, subjects: &mut [Subject], rng: &mut Rng) -> (u32, usize) {
     let said = |subjects: &[Subject]| subjects.iter().map(|subject| subject.number).sum::<u32>();
     let before = said(subjects);
@@ -211,14 +212,16 @@ fn a_kill_at_any_moment_keeps_what_was_acknowledged(engine: &str) {
             subject.check(&status).unwrap_or_else(|why| panic!("{at}: {why}"));
         }
         let is_out = subjects[1].acknowledged.is_some() || subjects[3].acknowledged.is_some();
-        let told = control.probe("/second").0;
+        let code = control.probe("/second").0;
         assert_eq!(
-            told,
+            code,
             if is_out { 503 } else { 200 },
             "{at}: the state must apply from the first probe on: {status}"
         );
     }
-    told(&format!("{engine}, seed {seed}: {rounds} kills among {said} commands and {pushed} pushed results"));
+    print_line(&format!(
+        "{engine}, seed {seed}: {rounds} kills among {said} commands and {pushed} pushed results"
+    ));
     assert!(
         said > 2 * rounds && pushed > 2 * rounds as usize,
         "too few operations: {said} commands and {pushed} results"

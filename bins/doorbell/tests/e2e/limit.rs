@@ -34,7 +34,7 @@ fn serve(engine: &str, limit: &str) -> Doorbell {
 }
 
 /// The four rate limit fields of a reply as numbers, if present.
-fn told(reply: &Reply) -> [Option<u32>; 4] {
+fn rate_fields(reply: &Reply) -> [Option<u32>; 4] {
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"]
         .map(|name| reply.field(name).map(|value| value.parse().unwrap()))
 }
@@ -43,22 +43,26 @@ fn a_client_gets_its_remaining_quota(engine: &str) {
     let doorbell = serve(engine, "key = \"ip\"\nrate = \"1/m\"\nburst = 3\nexempt_probes = false");
     for left in [2, 1, 0] {
         let reply = get(doorbell.addr, "/", &[]);
-        let [limit, remaining, reset, retry] = told(&reply);
+        let [limit, remaining, reset, retry] = rate_fields(&reply);
         assert_eq!((reply.status, limit, remaining, retry), (200, Some(3), Some(left), None));
         assert!(reset.unwrap() <= 60 * (3 - left) && reset.unwrap() > 60 * (2 - left), "{}", reply.head);
     }
     let reply = get(doorbell.addr, "/", &[]);
-    let [limit, remaining, reset, retry] = told(&reply);
+    let [limit, remaining, reset, retry] = rate_fields(&reply);
     assert_eq!((reply.status, limit, remaining), (429, Some(3), Some(0)), "{}", reply.head);
     assert!(reset.unwrap() > 120 && (1..=60).contains(&retry.unwrap()), "{}", reply.head);
     assert_eq!(get(doorbell.addr, "/livez", &[]).status, 429, "a probe counts unless it is exempt");
-    assert_eq!(told(&get(doorbell.addr, "/open", &[])), [None; 4], "a route without a limit has no fields");
+    assert_eq!(
+        rate_fields(&get(doorbell.addr, "/open", &[])),
+        [None; 4],
+        "a route without a limit has no fields"
+    );
     // Another client has its own quota. Without `headers` only a refusal has the fields.
     let other = send_from(Ipv4Addr::new(127, 0, 0, 9), doorbell.addr, &request("/", &[])).unwrap();
     assert_eq!(other.status, 200);
     let quiet = serve(engine, "key = \"ip\"\nrate = \"1/m\"\nburst = 1\nheaders = false");
-    assert_eq!(told(&get(quiet.addr, "/", &[])), [None; 4]);
-    let [limit, remaining, _, retry] = told(&get(quiet.addr, "/", &[]));
+    assert_eq!(rate_fields(&get(quiet.addr, "/", &[])), [None; 4]);
+    let [limit, remaining, _, retry] = rate_fields(&get(quiet.addr, "/", &[]));
     assert!((limit, remaining) == (Some(1), Some(0)) && retry.is_some());
 }
 

@@ -196,7 +196,7 @@ fn a_broken_map_changes_nothing(engine: &str) {
     let scratch = Scratch::new();
     replace(&scratch, "/l/a https://a.test/\n");
     let doorbell = serve(engine, &scratch, "");
-    let told = || doorbell.process.log().matches("keeping the previous version").count();
+    let reports = || doorbell.process.log().matches("keeping the previous version").count();
     for (count, broken) in [
         "/l/a nowhere\n",
         "/l/a https://b.test/\n/l/a https://c.test/\n",
@@ -207,8 +207,8 @@ fn a_broken_map_changes_nothing(engine: &str) {
     .enumerate()
     {
         replace(&scratch, broken);
-        let heard = wait_until(LIMIT, || told() == count + 1);
-        assert!(heard.is_some(), "{broken:?}: {}", doorbell.process.log());
+        let reported = wait_until(LIMIT, || reports() == count + 1);
+        assert!(reported.is_some(), "{broken:?}: {}", doorbell.process.log());
         assert_eq!(get(doorbell.addr, "/l/a", &[]).field("location"), Some("https://a.test/"), "{broken:?}");
     }
     let log = doorbell.process.log();

@@ -15,7 +15,7 @@ use doorbell_testkit::peers::{connect_from, exchange, misbehave, process, wait_u
 
 use crate::plain::get;
 use crate::support::{
-    Doorbell, LIMIT, Process, Scratch, at_most, binary, free_addr, is_release, on_both_engines, told,
+    Doorbell, LIMIT, Process, Scratch, at_most, binary, free_addr, is_release, on_both_engines, print_line,
 };
 use crate::upstream::{Does, Upstream};
 
@@ -88,7 +88,7 @@ fn first_answer_with_checks(engine: &str) {
     let mut took: Vec<Duration> = (0..STARTS).map(|_| first_answer(engine, &upstream)).collect();
     took.sort_unstable();
     let (best, middle) = (took[0], took[STARTS / 2]);
-    told(&format!("{engine}: fastest first reply {best:?} after the start, with {CHECKS} checks"));
+    print_line(&format!("{engine}: fastest first reply {best:?} after the start, with {CHECKS} checks"));
     at_most(format_args!("{engine}: median first answer with {CHECKS} checks"), middle, FIRST_ANSWER);
 }
 

@@ -37,7 +37,8 @@ impl Volume {
         volume
     }
 
-    /// Creates a new directory and a link to it, renames the link over `..data`, and removes the old directory.
+    /// Creates a new directory and a link to it, renames the link to `..data`, and removes the old
+    /// directory.
     fn update(&mut self, certificate: &str, key: &str) {
         let name = |version: usize| format!("..2026_11_21_09_36_06.{version}");
         let old = self.dir.join(name(self.version));

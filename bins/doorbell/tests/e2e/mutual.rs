@@ -184,17 +184,18 @@ fn a_client_is_revoked_while_it_runs(engine: &str) {
 fn an_expired_list_is_reported(engine: &str) {
     let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = OLD }";
     let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
-    let told = || setup.doorbell.process.log().matches("so clients with a certificate are refused").count();
-    assert!(wait_until(LIMIT, || told() > 0).is_some(), "{}", setup.doorbell.process.log());
+    let reports =
+        || setup.doorbell.process.log().matches("so clients with a certificate are refused").count();
+    assert!(wait_until(LIMIT, || reports() > 0).is_some(), "{}", setup.doorbell.process.log());
     setup.expect(&[("alice", "/ops", -1), ("bob", "/ops", -1)]);
-    let before = told();
+    let before = reports();
     let fresh =
         setup.scratch.write("fresh.crl", &ca().crl_until(&[22], SystemTime::now() + Duration::from_secs(8)));
     fs::rename(fresh, setup.scratch.path("old.crl")).unwrap();
     let gets_in = || setup.get("1.3", "alice", "/ops") == 200;
     assert!(wait_until(LIMIT, gets_in).is_some(), "{}", setup.doorbell.process.log());
-    assert_eq!(told(), before);
-    assert!(wait_until(LIMIT, || told() > before).is_some(), "{}", setup.doorbell.process.log());
+    assert_eq!(reports(), before);
+    assert!(wait_until(LIMIT, || reports() > before).is_some(), "{}", setup.doorbell.process.log());
     setup.expect(&[("alice", "/ops", -1)]);
 }
 

@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use doorbell_testkit::peers::{End, PATIENCE, Reply, connect_from, finish};
 
-/// Sends a request with these header fields. Fails unless the connection ends after one complete reply.
+/// Sends a request with these header fields. Panics unless the connection ends after one complete
+/// reply.
 pub(crate) fn get(server: SocketAddr, path: &str, fields: &[&str]) -> Reply {
     try_get(server, path, fields).unwrap_or_else(|what| panic!("{path} {fields:?}: {what}"))
 }

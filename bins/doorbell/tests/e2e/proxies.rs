@@ -133,10 +133,10 @@ fn a_forwarding_field_gives_the_client(engine: &str) {
         let ask = |source: Ipv4Addr, path: &str, fields: &[&str]| {
             send_from(source, doorbell.addr, &request(path, fields)).unwrap().status
         };
-        let told = format!("{name}{value}");
+        let field = format!("{name}{value}");
         // The client's own values are on the left, and not trusted.
         let lied = format!("{name}{}192.0.2.66, {value}", if which == "forwarded" { "for=" } else { "" });
-        assert_eq!(ask(TRUSTED, "/one", &[&told]), 200);
+        assert_eq!(ask(TRUSTED, "/one", &[&field]), 200);
         assert_eq!(ask(TRUSTED, "/two", &[&lied]), 429, "the same client");
         assert_logged(&doorbell, client, "/one");
         assert_eq!(
@@ -145,9 +145,9 @@ fn a_forwarding_field_gives_the_client(engine: &str) {
             "the other field is ignored: the client is the proxy itself"
         );
         assert_logged(&doorbell, "127.0.0.1", "/other");
-        assert_eq!(ask(STRANGER, "/stranger", &[&told]), 200, "an untrusted peer has its own quota");
+        assert_eq!(ask(STRANGER, "/stranger", &[&field]), 200, "an untrusted peer has its own quota");
         assert_logged(&doorbell, "127.0.0.2", "/stranger");
-        let free = told.replace("203.0.113.7", "203.0.113.8").replace("db8::7", "db8::8");
+        let free = field.replace("203.0.113.7", "203.0.113.8").replace("db8::7", "db8::8");
         assert_eq!(ask(STRANGER, "/again", &[&free]), 429, "an untrusted peer cannot change its address");
         assert!(!doorbell.process.log().contains("192.0.2.66 - "));
     }

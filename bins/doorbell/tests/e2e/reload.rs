@@ -113,8 +113,8 @@ fn a_change_is_detected_without_a_signal(engine: &str) {
     next.replace(&scratch, "tls");
     let noticed = wait_until(LIMIT, || is_presented(&https, &next));
     assert!(noticed.is_some(), "{}", doorbell.process.log());
-    let told = || doorbell.process.log().matches("new certificates in use").count();
-    assert!(wait_until(LIMIT, || told() == 1).is_some(), "{}", doorbell.process.log());
+    let swaps = || doorbell.process.log().matches("new certificates in use").count();
+    assert!(wait_until(LIMIT, || swaps() == 1).is_some(), "{}", doorbell.process.log());
 }
 
 fn a_broken_pair_changes_nothing(engine: &str) {
@@ -132,8 +132,8 @@ fn a_broken_pair_changes_nothing(engine: &str) {
     for (count, (what, break_it)) in (1..).zip(break_it) {
         break_it();
         doorbell.process.signal(Signal::HUP);
-        let told = wait_until(LIMIT, || complaints() >= count);
-        assert!(told.is_some(), "{what}: {}", doorbell.process.log());
+        let reported = wait_until(LIMIT, || complaints() >= count);
+        assert!(reported.is_some(), "{what}: {}", doorbell.process.log());
         // Further polls log nothing.
         for _ in 0..3 {
             doorbell.process.signal(Signal::HUP);

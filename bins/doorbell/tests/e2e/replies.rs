@@ -156,18 +156,18 @@ fn a_content_comes_from_a_file_and_changes_with_it(engine: &str) {
         (503, Some("text/html"), Some("a"))
     );
     assert_eq!(reply.body, bytes, "the body must equal the file");
-    let told = || get(doorbell.addr, "/", &[]).body;
+    let body = || get(doorbell.addr, "/", &[]).body;
     held(b"two\n");
-    assert!(wait_until(LIMIT, || told() == b"two\n").is_some(), "{}", doorbell.process.log());
+    assert!(wait_until(LIMIT, || body() == b"two\n").is_some(), "{}", doorbell.process.log());
     // If the file is missing, the old content stays in use, and the failure is logged.
     fs::remove_file(&page).unwrap();
     let says = || doorbell.process.log().contains("sorry.html");
     assert!(wait_until(LIMIT, says).is_some(), "{}", doorbell.process.log());
-    assert_eq!(told(), b"two\n");
+    assert_eq!(body(), b"two\n");
     held(b"three\n");
-    assert!(wait_until(LIMIT, || told() == b"three\n").is_some(), "{}", doorbell.process.log());
+    assert!(wait_until(LIMIT, || body() == b"three\n").is_some(), "{}", doorbell.process.log());
     held(&vec![b'x'; (1 << 20) + 1]);
     let says = || doorbell.process.log().contains("it is longer than 1048576 bytes");
     assert!(wait_until(LIMIT, says).is_some(), "{}", doorbell.process.log());
-    assert_eq!(told(), b"three\n");
+    assert_eq!(body(), b"three\n");
 }

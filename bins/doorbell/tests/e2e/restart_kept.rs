@@ -171,8 +171,8 @@ fn clients_that_connect_during_a_restart_are_served(engine: &str) {
         are_served(waiting, &doorbell);
         let before = manager.said.len();
         manager.until("READY=1");
-        let told = manager.said[before..].concat();
-        assert!(!told.contains("FDSTORE"), "kept sockets must not be sent again: {told:?}");
+        let sent = manager.said[before..].concat();
+        assert!(!sent.contains("FDSTORE"), "kept sockets must not be sent again: {sent:?}");
         assert_eq!(manager.kept.len(), 4);
     }
     // After SIGKILL the process sends no message, and no waiting client is lost.

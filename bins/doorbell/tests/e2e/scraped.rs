@@ -32,16 +32,16 @@ fn prometheus_reads_it(engine: &str) {
     assert!(!older.contains("# EOF") && older.contains("# TYPE doorbell_probes_total counter\n"), "{older}");
     let families = |text: &str| text.matches("\n# TYPE ").count() + usize::from(text.starts_with("# TYPE "));
     if let Some(promtool) = program("promtool") {
-        let said = told(Command::new(promtool).args(["check", "metrics"]), &older);
+        let said = output_of(Command::new(promtool).args(["check", "metrics"]), &older);
         assert!(said.trim().is_empty(), "{said}\n{older}");
     }
     if let Some(python) = python("prometheus_client.openmetrics.parser") {
-        let said = told(Command::new(&python).args(["-c", OPENMETRICS]), &newer);
+        let said = output_of(Command::new(&python).args(["-c", OPENMETRICS]), &newer);
         assert_eq!(said.trim(), format!("{} families", families(&newer)), "{newer}");
         // The parser must reject invalid text.
         let broken = newer.replacen("doorbell_probes_total{", "doorbell_probes{", 1);
         assert_ne!(broken, newer);
-        assert!(!heard(Command::new(&python).args(["-c", OPENMETRICS]), &broken).status.success());
+        assert!(!run_with_input(Command::new(&python).args(["-c", OPENMETRICS]), &broken).status.success());
     }
 }
 
@@ -53,7 +53,7 @@ assert any(sample.name == 'doorbell_probes_total' for family in families for sam
 print(len(families), 'families')";
 
 /// Runs a program with this input and returns its output.
-fn heard(command: &mut Command, input: &str) -> Output {
+fn run_with_input(command: &mut Command, input: &str) -> Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -61,8 +61,8 @@ fn heard(command: &mut Command, input: &str) -> Output {
 }
 
 /// Runs a program with this input, and returns its output. The program must succeed.
-fn told(command: &mut Command, input: &str) -> String {
-    let output = heard(command, input);
+fn output_of(command: &mut Command, input: &str) -> String {
+    let output = run_with_input(command, input);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{said}\n{input}");
     said

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::https::Https;
 use crate::pki::ca;
 use crate::plain::{request, try_get};
-use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines, told};
+use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines, print_line};
 
 on_both_engines! {
     nothing_is_lost_and_nothing_accumulates
@@ -125,7 +125,7 @@ fn nothing_is_lost_and_nothing_accumulates(engine: &str) {
     });
     let (served, left) = (done.served.into_inner(), done.left.into_inner());
     let growth = rss_last.saturating_sub(rss_settled);
-    told(&format!(
+    print_line(&format!(
         "{engine}: {served} served, {left} left, {round} reloads, {} KiB more since the fourth",
         growth >> 10
     ));

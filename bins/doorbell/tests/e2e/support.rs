@@ -84,7 +84,7 @@ pub(crate) fn is_full() -> bool {
 /// test.
 pub(crate) fn is_long_version(test: &str) -> bool {
     if !is_full() {
-        told(&format!("LONG: {test} runs with DOORBELL_FULL=1"));
+        print_line(&format!("LONG: {test} runs with DOORBELL_FULL=1"));
     }
     is_full()
 }
@@ -93,7 +93,7 @@ pub(crate) fn is_long_version(test: &str) -> bool {
 /// otherwise a test must not depend on the speed of the machine.
 #[track_caller]
 pub(crate) fn at_most<T: PartialOrd + Debug>(what: impl Display, measured: T, limit: T) {
-    told(&format!("{what}: {measured:?} of at most {limit:?}"));
+    print_line(&format!("{what}: {measured:?} of at most {limit:?}"));
     assert!(!is_judged() || measured <= limit, "{what}: {measured:?} is more than {limit:?}");
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn is_judged() -> bool {
 }
 
 /// Prints a measurement, even if the test passes.
-pub(crate) fn told(what: &str) {
+pub(crate) fn print_line(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 

@@ -218,8 +218,9 @@ fn a_hung_thread_stops_the_watchdog_messages() {
         let mut buf = [0; 4096];
         while manager.socket.recv(&mut buf).is_ok() {}
         std::thread::sleep(4 * PERIOD);
-        let heard = std::iter::from_fn(|| manager.socket.recv(&mut buf).ok().map(|len| buf[..len].to_vec()));
-        let pets = heard.filter(|said| said.starts_with(b"WATCHDOG=1")).count();
+        let messages =
+            std::iter::from_fn(|| manager.socket.recv(&mut buf).ok().map(|len| buf[..len].to_vec()));
+        let pets = messages.filter(|message| message.starts_with(b"WATCHDOG=1")).count();
         // A message may have been under way, and the thread may have made progress just before it
         // was stopped. A running process sends four messages per period.
         assert!(pets <= 2, "{name}: {pets} watchdog messages");

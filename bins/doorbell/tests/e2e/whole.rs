@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use doorbell_testkit::peers::wait_until;
 
-use crate::support::{Doorbell, LIMIT, at_most, is_full, on_both_engines, told};
+use crate::support::{Doorbell, LIMIT, at_most, is_full, on_both_engines, print_line};
 
 on_both_engines! {
     no_probe_gets_a_mixed_state
@@ -245,7 +245,7 @@ fn no_probe_gets_a_mixed_state(engine: &str) {
         "{engine}: {pace:.0} changes a second, {probes} probes, p99 {quiet:?} without and {busy:?} with them: {ratio:.2} times, of {pairs} \
          pairs {least:.2} to {most:.2}"
     );
-    told(&said);
+    print_line(&said);
     assert!(changes.iter().all(|&changes| changes > 0), "probes must see changes: {changes:?}, {said}");
     at_most(
         "changes a second that were missing",

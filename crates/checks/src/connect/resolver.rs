@@ -181,8 +181,8 @@ impl Name {
 
     /// Waits for the result of the running lookup.
     async fn answer(&self) -> Result<Arc<[SocketAddr]>, Issue> {
-        let mut told = self.known.subscribe();
-        let known = told.wait_for(|known| !known.is_under_way).await;
+        let mut changes = self.known.subscribe();
+        let known = changes.wait_for(|known| !known.is_under_way).await;
         let known = known.map_err(|_| Issue::error("the lookup was interrupted"))?;
         let failure = known.failure.as_deref().unwrap_or("no address");
         let addrs = known.usable().map(|found| Arc::clone(&found.addrs));

@@ -90,10 +90,10 @@ impl HttpRunner {
         let method = method.map_err(|_| format!("{} is not a method", check.method))?;
         let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
         let tls = if needs_tls { pool.take(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
-        let nobody = ClientTls { cert: None, key: None, ..check.tls.clone() };
+        let anonymous = ClientTls { cert: None, key: None, ..check.tls.clone() };
         let tls_elsewhere = match check.follow_redirects {
             FollowRedirects::No => Tls::None,
-            _ => pool.take(&nobody, "http/1.1", false)?,
+            _ => pool.take(&anonymous, "http/1.1", false)?,
         };
         Ok(Self {
             check: check.clone(),

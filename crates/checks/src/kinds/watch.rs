@@ -47,18 +47,18 @@ struct Following {
 struct Known {
     status: ServingStatus,
     /// Time of the last message from the server.
-    heard: Instant,
+    received_at: Instant,
 }
 
 /// Ends the call when dropped, unless the server has responded.
-struct Doubt<'a> {
+struct EndUnlessAnswered<'a> {
     watch: &'a Watch,
-    is_settled: bool,
+    is_answered: bool,
 }
 
-impl Drop for Doubt<'_> {
+impl Drop for EndUnlessAnswered<'_> {
     fn drop(&mut self) {
-        if !self.is_settled {
+        if !self.is_answered {
             *self.watch.following() = None;
         }
     }
@@ -97,19 +97,19 @@ impl Watch {
             let following = self.following();
             let Following { last, client, .. } = following.as_ref()?;
             let known = (*lock(last))?;
-            if known.heard.elapsed() < self.silence {
+            if known.received_at.elapsed() < self.silence {
                 return Some(known.status);
             }
             (Arc::clone(last), client.clone())
         };
         progress.enter(Stage::Response);
-        let mut doubt = Doubt { watch: self, is_settled: false };
+        let mut guard = EndUnlessAnswered { watch: self, is_answered: false };
         // If the connection is closed, the watch ends by itself.
         let _answer = client.check(request()).await;
-        doubt.is_settled = true;
+        guard.is_answered = true;
         let mut last = lock(&last);
         last.as_mut().map(|known| {
-            known.heard = Instant::now();
+            known.received_at = Instant::now();
             known.status
         })
     }
@@ -134,11 +134,11 @@ impl Watch {
         *self.following() = None;
         let mut conn = Box::pin(conn);
         let mut first = pin!(async move {
-            let mut told = client.watch(request).await?.into_inner();
-            let status = next(&mut told).await?;
-            Ok::<_, Status>((client, told, status))
+            let mut stream = client.watch(request).await?.into_inner();
+            let status = next(&mut stream).await?;
+            Ok::<_, Status>((client, stream, status))
         });
-        let (client, mut told, status) = tokio::select! {
+        let (client, mut stream, status) = tokio::select! {
             first = &mut first => first?,
             _ended = &mut conn => {
                 // A request that was never sent fails only when the connection is dropped.
@@ -146,32 +146,32 @@ impl Watch {
                 return first.await.map(|(_, _, status)| status);
             }
         };
-        let last = Arc::new(Mutex::new(Some(Known { status, heard: Instant::now() })));
+        let last = Arc::new(Mutex::new(Some(Known { status, received_at: Instant::now() })));
         let (kept, notice) = (Arc::clone(&last), self.notice.get().cloned());
         let task = tokio::spawn(async move {
-            let tell = |news: Option<ServingStatus>| {
-                *lock(&kept) = news.map(|status| Known { status, heard: Instant::now() });
+            let set_status = |news: Option<ServingStatus>| {
+                *lock(&kept) = news.map(|status| Known { status, received_at: Instant::now() });
                 notice.iter().for_each(ChangeNotice::changed);
             };
             while let Some(news) = tokio::select! {
-                news = next(&mut told) => news.ok(),
+                news = next(&mut stream) => news.ok(),
                 _ended = &mut conn => None,
             } {
-                tell(Some(news));
+                set_status(Some(news));
             }
             // Close call and connection during the pause.
-            drop((told, conn));
+            drop((stream, conn));
             // During the pause, runs use the last status and start no other call.
             sleep_until(again_at).await;
-            tell(None);
+            set_status(None);
         });
         *self.following() = Some(Following { last, client, task });
         Ok(status)
     }
 }
 
-async fn next(told: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus, Status> {
-    let message = told.message().await?;
+async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<ServingStatus, Status> {
+    let message = stream.message().await?;
     let message = message.ok_or_else(|| Status::new(Code::Unavailable, "the server ended the watch"))?;
     Ok(message.status())
 }

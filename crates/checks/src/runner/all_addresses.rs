@@ -60,7 +60,7 @@ impl TargetRunner {
         if ran.finding.outcome != Outcome::Success {
             // The address may no longer belong to this name.
             dialer.forget();
-            ran.finding.reason = told(addr, &ran.finding.reason, bad, all);
+            ran.finding.reason = reason_of(addr, &ran.finding.reason, bad, all);
         }
         ran.finding.latency = start.elapsed();
         Ran { certificate, ..ran }
@@ -85,7 +85,7 @@ impl Ran {
     }
 }
 
-fn told(addr: SocketAddr, reason: &str, bad: usize, all: usize) -> String {
+fn reason_of(addr: SocketAddr, reason: &str, bad: usize, all: usize) -> String {
     let addr = addr.to_string();
     let of_it = if reason.starts_with(&addr) { reason.to_owned() } else { format!("{addr}: {reason}") };
     if all == 1 { of_it } else { format!("{bad} of {all} addresses, {of_it}") }

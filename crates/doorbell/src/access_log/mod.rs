@@ -180,10 +180,10 @@ impl LogBuilder {
         self
     }
 
-    /// Calls `hear` with each failure of the writer, on the writer's thread. By default only the
-    /// counters record failures.
-    pub fn on_trouble(mut self, hear: impl FnMut(&LogTrouble) + Send + 'static) -> Self {
-        self.on_trouble = Box::new(hear);
+    /// Calls `callback` with each failure of the writer, on the writer's thread. By default,
+    /// failures are only counted.
+    pub fn on_trouble(mut self, callback: impl FnMut(&LogTrouble) + Send + 'static) -> Self {
+        self.on_trouble = Box::new(callback);
         self
     }
 

@@ -260,8 +260,8 @@ fn a_sleeping_writer_is_woken_by_one_record_and_a_busy_one_by_none() {
 #[test]
 fn a_failing_target_is_counted_and_reported_once_until_it_works_again() {
     let (memory, troubles) = (Memory::default(), Arc::new(Mutex::new(Vec::new())));
-    let heard = Arc::clone(&troubles);
-    let log = memory.log().on_trouble(move |trouble| heard.lock().unwrap().push(trouble.to_string()));
+    let seen = Arc::clone(&troubles);
+    let log = memory.log().on_trouble(move |trouble| seen.lock().unwrap().push(trouble.to_string()));
     let log = log.start().unwrap();
     let sink = log.sink();
     memory.0.refuse.store(true, Ordering::SeqCst);
@@ -360,9 +360,9 @@ fn a_file_that_cannot_be_opened_again_leaves_the_old_one_in_use() {
     let inner = dir.0.join("inner");
     std::fs::create_dir(&inner).unwrap();
     let troubles = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&troubles);
+    let seen = Arc::clone(&troubles);
     let log = AccessLog::builder(LogTarget::File(inner.join("access.log")))
-        .on_trouble(move |trouble| heard.lock().unwrap().push(trouble.to_string()))
+        .on_trouble(move |trouble| seen.lock().unwrap().push(trouble.to_string()))
         .start()
         .unwrap();
     std::fs::rename(&inner, dir.0.join("moved")).unwrap();

@@ -42,7 +42,7 @@ pub(super) struct Writer {
     idle_looks: u32,
     losses: Losses,
     /// The failures that were reported and have not ended.
-    told: Told,
+    reported: ReportedFailures,
 }
 
 /// Losses that the log has already reported.
@@ -54,7 +54,7 @@ struct Losses {
 }
 
 #[derive(Default)]
-struct Told {
+struct ReportedFailures {
     write: bool,
     reopen: bool,
 }
@@ -76,7 +76,7 @@ impl Writer {
             lines: 0,
             idle_looks: 0,
             losses: Losses::default(),
-            told: Told::default(),
+            reported: ReportedFailures::default(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Writer {
             let stopped = self.shared.is_stopped();
             self.lanes.append(&mut self.shared.take_arrivals());
             let records = self.drain();
-            self.tell_losses(stopped);
+            self.report_losses(stopped);
             if self.shared.take_reopen() {
                 self.reopen();
             }
@@ -146,26 +146,26 @@ impl Writer {
         match self.outlet.write(&self.batch) {
             Ok(()) => {
                 self.shared.counts.written.add(lines);
-                self.told.write = false;
+                self.reported.write = false;
             }
             Err((taken, error)) => {
                 let whole = self.batch[..taken].iter().filter(|&&byte| byte == b'\n').count() as u64;
                 self.shared.counts.written.add(whole.min(lines));
                 self.shared.counts.failed.add(lines.saturating_sub(whole));
-                self.tell_write_trouble(error);
+                self.report_write_trouble(error);
             }
         }
         self.batch.clear();
     }
 
-    fn tell_write_trouble(&mut self, error: io::Error) {
-        if !core::mem::replace(&mut self.told.write, true) {
+    fn report_write_trouble(&mut self, error: io::Error) {
+        if !core::mem::replace(&mut self.reported.write, true) {
             (self.on_trouble)(&LogTrouble::Write(error));
         }
     }
 
     /// Writes a line about lost records, at most once per second, and at the end.
-    fn tell_losses(&mut self, at_end: bool) {
+    fn report_losses(&mut self, at_end: bool) {
         let counters = self.shared.counters();
         let dropped = counters.dropped - self.losses.dropped;
         let failed = counters.failed - self.losses.failed;
@@ -186,7 +186,7 @@ impl Writer {
         }
         match self.outlet.write(&self.batch) {
             Ok(()) => (self.losses.dropped, self.losses.failed) = (counters.dropped, counters.failed),
-            Err((_, error)) => self.tell_write_trouble(error),
+            Err((_, error)) => self.report_write_trouble(error),
         }
         self.batch.clear();
     }
@@ -195,12 +195,12 @@ impl Writer {
         match self.outlet.reopen() {
             Ok(true) => {
                 self.shared.counts.reopened.add(1);
-                self.told = Told::default();
+                self.reported = ReportedFailures::default();
             }
             Ok(false) => {}
             Err(error) => {
                 self.shared.counts.reopen_failed.add(1);
-                if !core::mem::replace(&mut self.told.reopen, true) {
+                if !core::mem::replace(&mut self.reported.reopen, true) {
                     (self.on_trouble)(&LogTrouble::Reopen(error));
                 }
             }

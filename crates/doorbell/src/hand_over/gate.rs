@@ -3,12 +3,12 @@
 //!
 //! Does not know about: connections.
 //!
-//! A worker that gets no permit sets `hungry` and tries once more; a permit that is dropped lowers
-//! the count and then checks `hungry`. Both sequences are sequentially consistent, so that at least
-//! one side sees the other.
+//! A worker that gets no permit sets `has_waiters` and tries once more. A permit that is dropped
+//! lowers the count and then checks `has_waiters`. Both sequences are sequentially consistent, so
+//! at least one side sees the other.
 //!
 //! A server and its successor have one gate each, with separate caps, and share one count
-//! ([`House`]). A permit that is dropped wakes the waiting workers of all gates.
+//! ([`SharedCount`]). A permit that is dropped wakes the waiting workers of all gates.
 
 use core::fmt;
 use std::sync::{Arc, Weak};
@@ -21,22 +21,22 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// The limit of hand-overs of one server. The [module](self) documents it.
 pub(crate) struct Gate {
-    house: Arc<House>,
+    shared: Arc<SharedCount>,
     max: AtomicU32,
     closed: AtomicBool,
-    bell: Arc<Bell>,
+    own_wakers: Arc<Wakers>,
 }
 
 /// The count that several gates share.
-struct House {
+struct SharedCount {
     out: AtomicU32,
-    hungry: AtomicBool,
-    /// The bells of all gates; those of dropped gates are removed when a gate is added.
-    bells: Mutex<Vec<Weak<Bell>>>,
+    has_waiters: AtomicBool,
+    /// The wake functions of all gates. Those of dropped gates are removed when a gate is added.
+    wakers: Mutex<Vec<Weak<Wakers>>>,
 }
 
 /// Wake functions for the workers that wait at one gate.
-struct Bell(Mutex<Vec<Wake>>);
+struct Wakers(Mutex<Vec<Wake>>);
 
 /// A permit for one handed-over connection. Dropping the permit makes room for another connection.
 pub struct Permit {
@@ -45,23 +45,26 @@ pub struct Permit {
 
 impl Gate {
     pub(crate) fn new(max: u32) -> Self {
-        let house =
-            House { out: AtomicU32::new(0), hungry: AtomicBool::new(false), bells: Mutex::new(Vec::new()) };
-        Self::to(Arc::new(house), max)
+        let shared = SharedCount {
+            out: AtomicU32::new(0),
+            has_waiters: AtomicBool::new(false),
+            wakers: Mutex::new(Vec::new()),
+        };
+        Self::to(Arc::new(shared), max)
     }
 
     /// Creates another gate with the same count.
-    pub(crate) fn beside(&self, max: u32) -> Self {
-        Self::to(Arc::clone(&self.house), max)
+    pub(crate) fn with_same_count(&self, max: u32) -> Self {
+        Self::to(Arc::clone(&self.shared), max)
     }
 
-    fn to(house: Arc<House>, max: u32) -> Self {
-        let bell = Arc::new(Bell(Mutex::new(Vec::new())));
-        let mut bells = house.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.retain(|bell| bell.strong_count() > 0);
-        bells.push(Arc::downgrade(&bell));
-        drop(bells);
-        Self { house, max: AtomicU32::new(max), closed: AtomicBool::new(false), bell }
+    fn to(shared: Arc<SharedCount>, max: u32) -> Self {
+        let own_wakers = Arc::new(Wakers(Mutex::new(Vec::new())));
+        let mut wakers = shared.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.retain(|gate| gate.strong_count() > 0);
+        wakers.push(Arc::downgrade(&own_wakers));
+        drop(wakers);
+        Self { shared, max: AtomicU32::new(max), closed: AtomicBool::new(false), own_wakers }
     }
 
     pub(crate) fn set_max(&self, max: u32) {
@@ -74,12 +77,12 @@ impl Gate {
 
     /// Number of connections handed over through all gates with this count.
     pub(crate) fn out(&self) -> u32 {
-        self.house.out.load(Ordering::SeqCst)
+        self.shared.out.load(Ordering::SeqCst)
     }
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.own_wakers.wake_all();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -87,7 +90,7 @@ impl Gate {
     }
 
     pub(crate) fn on_room(&self, wake: Wake) {
-        self.bell.0.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+        self.own_wakers.0.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
     }
 
     /// Raises the count by one, or returns false at the cap. [`Self::leave`] lowers the count
@@ -97,7 +100,7 @@ impl Gate {
         // The count must never exceed the cap, not even briefly: another worker would get no permit
         // and would not be woken.
         let one_more = |out: u32| (out < max).then_some(out + 1);
-        let out = &self.house.out;
+        let out = &self.shared.out;
         !self.is_closed() && out.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
     }
 
@@ -107,31 +110,31 @@ impl Gate {
     }
 
     pub(crate) fn leave(&self) {
-        let House { out, hungry, .. } = &*self.house;
+        let SharedCount { out, has_waiters, .. } = &*self.shared;
         out.fetch_sub(1, Ordering::SeqCst);
-        if hungry.load(Ordering::SeqCst) && hungry.swap(false, Ordering::SeqCst) {
-            self.house.wake();
+        if has_waiters.load(Ordering::SeqCst) && has_waiters.swap(false, Ordering::SeqCst) {
+            self.shared.wake();
         }
     }
 
     /// Records that a worker waits for a permit. The worker must try once more before it sleeps.
     pub(crate) fn waits(&self) {
-        self.house.hungry.store(true, Ordering::SeqCst);
+        self.shared.has_waiters.store(true, Ordering::SeqCst);
     }
 }
 
-impl House {
+impl SharedCount {
     /// Wakes the workers. A worker that gets no permit waits again.
     #[cold]
     fn wake(&self) {
-        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.iter().filter_map(Weak::upgrade).for_each(|gate| gate.wake_all());
     }
 }
 
-impl Bell {
+impl Wakers {
     #[cold]
-    fn ring(&self) {
+    fn wake_all(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake());
     }
 }
@@ -150,7 +153,7 @@ impl fmt::Debug for Permit {
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("out", &self.house.out).field("max", &self.max).finish_non_exhaustive()
+        f.debug_struct("Gate").field("out", &self.shared.out).field("max", &self.max).finish_non_exhaustive()
     }
 }
 
@@ -178,7 +181,7 @@ mod tests {
     #[test]
     fn gates_of_one_house_share_a_count_and_a_returned_place_wakes_all_of_them() {
         let first = Arc::new(Gate::new(3));
-        let second = Arc::new(first.beside(2));
+        let second = Arc::new(first.with_same_count(2));
         let woken = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
         for (at, gate) in [&first, &second].into_iter().enumerate() {
             let counter = Arc::clone(&woken);
@@ -202,8 +205,8 @@ mod tests {
         first.waits();
         first.leave();
         assert_eq!(woken(), [2, 2]);
-        let _third = first.beside(1);
-        assert_eq!(first.house.bells.lock().unwrap().len(), 2);
+        let _third = first.with_same_count(1);
+        assert_eq!(first.shared.wakers.lock().unwrap().len(), 2);
     }
 
     #[test]

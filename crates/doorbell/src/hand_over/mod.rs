@@ -142,8 +142,8 @@ impl HandOver {
     /// connections of each count towards the caps of both. Call this method before
     /// [`places`](Self::places).
     #[must_use]
-    pub fn beside(mut self, before: &Places) -> Self {
-        self.gate = Arc::new(before.gate.beside(self.gate.max()));
+    pub fn share_count(mut self, before: &Places) -> Self {
+        self.gate = Arc::new(before.gate.with_same_count(self.gate.max()));
         self
     }
 
@@ -183,7 +183,7 @@ pub struct Places {
 
 impl Places {
     /// Number of connections handed over and still open, including those of servers that share the
-    /// [count](HandOver::beside).
+    /// [count](HandOver::share_count).
     pub fn out(&self) -> u32 {
         self.gate.out()
     }
@@ -193,7 +193,7 @@ impl Places {
         self.gate.max()
     }
 
-    /// Refuses all further hand-overs, permanently.
+    /// Refuses all further hand-overs.
     pub fn close(&self) {
         self.gate.close();
     }

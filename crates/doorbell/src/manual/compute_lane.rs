@@ -23,8 +23,8 @@
 //! | 64 | 1,719 | 3,325 | 1,607 |
 //! | 1 | 1,954 | 3,977 | 2,023 |
 //!
-//! Requests without a job pay nothing for this feature (two more instructions for a known probe in
-//! `--bench instructions`). In 12,800 jobs with 64 in flight the pool woke the ring thread 2,245
+//! Requests without a job cost almost nothing more: two instructions for a known probe in
+//! `--bench instructions`. In 12,800 jobs with 64 in flight the pool woke the ring thread 2,245
 //! times, once per six jobs; with one in flight every result is a wake-up.
 //!
 //! # Break-even point

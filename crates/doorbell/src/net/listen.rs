@@ -74,12 +74,12 @@ pub(crate) struct Bound {
     pub(crate) local: LocalAddr,
     /// The file of a Unix socket created here.
     pub(crate) file: Option<Arc<SocketFile>>,
-    pub(crate) asked: Asked,
+    pub(crate) identity: Identity,
 }
 
 /// Identity of a listener. A successor with the same identity gets the same sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Identity {
     /// An inherited socket, which its owner passes to the successor again.
     Inherited,
     /// The configured address. With port 0 the successor gets the port that was chosen for the
@@ -248,15 +248,15 @@ impl Listen {
     }
 
     /// Identity of the listener.
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn identity(&self) -> Identity {
         match &self.addr {
-            ListenAddr::Inherited(_) => Asked::Inherited,
-            ListenAddr::Tcp(addr) => Asked::Tcp {
+            ListenAddr::Inherited(_) => Identity::Inherited,
+            ListenAddr::Tcp(addr) => Identity::Tcp {
                 addr: *addr,
                 v6_only: self.v6_only && addr.is_ipv6(),
                 label: self.label.clone().filter(|_| addr.port() == 0),
             },
-            ListenAddr::Unix(path) => Asked::Unix(path.clone()),
+            ListenAddr::Unix(path) => Identity::Unix(path.clone()),
         }
     }
 
@@ -277,7 +277,7 @@ impl Listen {
     }
 
     /// Opens one more socket at the address of other workers' sockets.
-    pub(crate) fn beside(&self, local: &LocalAddr, speaks_first: bool) -> Result<OwnedFd, ListenError> {
+    pub(crate) fn bind_another(&self, local: &LocalAddr, speaks_first: bool) -> Result<OwnedFd, ListenError> {
         let LocalAddr::Tcp(addr) = local else {
             return Err(self.failed("dup", io::ErrorKind::NotFound.into()));
         };
@@ -288,20 +288,20 @@ impl Listen {
     /// Applies the options of this listener to sockets that already listen.
     pub(crate) fn renew<'a>(
         &self,
-        asked: &Asked,
+        identity: &Identity,
         fds: impl Iterator<Item = &'a OwnedFd>,
         speaks_first: bool,
     ) -> Result<(), ListenError> {
         let failed = |(call, error)| self.failed(call, error);
         for fd in fds {
-            match asked {
-                Asked::Inherited => {}
-                Asked::Tcp { .. } => {
+            match identity {
+                Identity::Inherited => {}
+                Identity::Tcp { .. } => {
                     let socket = SockRef::from(fd);
                     self.set_options(&socket, speaks_first).map_err(failed)?;
                     self.listen(&socket).map_err(failed)?;
                 }
-                Asked::Unix(_) => self.listen(&SockRef::from(fd)).map_err(failed)?,
+                Identity::Unix(_) => self.listen(&SockRef::from(fd)).map_err(failed)?,
             }
         }
         Ok(())
@@ -309,7 +309,7 @@ impl Listen {
 
     /// Creates or duplicates a socket for each worker. `speaks_first` disables deferred accept.
     pub(crate) fn bind(mut self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
-        let asked = self.asked();
+        let identity = self.identity();
         let listening = std::mem::take(&mut self.listening);
         let name = self.addr.to_string();
         let failed = |call| {
@@ -332,7 +332,7 @@ impl Listen {
                 let (socket, file) = bound.map_err(|(call, e)| failed(call)(e))?;
                 let local = LocalAddr::Unix(Some(path.clone()));
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, is_lent: false, local, file, asked })
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, file, identity })
             }
             ListenAddr::Inherited(_) => {
                 let ListenAddr::Inherited(fd) = self.addr else { unreachable!("matched above") };
@@ -341,13 +341,13 @@ impl Listen {
                 let local = local_addr(&socket).map_err(failed("getsockname"))?;
                 socket.set_nonblocking(true).map_err(failed("fcntl"))?;
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, is_lent: false, local, file: None, asked })
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, file: None, identity })
             }
         }
     }
 
     fn bind_tcp(&self, mut addr: SocketAddr, workers: u16, speaks_first: bool) -> Result<Bound, Failure> {
-        let asked = self.asked();
+        let identity = self.identity();
         let mut fds = Vec::with_capacity(usize::from(workers));
         if workers > 1 && !self.overlap {
             addr = self.reserve(addr)?;
@@ -360,7 +360,7 @@ impl Listen {
             }
             fds.push(socket.into());
         }
-        Ok(Bound { fds, is_shared: false, is_lent: false, local: LocalAddr::Tcp(addr), file: None, asked })
+        Ok(Bound { fds, is_shared: false, is_lent: false, local: LocalAddr::Tcp(addr), file: None, identity })
     }
 
     /// Uses sockets that already listen, and opens more for workers without one.
@@ -394,7 +394,7 @@ impl Listen {
         while fds.len() < usize::from(workers) {
             fds.push(self.tcp_socket(addr, 2, speaks_first)?.into());
         }
-        Ok(Bound { fds, is_shared, is_lent: false, local, file: None, asked: self.asked() })
+        Ok(Bound { fds, is_shared, is_lent: false, local, file: None, identity: self.identity() })
     }
 
     /// Fails if another process has bound the address. The sockets of the workers need

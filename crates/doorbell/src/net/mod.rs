@@ -7,7 +7,7 @@ mod listen;
 mod proxy;
 mod unix;
 
-pub(crate) use listen::{Asked, Bound, Inherited, Unusable};
+pub(crate) use listen::{Bound, Identity, Inherited, Unusable};
 pub use listen::{Listen, ListenAddr, ListenError, LocalAddr};
 pub(crate) use proxy::Expected;
 pub use proxy::ProxyProtocol;

@@ -5,14 +5,15 @@
 //!
 //! Work starts in jobs. Every run is timed, in jobs and on the ring thread, by two clock readings
 //! (usually no system call: vdso(7)). After a row of consecutive runs within the limit, work moves
-//! to the ring thread ("home"). The first run above the limit moves it back, so a ring thread has
-//! only one such run. A run that has already begun on another ring thread finishes there.
+//! to the ring thread, called *home* in names. The first run above the limit moves it back, so a
+//! ring thread has only one such run. A run that has already begun on another ring thread finishes
+//! there.
 //!
 //! Each move back doubles the length of the row that is needed to return, up to [`ROW_MAX`];
-//! [`FORGIVEN_AFTER`] cheap runs at home halve it. The clock cannot distinguish expensive work from
-//! an interrupted thread, and interruptions must not keep cheap work in jobs forever. So work that
-//! is expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly stays at home, and other work
-//! mostly runs in jobs.
+//! [`FORGIVEN_AFTER`] cheap runs on the ring thread halve it. The clock cannot distinguish
+//! expensive work from an interrupted thread, and interruptions must not keep cheap work in jobs
+//! forever. So work that is expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly stays on
+//! the ring thread, and other work mostly runs in jobs.
 //!
 //! The decision is about a handler, not about a single run, so use one [`Auto`] for each kind of
 //! work. Work that waits (for a disk, a lock) does not belong on a ring thread, however fast
@@ -28,20 +29,21 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Answer, Offload};
 
-/// Number of consecutive runs within the limit after which work first moves home.
+/// Number of consecutive runs within the limit after which work first moves to the ring thread.
 pub const ROW_MIN: u32 = 64;
 
 /// Length of the longest row, which limits how long work stays in jobs after many failures.
 pub const ROW_MAX: u32 = ROW_MIN << LEVEL_MAX;
 
-/// Number of consecutive runs within the limit at home after which one failure is forgiven.
+/// Number of consecutive runs within the limit on the ring thread after which the required row is
+/// halved.
 pub const FORGIVEN_AFTER: u32 = 1_024;
 
 /// Maximum number of times the required row of cheap runs is doubled.
 const LEVEL_MAX: u32 = 10;
 
-/// Default limit: work up to this duration runs at home. The limit equals the cost of a job on both
-/// threads together (`manual::compute_lane`).
+/// Default limit: work up to this duration runs on the ring thread. The limit equals the cost of a
+/// job on both threads together (`manual::compute_lane`).
 const LIMIT: Duration = Duration::from_micros(10);
 
 /// A runner for one kind of work, on the ring thread or in jobs.
@@ -50,11 +52,11 @@ const LIMIT: Duration = Duration::from_micros(10);
 #[derive(Clone, Debug)]
 pub struct Auto {
     offload: Offload,
-    learnt: Arc<Learnt>,
+    measurements: Arc<Measurements>,
 }
 
 /// Measurements of one kind of work.
-struct Learnt {
+struct Measurements {
     limit: Duration,
     clock: fn() -> Duration,
     /// A [`State`] packed into one word, so that updates of several threads are atomic.
@@ -74,27 +76,28 @@ struct State {
 impl Offload {
     /// Runs jobs of one kind on the ring thread while they are cheap. The default limit is 10 µs.
     pub fn auto(&self) -> Auto {
-        let learnt = Learnt { limit: LIMIT, clock: monotonic, state: AtomicU32::new(State::NEW.pack()) };
-        Auto { offload: self.clone(), learnt: Arc::new(learnt) }
+        let measurements =
+            Measurements { limit: LIMIT, clock: monotonic, state: AtomicU32::new(State::NEW.pack()) };
+        Auto { offload: self.clone(), measurements: Arc::new(measurements) }
     }
 }
 
 impl Auto {
-    /// Sets the limit for running at home and discards all measurements. With zero, work never runs
-    /// at home.
+    /// Sets the limit for running on the ring thread and discards all measurements. With zero, work
+    /// always runs in jobs.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Self {
-        let clock = self.learnt.clock;
+        let clock = self.measurements.clock;
         let mut fresh = self.offload.auto();
-        if let Some(learnt) = Arc::get_mut(&mut fresh.learnt) {
-            (learnt.limit, learnt.clock) = (limit, clock);
+        if let Some(measurements) = Arc::get_mut(&mut fresh.measurements) {
+            (measurements.limit, measurements.clock) = (limit, clock);
         }
         fresh
     }
 
-    /// Whether the next run is on the ring thread ("at home").
+    /// Whether the next run is on the ring thread.
     pub fn is_at_home(&self) -> bool {
-        self.learnt.state().at_home
+        self.measurements.state().at_home
     }
 
     /// Runs `work` and replies with its result.
@@ -104,19 +107,19 @@ impl Auto {
         reply: Responder<'a>,
         work: impl FnOnce() -> A + Send + 'static,
     ) -> Answered<'a> {
-        let learnt = &self.learnt;
+        let measurements = &self.measurements;
         if !self.is_at_home() {
-            let learnt = Arc::clone(learnt);
-            return self.offload.run(request, reply, move || learnt.timed(work).into());
+            let measurements = Arc::clone(measurements);
+            return self.offload.run(request, reply, move || measurements.timed(work).into());
         }
-        match learnt.timed(work).into() {
+        match measurements.timed(work).into() {
             Answer::Reply(made) => reply.send_owned(made),
             Answer::Then(finish) => finish(reply),
         }
     }
 }
 
-impl Learnt {
+impl Measurements {
     fn timed<R>(&self, work: impl FnOnce() -> R) -> R {
         let begun = (self.clock)();
         let result = work();
@@ -169,9 +172,9 @@ fn monotonic() -> Duration {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-impl fmt::Debug for Learnt {
+impl fmt::Debug for Measurements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Learnt")
+        f.debug_struct("Measurements")
             .field("limit", &self.limit)
             .field("state", &self.state())
             .finish_non_exhaustive()
@@ -200,7 +203,7 @@ mod tests {
     }
 
     fn learn(auto: &Auto, micros: u64, times: u32) {
-        (0..times).for_each(|_| auto.learnt.learn(Duration::from_micros(micros)));
+        (0..times).for_each(|_| auto.measurements.learn(Duration::from_micros(micros)));
     }
 
     #[test]
@@ -246,15 +249,15 @@ mod tests {
             assert!(work.is_at_home(), "work returns after any number of failures");
             learn(&work, 11, 1);
         }
-        assert_eq!(work.learnt.state(), State { at_home: false, level: LEVEL_MAX, row: 0 });
+        assert_eq!(work.measurements.state(), State { at_home: false, level: LEVEL_MAX, row: 0 });
         learn(&work, 10, ROW_MAX - 1);
         assert!(!work.is_at_home());
         learn(&work, 10, 1);
         for forgiven in 1..=LEVEL_MAX {
             learn(&work, 10, FORGIVEN_AFTER - 1);
-            assert_eq!(work.learnt.state().level, LEVEL_MAX - forgiven + 1);
+            assert_eq!(work.measurements.state().level, LEVEL_MAX - forgiven + 1);
             learn(&work, 10, 1);
-            assert_eq!(work.learnt.state().level, LEVEL_MAX - forgiven);
+            assert_eq!(work.measurements.state().level, LEVEL_MAX - forgiven);
         }
         learn(&work, 10, 10 * FORGIVEN_AFTER);
         learn(&work, 11, 1);
@@ -305,7 +308,7 @@ mod tests {
             // If work was in jobs before, it is in jobs now, in either order of the runs: an
             // expensive run after the cheap runs moves it back to jobs, and ten cheap runs after
             // the expensive run are too few for a row.
-            let state = work.learnt.state();
+            let state = work.measurements.state();
             assert!(!state.at_home && (state.level == 1 || !was_at_home), "{state:?}");
         }
     }

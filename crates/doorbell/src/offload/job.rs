@@ -180,11 +180,11 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
-    fn tell(self, outcome: Outcome) {
+    fn notify(self, outcome: Outcome) {
         match self {
-            Self::Other(tell) => {
+            Self::Other(notify) => {
                 // This code runs on a thread of the executor, which a panic could end.
-                let _contained = caught(|| tell(outcome));
+                let _contained = caught(|| notify(outcome));
             }
             Self::Worker { conn, number, inbox } => inbox.leave(Delivery { conn, number, outcome }),
         }
@@ -226,7 +226,7 @@ impl StartedJob {
             let Entry { asker, task } = entry;
             // The captured values of the job are dropped before its outcome is delivered.
             drop(task);
-            asker.tell(outcome);
+            asker.notify(outcome);
         }
     }
 }
@@ -234,7 +234,7 @@ impl StartedJob {
 impl Drop for StartedJob {
     fn drop(&mut self) {
         if let Some(Entry { asker, .. }) = self.entry.take() {
-            asker.tell(Outcome::Panicked);
+            asker.notify(Outcome::Panicked);
         }
     }
 }

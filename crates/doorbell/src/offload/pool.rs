@@ -94,18 +94,19 @@ mod tests {
     /// The CPU masks of two threads.
     fn masks(cpus: &[usize]) -> Vec<Vec<usize>> {
         let jobs = Offload::builder().threads(NonZeroU16::new(2).unwrap()).cpus(cpus).build().unwrap();
-        let (tell, told) = sync_channel(2);
+        let (sender, receiver) = sync_channel(2);
         // Each pump waits for the other, so they run on different threads.
         let both = Arc::new(std::sync::Barrier::new(2));
         for _ in 0..2 {
-            let (tell, both) = (tell.clone(), Arc::clone(&both));
+            let (sender, both) = (sender.clone(), Arc::clone(&both));
             assert!(jobs.spawn(move || {
                 both.wait();
-                tell.send(allowed()).unwrap();
+                sender.send(allowed()).unwrap();
             }));
         }
-        let mut masks: Vec<_> =
-            (0..2).map(|_| told.recv_timeout(Duration::from_secs(20)).expect("both threads live")).collect();
+        let mut masks: Vec<_> = (0..2)
+            .map(|_| receiver.recv_timeout(Duration::from_secs(20)).expect("both threads live"))
+            .collect();
         masks.sort();
         masks
     }
@@ -143,9 +144,9 @@ mod tests {
         let before = getpriority_process(None).unwrap();
         for nice in [0, 4, 19] {
             let jobs = Offload::builder().threads(NonZeroU16::MIN).nice(nice).build().unwrap();
-            let (tell, told) = sync_channel(1);
-            assert!(jobs.spawn(move || tell.send(getpriority_process(None).unwrap()).unwrap()));
-            let there = told.recv_timeout(Duration::from_secs(20)).unwrap();
+            let (sender, receiver) = sync_channel(1);
+            assert!(jobs.spawn(move || sender.send(getpriority_process(None).unwrap()).unwrap()));
+            let there = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
             assert_eq!(there, (before + i32::from(nice)).min(19), "{nice}");
         }
         assert_eq!(getpriority_process(None).unwrap(), before);
@@ -159,8 +160,8 @@ mod tests {
             usize::from(core::hint::black_box(&page)[left]) + if left == 0 { 0 } else { deep(left - 1) }
         }
         let jobs = Offload::builder().threads(NonZeroU16::MIN).stack_size(8 * 1024 * 1024).build().unwrap();
-        let (tell, told) = sync_channel(2);
-        assert!(jobs.spawn(move || tell.send(deep(63)).unwrap()));
-        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(64), "4 MiB of stack");
+        let (sender, receiver) = sync_channel(2);
+        assert!(jobs.spawn(move || sender.send(deep(63)).unwrap()));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(20)), Ok(64), "4 MiB of stack");
     }
 }

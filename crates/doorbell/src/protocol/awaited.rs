@@ -12,7 +12,7 @@ use crate::time::Time;
 
 /// The result of a job, for [`Awaited::answer`].
 #[derive(Debug)]
-pub struct Told(Outcome);
+pub struct JobOutcome(Outcome);
 
 /// A request after [`Next::Wait`](doorbell_http::Next::Wait) whose job is queued or running.
 ///
@@ -28,17 +28,20 @@ struct CalledOff(Ticket);
 
 impl Awaited {
     /// Begins the job in `later`, which comes from
-    /// [`Out::take_later`](doorbell_http::Out::take_later). `tell` is called at most once, on the
+    /// [`Out::take_later`](doorbell_http::Out::take_later). `done` is called at most once, on the
     /// job's thread.
     ///
     /// # Errors
     /// The result, if it is already known: the queue of the job's class is full, or there is no
     /// job.
-    pub fn begin(mut later: Box<Later>, tell: impl FnOnce(Told) + Send + 'static) -> Result<Self, Answer> {
+    pub fn begin(
+        mut later: Box<Later>,
+        done: impl FnOnce(JobOutcome) + Send + 'static,
+    ) -> Result<Self, Answer> {
         let Some(job) = later.take_work().and_then(Job::from_work) else {
             return Err(Answer { later, outcome: Outcome::Panicked });
         };
-        match job.submit_for(Asker::Other(Box::new(|outcome| tell(Told(outcome))))) {
+        match job.submit_for(Asker::Other(Box::new(|outcome| done(JobOutcome(outcome))))) {
             Some(ticket) => Ok(Self { later, _task: CalledOff(ticket) }),
             None => Err(Answer { later, outcome: Outcome::Busy }),
         }
@@ -49,10 +52,10 @@ impl Awaited {
         self.later.deadline()
     }
 
-    /// Converts the value passed to `tell` into the input of
+    /// Converts the value passed to `done` into the input of
     /// [`Protocol::handle_answer`](super::Protocol::handle_answer).
-    pub fn answer(self, told: Told) -> Answer {
-        Answer { later: self.later, outcome: told.0 }
+    pub fn answer(self, outcome: JobOutcome) -> Answer {
+        Answer { later: self.later, outcome: outcome.0 }
     }
 
     /// Records that the request timed out. Call it after
@@ -137,15 +140,15 @@ mod tests {
         let offload =
             Offload::builder().queue_max(Class::Normal, 2).timeout(TIMEOUT / 2).build_on(kept.clone());
         let ran = Arc::new(AtomicUsize::new(0));
-        let (tell, told) = std::sync::mpsc::sync_channel(4);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(4);
         let begin = |panics: bool| {
-            let (ran, tell) = (Arc::clone(&ran), tell.clone());
+            let (ran, sender) = (Arc::clone(&ran), sender.clone());
             let job = move || {
                 ran.fetch_add(1, Ordering::Relaxed);
                 assert!(!panics, "a job that panics");
                 Reply::text(Status::OK, "done")
             };
-            Awaited::begin(later(&offload, job), move |outcome| tell.send(outcome).unwrap())
+            Awaited::begin(later(&offload, job), move |outcome| sender.send(outcome).unwrap())
         };
         let (first, second) = (begin(false).unwrap(), begin(false).unwrap());
         assert_eq!(first.deadline(), Time::ZERO.after(TIMEOUT / 2));
@@ -154,11 +157,11 @@ mod tests {
         let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
         run();
         assert_eq!(ran.load(Ordering::Relaxed), 1, "a cancelled job does not run");
-        let answer = first.answer(told.try_recv().unwrap());
+        let answer = first.answer(receiver.try_recv().unwrap());
         assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Answered(offload::Answer::Reply(_))));
-        assert!(told.try_recv().is_err());
+        assert!(receiver.try_recv().is_err());
         let panicking = begin(true).unwrap();
         run();
-        assert!(panicking.answer(told.try_recv().unwrap()).is_panic());
+        assert!(panicking.answer(receiver.try_recv().unwrap()).is_panic());
     }
 }

@@ -14,7 +14,7 @@ mod tls;
 use doorbell_http::parse::Seen;
 use doorbell_http::{Client, Date, Later, Next, Out};
 
-pub use awaited::{Awaited, Told};
+pub use awaited::{Awaited, JobOutcome};
 pub use http1::Http1;
 pub(crate) use http1::handle_answer;
 pub(crate) use listener::InputResult;

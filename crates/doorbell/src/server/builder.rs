@@ -23,7 +23,7 @@ use crate::driver::select::{Descriptors, DriverReport, Engine, Plan, plan};
 use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
-use crate::net::{Asked, Bound, Listen, ListenError};
+use crate::net::{Bound, Identity, Listen, ListenError};
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
@@ -283,7 +283,7 @@ impl ServerBuilder {
         let (wakes, shareds) = wakers(workers)?;
         let Bindings { protocols, arrivals, bound, taken, renewals } = self.bind(workers)?;
         let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
-        let listener_is_ours = bound.iter().map(|bound| bound.asked != Asked::Inherited).collect();
+        let listener_is_ours = bound.iter().map(|bound| bound.identity != Identity::Inherited).collect();
         let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
         let core = Arc::new(self.core(shareds, &bound, taken).map_err(StartError::Sockets)?);
@@ -311,7 +311,7 @@ impl ServerBuilder {
         let (started, starts) = sync_channel(usize::from(workers));
         let mut goes = Vec::with_capacity(usize::from(workers));
         for (index, (wake, listeners)) in (0..workers).zip(wakes.into_iter().zip(transpose(bound, workers))) {
-            let (go, hears) = sync_channel(1);
+            let (go, start) = sync_channel(1);
             goes.push(go);
             let thread = WorkerThread {
                 index: WorkerIndex(index),
@@ -324,7 +324,7 @@ impl ServerBuilder {
                 core: Arc::clone(&core),
                 engine_is_forced: self.engine == Engine::IoUring,
                 started: started.clone(),
-                go: hears,
+                go: start,
             };
             let spawned =
                 std::thread::Builder::new().name(format!("doorbell-{index}")).spawn(|| thread.main());
@@ -420,7 +420,7 @@ impl ServerBuilder {
             ip_table,
             room: room.unwrap_or_else(|| Room::new(conns_max)),
             before: Mutex::new(before.map(|core| Before::new(core, taken))),
-            misuses_told: AtomicU8::new(0),
+            misuses_reported: AtomicU8::new(0),
         })
     }
 

@@ -121,7 +121,7 @@ pub(crate) struct Core {
     /// The predecessor, until this server has taken over.
     before: Mutex<Option<Before>>,
     /// Kinds of misuse already reported to the observer.
-    misuses_told: AtomicU8,
+    misuses_reported: AtomicU8,
 }
 
 impl Server {
@@ -366,7 +366,7 @@ impl Core {
     pub(crate) fn report_misuses(&self, worker: WorkerIndex, misuses: Misuses) {
         if misuses.count() != 0 {
             misuses
-                .untold(&self.misuses_told)
+                .unreported(&self.misuses_reported)
                 .for_each(|misuse| self.observe(&Event::HandlerMisuse { worker, misuse }));
         }
     }

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use std::sync::Arc;
 
-use crate::net::{Asked, Bound, Listen, ListenError, LocalAddr, SocketFile, last_call};
+use crate::net::{Bound, Identity, Listen, ListenError, LocalAddr, SocketFile, last_call};
 
 /// The duplicates of a server's sockets. The [module](self) documents them.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Sockets(Vec<Kept>);
 /// The sockets of one listener.
 #[derive(Debug)]
 struct Kept {
-    asked: Asked,
+    identity: Identity,
     local: LocalAddr,
     is_shared: bool,
     /// True if another process, the successor, has duplicates and may continue to listen.
@@ -59,10 +59,10 @@ impl Sockets {
     pub(super) fn of(bound: &[Bound]) -> io::Result<Self> {
         let kept = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
-            let Bound { asked, local, is_shared, is_lent, file, .. } = bound;
+            let Bound { identity, local, is_shared, is_lent, file, .. } = bound;
             let is_passed = *is_lent;
             Ok(Kept {
-                asked: asked.clone(),
+                identity: identity.clone(),
                 local: local.clone(),
                 is_shared: *is_shared,
                 is_passed,
@@ -89,35 +89,43 @@ impl Sockets {
         speaks_first: bool,
         taken: &mut Taken,
     ) -> Result<Option<Bound>, ListenError> {
-        let asked = listen.asked();
+        let identity = listen.identity();
         let mut kept = self.0.iter().zip(&mut taken.0);
         let wanted = |(kept, taken): &(&Kept, &mut bool)| {
-            !**taken && kept.asked == asked && asked != Asked::Inherited && !kept.is_gone()
+            !**taken && kept.identity == identity && identity != Identity::Inherited && !kept.is_gone()
         };
         let Some((kept, is_taken)) = kept.find(wanted) else { return Ok(None) };
         let copy = |fd: &Option<OwnedFd>| match fd {
             Some(fd) => fd.try_clone().map_err(|error| listen.failed("dup", error)),
             None => match kept.fds.iter().flatten().next().filter(|_| kept.is_shared) {
                 Some(same) => same.try_clone().map_err(|error| listen.failed("dup", error)),
-                None => listen.beside(&kept.local, speaks_first),
+                None => listen.bind_another(&kept.local, speaks_first),
             },
         };
         let fds = kept.fds.iter().map(copy).collect::<Result<_, _>>()?;
         *is_taken = true;
         let (is_shared, is_lent) = (kept.is_shared, kept.is_lent());
-        Ok(Some(Bound { fds, is_shared, is_lent, local: kept.local.clone(), file: kept.file.clone(), asked }))
+        Ok(Some(Bound {
+            fds,
+            is_shared,
+            is_lent,
+            local: kept.local.clone(),
+            file: kept.file.clone(),
+            identity,
+        }))
     }
 
     /// Applies the options of `listen` to the sockets of the listener with this index.
     pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
         let Some(kept) = self.0.get(at) else { return Ok(()) };
-        listen.renew(&kept.asked, kept.fds.iter().flatten(), speaks_first)
+        listen.renew(&kept.identity, kept.fds.iter().flatten(), speaks_first)
     }
 
     /// Duplicates the TCP sockets that this server has bound, by listener.
     pub(super) fn listening(&mut self) -> io::Result<Vec<Listening>> {
         let of = |kept: &mut Kept| {
-            let (Asked::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.asked, &kept.local) else {
+            let (Identity::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.identity, &kept.local)
+            else {
                 return None;
             };
             kept.is_passed = true;
@@ -136,7 +144,7 @@ impl Sockets {
     /// Disables deferred accept, or restores the configured value. Inherited sockets are not
     /// changed.
     pub(super) fn accept_at_once(&mut self, on: bool) {
-        for kept in self.0.iter_mut().filter(|kept| matches!(kept.asked, Asked::Tcp { .. })) {
+        for kept in self.0.iter_mut().filter(|kept| matches!(kept.identity, Identity::Tcp { .. })) {
             for fd in kept.fds.iter().flatten() {
                 if on {
                     kept.deferred_s = last_call::accept_at_once(fd.as_fd()).or(kept.deferred_s);
@@ -155,7 +163,7 @@ impl Sockets {
     pub(super) fn last_call(&self, theirs: &Taken) {
         let is_theirs = |at: usize| theirs.0.get(at).copied().unwrap_or_default();
         let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, kept)| kept);
-        for kept in ours.filter(|kept| matches!(kept.asked, Asked::Tcp { .. })) {
+        for kept in ours.filter(|kept| matches!(kept.identity, Identity::Tcp { .. })) {
             for fd in kept.fds.iter().flatten() {
                 let _deferred_s = last_call::accept_at_once(fd.as_fd());
                 if !kept.is_lent() {

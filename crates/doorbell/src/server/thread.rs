@@ -190,7 +190,7 @@ mod tests {
             ip_table: Arc::clone(&server.ip_table),
             room: Room::new(1),
             before: Mutex::default(),
-            misuses_told: AtomicU8::new(0),
+            misuses_reported: AtomicU8::new(0),
         });
         // The other workers also hold a sender, until they receive the start signal.
         let (started, starts) = sync_channel(2);

@@ -77,7 +77,7 @@ fn one(config: CheckConfig, endpoint: EndpointConfig, start: Time) -> (Board, Ch
     (builder.build(), check, endpoint)
 }
 
-fn says(board: &Board, endpoint: EndpointIndex) -> EndpointState {
+fn state_of(board: &Board, endpoint: EndpointIndex) -> EndpointState {
     board.endpoint(endpoint).unwrap().answer(Audience::Other).0.state
 }
 
@@ -109,7 +109,7 @@ fn what_was_found_is_judged_by_the_thresholds_of_now() {
         let state = new.check(check).unwrap().state();
         assert_eq!(state, expected, "{results}");
         assert_eq!(
-            says(&new, endpoint) == EndpointState::Up,
+            state_of(&new, endpoint) == EndpointState::Up,
             matches!(state, CheckState::Up | CheckState::GoingDown)
         );
         // Only differences are reported as transitions.
@@ -122,7 +122,7 @@ fn what_was_found_is_judged_by_the_thresholds_of_now() {
         );
         assert_eq!(
             events.iter().any(|event| matches!(event, Event::Endpoint { .. })),
-            says(&old, endpoint) != says(&new, endpoint)
+            state_of(&old, endpoint) != state_of(&new, endpoint)
         );
         assert_eq!(new.check(check).unwrap().history().iter().len(), results.len().min(2));
         let last = at(results.len() as u64);
@@ -165,21 +165,21 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
     ] {
         let (mut new, check, endpoint) = start(before);
         assert_eq!(new.check(check).unwrap().state(), CheckState::Unknown);
-        let was = says(&new, endpoint);
+        let was = state_of(&new, endpoint);
         assert_eq!(was == EndpointState::Up, before.outcome == Outcome::Success);
         let changes = new.apply(check, first, at(11));
         let reported = changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. }));
-        assert_eq!((says(&new, endpoint), reported), (expected, was != expected));
+        assert_eq!((state_of(&new, endpoint), reported), (expected, was != expected));
     }
     // If there is no result until the time limit, the check becomes unknown, and the endpoint's
     // change is reported.
     let (mut new, _, endpoint) = start(&UP);
     assert!(new.deadline() <= at(12));
     let _changes = new.tick(at(11));
-    assert_eq!(says(&new, endpoint), EndpointState::Up);
+    assert_eq!(state_of(&new, endpoint), EndpointState::Up);
     let changes = new.tick(at(12));
     assert!(changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. })));
-    assert_eq!(says(&new, endpoint), EndpointState::Down);
+    assert_eq!(state_of(&new, endpoint), EndpointState::Down);
 }
 
 /// A verdict that stands in for the first result is not a result: the first result decides even if
@@ -192,9 +192,9 @@ fn a_belief_does_not_stand_in_the_way_of_the_first_result() {
     let (mut new, check, endpoint) = one(believed, EndpointConfig::new("ready"), at(9));
     let _changes = new.inherit_checks(&old, |_| Carry::Awaits(Duration::from_secs(3)), at(9));
     let _changes = new.inherit_endpoints(&old, at(9));
-    assert_eq!(says(&new, endpoint), EndpointState::Down, "as before");
+    assert_eq!(state_of(&new, endpoint), EndpointState::Down, "as before");
     let _changes = new.apply(check, &UP, at(10));
-    assert_eq!(says(&new, endpoint), EndpointState::Up);
+    assert_eq!(state_of(&new, endpoint), EndpointState::Up);
 }
 
 #[test]
@@ -219,15 +219,15 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
             |name: &str| if name == "a" { Carry::State } else { Carry::Awaits(Duration::from_secs(3)) };
         let _changes = new.inherit_checks(&old, awaits, at(2));
         let _changes = new.inherit_endpoints(&old, at(2));
-        assert_eq!(says(&new, ready), expected);
+        assert_eq!(state_of(&new, ready), expected);
         // A second reload while the first result is awaited keeps the verdict.
         let (mut newer, checks_of_newer, ready_of_newer, _) = make(&["a", "b"], at(3));
         let _changes = newer.inherit_checks(&new, |_| Carry::State, at(3));
         let _changes = newer.inherit_endpoints(&new, at(3));
-        assert_eq!(says(&newer, ready_of_newer), expected);
+        assert_eq!(state_of(&newer, ready_of_newer), expected);
         let _changes = newer.tick(at(5));
         assert_eq!(
-            says(&newer, ready_of_newer),
+            state_of(&newer, ready_of_newer),
             EndpointState::Down,
             "the second reload does not restart the time"
         );
@@ -236,7 +236,7 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
             // A verdict that stands in for a result does not set the latch.
             let _changes = new.apply(checks[0], &UP, at(3));
             let _changes = new.tick(at(6));
-            assert_eq!(says(&new, started), EndpointState::Down);
+            assert_eq!(state_of(&new, started), EndpointState::Down);
         }
     }
 }
@@ -251,9 +251,9 @@ fn a_grace_is_from_the_start_of_the_first_board() {
     let (mut new, _, endpoint) = one(quick(), grace(), at(9));
     let _changes = new.inherit_checks(&old, |_| Carry::State, at(9));
     let _changes = new.inherit_endpoints(&old, at(9));
-    assert_eq!(says(&new, endpoint), EndpointState::Up);
+    assert_eq!(state_of(&new, endpoint), EndpointState::Up);
     let _changes = new.tick(at(10));
-    assert_eq!(says(&new, endpoint), EndpointState::Down);
+    assert_eq!(state_of(&new, endpoint), EndpointState::Down);
 }
 
 /// Only results set a latch; a grace period does not.
@@ -265,10 +265,10 @@ fn a_latch_has_no_grace() {
         ..EndpointConfig::new("started")
     };
     let (mut board, check, endpoint) = one(quick(), config, at(0));
-    assert_eq!(says(&board, endpoint), EndpointState::Down);
+    assert_eq!(state_of(&board, endpoint), EndpointState::Down);
     let _changes = board.apply(check, &UP, at(1));
     let _changes = board.apply(check, &DOWN, at(2));
-    assert_eq!(says(&board, endpoint), EndpointState::Up);
+    assert_eq!(state_of(&board, endpoint), EndpointState::Up);
 }
 
 /// A check that was stale, but is fresh under the new `max_age`, counts by its thresholds again.
@@ -385,7 +385,7 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
             let _changes = new.apply(check, &DOWN, at(61));
         }
         let _changes = new.tick(at(62));
-        assert_eq!(says(&new, endpoint), EndpointState::Down);
+        assert_eq!(state_of(&new, endpoint), EndpointState::Down);
     }
 }
 
@@ -399,7 +399,7 @@ fn an_endpoint_that_joins_drains_with_all_others() {
     let [ready, other] = ["ready", "other"].map(|name| builder.endpoint(EndpointConfig::new(name)).unwrap());
     let mut new = builder.build();
     let _changes = new.inherit_endpoints(&old, at(2));
-    assert_eq!((says(&new, ready), says(&new, other)), (EndpointState::Drain, EndpointState::Drain));
+    assert_eq!((state_of(&new, ready), state_of(&new, other)), (EndpointState::Drain, EndpointState::Drain));
     let _changes = new.command(Command::Drain { target: Target::All, reason: None }, at(3));
-    assert_eq!(says(&new, other), EndpointState::Up);
+    assert_eq!(state_of(&new, other), EndpointState::Up);
 }

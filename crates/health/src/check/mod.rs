@@ -204,7 +204,7 @@ impl Check {
         if self.maintenance.is_some() && was == CheckState::Maintenance {
             (self.state, self.state_since) = (was, since);
         }
-        let _told_by_nobody = self.handle_time(now);
+        let _unreported = self.handle_time(now);
         if is_judged_anew && let Some((at, last)) = self.last {
             self.next_due = self.due_after(last.latency, at);
         }

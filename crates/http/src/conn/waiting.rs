@@ -47,7 +47,7 @@ impl Conn {
         match answered.outcome {
             Outcome::Deferred | Outcome::HandOver => {}
             Outcome::HangUp | Outcome::Last | Outcome::Replied => {
-                endings.tell(answered.status(), answered.content_len());
+                endings.call_all(answered.status(), answered.content_len());
             }
         }
         match answered.outcome {

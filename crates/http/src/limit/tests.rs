@@ -226,8 +226,8 @@ fn a_pause_forgets_everything_and_nothing_else_does() {
     for round in 0..50u32 {
         for key in 0..500u32 {
             let decision = limiter.check(&key.to_le_bytes(), Time::from_nanos(now));
-            let told = (decision.is_allowed(), decision.remaining(&quota));
-            assert_eq!(told, (true, 9), "{round} {key} {decision:?}");
+            let result = (decision.is_allowed(), decision.remaining(&quota));
+            assert_eq!(result, (true, 9), "{round} {key} {decision:?}");
         }
         // Advance by almost the full 32-bit range, after which an old TAT would be in the future
         // again.

@@ -105,7 +105,7 @@ fn check_tlvs(header: &[u8], mut at: usize) -> Result<(), ProxyError> {
         at = from + usize::from(u16::from_be_bytes([high, low]));
         let Some(value) = header.get(from..at) else { return Err(ProxyError::TlvBeyondEnd) };
         if kind == CHECKSUM {
-            let told = value.try_into().map(u32::from_be_bytes).map_err(|_| ProxyError::BadChecksum)?;
+            let expected = value.try_into().map(u32::from_be_bytes).map_err(|_| ProxyError::BadChecksum)?;
             // Only one checksum is allowed, because several would make the work quadratic.
             if std::mem::replace(&mut summed, true) {
                 return Err(ProxyError::BadChecksum);
@@ -113,7 +113,7 @@ fn check_tlvs(header: &[u8], mut at: usize) -> Result<(), ProxyError> {
             // The checksum is computed with zeros in place of its own bytes.
             let (before, after) = (header.get(..from), header.get(at..));
             let parts = [before.unwrap_or_default(), &[0; 4], after.unwrap_or_default()];
-            if crc32c::of(&parts) != told {
+            if crc32c::of(&parts) != expected {
                 return Err(ProxyError::BadChecksum);
             }
         }

@@ -15,28 +15,28 @@ pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
 /// The callbacks for one request. Dropping this value calls the callbacks that are left.
 #[derive(Default)]
 pub(crate) struct Endings {
-    told: Vec<Ending>,
+    callbacks: Vec<Ending>,
     /// The status passed to callbacks on drop.
     otherwise: Option<Status>,
 }
 
 impl Endings {
     pub(crate) fn add(&mut self, ending: Ending) {
-        self.told.push(ending);
+        self.callbacks.push(ending);
     }
 
     /// Adds callbacks to the existing ones.
     pub(crate) fn add_all(&mut self, mut others: Self) {
-        self.told.append(&mut others.told);
+        self.callbacks.append(&mut others.callbacks);
     }
 
-    /// Sets the status for callbacks that are dropped without [`Self::tell`].
+    /// Sets the status for callbacks that are left when this value is dropped.
     pub(crate) const fn otherwise(&mut self, status: Option<Status>) {
         self.otherwise = status;
     }
 
-    pub(crate) fn tell(&mut self, status: Option<Status>, content_len: usize) {
-        self.told.drain(..).for_each(|ending| contained(|| ending(status, content_len)));
+    pub(crate) fn call_all(&mut self, status: Option<Status>, content_len: usize) {
+        self.callbacks.drain(..).for_each(|ending| contained(|| ending(status, content_len)));
     }
 }
 
@@ -53,6 +53,6 @@ fn contained(f: impl FnOnce()) {
 
 impl Drop for Endings {
     fn drop(&mut self) {
-        self.tell(self.otherwise, 0);
+        self.call_all(self.otherwise, 0);
     }
 }

@@ -47,17 +47,17 @@ impl Later {
     /// [`crate::Conn::handle_answer`]. Layers treat the request as in progress until this call or
     /// until the value is dropped.
     pub fn answered(&mut self, status: Status, content_len: usize) {
-        self.endings.tell(Some(status), content_len);
+        self.endings.call_all(Some(status), content_len);
     }
 
     /// Reports that the wait timed out and the connection's protocol sent the error.
     pub fn timed_out(&mut self) {
-        self.endings.tell(Some(Status::SERVICE_UNAVAILABLE), 0);
+        self.endings.call_all(Some(Status::SERVICE_UNAVAILABLE), 0);
     }
 
     /// Reports that the work panicked and the connection's protocol sent the error.
     pub fn panicked(&mut self) {
-        self.endings.tell(Some(Status::INTERNAL_SERVER_ERROR), 0);
+        self.endings.call_all(Some(Status::INTERNAL_SERVER_ERROR), 0);
     }
 
     pub(crate) const fn endings(&mut self) -> &mut Endings {

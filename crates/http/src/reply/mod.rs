@@ -51,7 +51,7 @@ impl<'a> Responder<'a> {
     pub fn send(self, reply: &StaticReply) -> Answered<'a> {
         let image = reply.image(self.date, self.persist, self.head_only);
         if self.out.is_again(&image) {
-            return self.tell(reply.status(), reply.image_content_len(self.head_only));
+            return self.replied(reply.status(), reply.image_content_len(self.head_only));
         }
         self.send_anew(reply, image)
     }
@@ -135,15 +135,15 @@ impl<'a> Responder<'a> {
     #[inline]
     pub fn watch_with<T>(
         self,
-        told: &mut T,
+        data: &mut T,
         serve: impl for<'r> FnOnce(Responder<'r>, &mut T) -> Answered<'r>,
         ending: impl FnOnce(&mut T) -> Option<Ending>,
     ) -> Answered<'a> {
         let Self { out, date, persist, head_only } = self;
         let Answered { outcome, status, content_len, .. } =
-            serve(Responder { out, date, persist, head_only }, told);
+            serve(Responder { out, date, persist, head_only }, data);
         if outcome == Outcome::Deferred
-            && let Some(ending) = ending(told)
+            && let Some(ending) = ending(data)
         {
             out.on_end(ending);
         }
@@ -168,7 +168,7 @@ impl<'a> Responder<'a> {
     fn refuse(self, misuse: ApiMisuse) -> Answered<'a> {
         self.out.forget_lines();
         put_refusal(misuse, self.out, self.date, self.persist);
-        self.tell(Status::INTERNAL_SERVER_ERROR, 0)
+        self.replied(Status::INTERNAL_SERVER_ERROR, 0)
     }
 
     #[inline(always)]
@@ -176,7 +176,7 @@ impl<'a> Responder<'a> {
         if self.out.has_lines() {
             self.answered_with_lines(status, content_len)
         } else {
-            self.tell(status, content_len)
+            self.replied(status, content_len)
         }
     }
 
@@ -184,13 +184,13 @@ impl<'a> Responder<'a> {
     #[inline(never)]
     fn answered_with_lines(self, status: Status, content_len: u32) -> Answered<'a> {
         match self.out.insert_lines() {
-            Ok(()) => self.tell(status, content_len),
+            Ok(()) => self.replied(status, content_len),
             Err(misuse) => self.refuse(misuse),
         }
     }
 
     #[inline(always)]
-    fn tell(&self, status: Status, content_len: u32) -> Answered<'a> {
+    fn replied(&self, status: Status, content_len: u32) -> Answered<'a> {
         let outcome = if matches!(self.persist, Persist::Close) { Outcome::Last } else { Outcome::Replied };
         Answered { outcome, status, content_len, of: PhantomData }
     }

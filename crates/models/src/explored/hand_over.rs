@@ -68,7 +68,7 @@ pub fn one_house() -> usize {
         let (gate, source) = full_gate();
         let held = gate.permit();
         let successor = {
-            let gate = Arc::new(gate.beside(1));
+            let gate = Arc::new(gate.with_same_count(1));
             let source = wake_on_room(&gate);
             thread::spawn(move || {
                 assert!(enter(&gate, &source));

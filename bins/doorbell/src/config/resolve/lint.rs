@@ -38,11 +38,11 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
     let places = ["lifecycle.drain_timeout", "lifecycle.drain_delay"].map(|key| places.get(key));
     // Defaults have no position in the file.
     let span = places.into_iter().flatten().next().unwrap_or(0..0);
-    let told = grace.map(str::trim).filter(|grace| !grace.is_empty());
+    let value = grace.map(str::trim).filter(|grace| !grace.is_empty());
     let known =
-        told.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
-    if let (Some(told), None) = (told, known) {
-        let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is not a duration");
+        value.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
+    if let (Some(value), None) = (value, known) {
+        let message = format!("TERMINATION_GRACE_PERIOD is {value:?}, which is not a duration");
         problems
             .add(Problem::warning("bad-grace", span.clone(), message).help("write seconds, as in a pod: 30"));
     }

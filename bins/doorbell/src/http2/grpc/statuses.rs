@@ -244,7 +244,7 @@ mod tests {
         let _next = registry.found(0, &finding);
         assert!(watched.has_changed());
         assert_eq!((watched.status(), watched.has_changed()), (ServingStatus::Serving, false));
-        let told = [statuses.get("a", KUBELET), statuses.get("b", KUBELET)];
-        assert_eq!(told, [Some(ServingStatus::Serving), None]);
+        let found = [statuses.get("a", KUBELET), statuses.get("b", KUBELET)];
+        assert_eq!(found, [Some(ServingStatus::Serving), None]);
     }
 }

@@ -156,14 +156,14 @@ struct Directories {
 
 impl Directories {
     fn new(signal: SyncSender<Signal>) -> Self {
-        let hear = move |event: notify::Result<notify::Event>| {
+        let on_event = move |event: notify::Result<notify::Event>| {
             // An error may mean that changes were missed.
             if event.map_or(true, |event| is_change(event.kind)) {
                 // If the queue is full, a scan is due anyway.
                 let _due = signal.try_send(Signal::Changed);
             }
         };
-        let watcher = notify::recommended_watcher(hear).inspect_err(|error| {
+        let watcher = notify::recommended_watcher(on_event).inspect_err(|error| {
             tracing::warn!(
                 "cannot watch files: checking them every {} s instead: {error}",
                 LOOK_EVERY.as_secs()

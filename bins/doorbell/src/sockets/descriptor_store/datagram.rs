@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 pub(super) struct Manager(Option<OsString>);
 
 impl Manager {
-    pub(super) const fn nobody() -> Self {
+    pub(super) const fn none() -> Self {
         Self(None)
     }
 

@@ -32,7 +32,7 @@ const PREFIX: &str = "doorbell-listener-";
 const SENT_MAX: usize = 128;
 
 /// The store; one per process, because a process has one manager.
-static STORE: Mutex<Store> = Mutex::new(Store::new(Manager::nobody()));
+static STORE: Mutex<Store> = Mutex::new(Store::new(Manager::none()));
 
 #[derive(Debug)]
 struct Store {
@@ -59,7 +59,7 @@ struct Kept {
 enum Part {
     /// Used in addition to the sockets of workers until the first reload, because the previous
     /// process had more workers.
-    Beside,
+    Extra,
     /// Stored by the previous process, and not requested by a listener yet.
     Left,
     /// Used by a worker.
@@ -72,7 +72,7 @@ pub(crate) struct Taken {
     /// Sockets for the workers, at most one for each.
     pub(crate) own: Vec<OwnedFd>,
     /// Further sockets, whose waiting clients must be served too.
-    pub(crate) beside: Vec<OwnedFd>,
+    pub(crate) extra: Vec<OwnedFd>,
 }
 
 /// Takes the sockets of the previous process at this address.
@@ -88,8 +88,8 @@ pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Taken {
             kept.part = Part::Worker;
             taken.own.push(copy);
         } else {
-            kept.part = Part::Beside;
-            taken.beside.push(copy);
+            kept.part = Part::Extra;
+            taken.extra.push(copy);
         }
     }
     taken
@@ -190,7 +190,7 @@ impl Store {
             .collect();
         let is_gone = |kept: &mut Kept| {
             let mut inodes = served.iter().flat_map(|(_, sockets)| sockets.iter().map(|(inode, _)| *inode));
-            !(inodes.any(|inode| inode == kept.inode) || (kept.part == Part::Beside && is_first))
+            !(inodes.any(|inode| inode == kept.inode) || (kept.part == Part::Extra && is_first))
         };
         let gone: Vec<Kept> = self.kept.extract_if(.., is_gone).collect();
         let mut names: Vec<&str> = gone.iter().map(|kept| kept.name.as_str()).collect();

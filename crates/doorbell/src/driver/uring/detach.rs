@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use doorbell_ring::{Op, Token};
 use rustix::io::Errno;
 
-use super::socket::{Beside, Handle, Poll, Socket};
+use super::socket::{Handle, Installed, Poll, Socket};
 use super::{Uring, conn_of, errno_of, token_of};
 use crate::driver::{Completion, Driver as _, Step, sock};
 use crate::id::{ConnId, SlotIndex};
@@ -50,12 +50,12 @@ impl Uring {
 
     /// Starts to create an ordinary descriptor for a direct descriptor, if the kernel supports
     /// that. True while the creation is in progress.
-    pub(super) fn install_beside(&mut self, conn: ConnId) -> bool {
+    pub(super) fn install_ordinary(&mut self, conn: ConnId) -> bool {
         let can_install = self.ring.report().fd_install;
         match &mut self.socket(conn).handle {
-            Handle::Direct(Beside::Asked) => true,
-            Handle::Direct(beside @ Beside::None) if can_install => {
-                *beside = Beside::Asked;
+            Handle::Direct(Installed::Requested) => true,
+            Handle::Direct(installed @ Installed::None) if can_install => {
+                *installed = Installed::Requested;
                 self.ring.install_fixed(token_of(conn), conn.slot.0);
                 true
             }
@@ -71,12 +71,12 @@ impl Uring {
     ) -> Option<Completion> {
         // Installations of the same socket complete in the order of their requests.
         match &mut self.sockets.get_mut(token.slot as usize)?.as_mut()?.handle {
-            Handle::Direct(beside @ Beside::Asked) => {
-                *beside = result.map_or(Beside::Failed, Beside::Here);
+            Handle::Direct(installed @ Installed::Requested) => {
+                *installed = result.map_or(Installed::Failed, Installed::Here);
                 None
             }
-            Handle::Direct(beside @ Beside::Closing) => {
-                *beside = Beside::None;
+            Handle::Direct(installed @ Installed::Closing) => {
+                *installed = Installed::None;
                 drop(result);
                 match self.close(conn_of(token)) {
                     Step::Done(()) => Some(Completion::Closed { conn: conn_of(token) }),

@@ -8,7 +8,7 @@ use doorbell_ring::{Accepted, Event, EventKind, Op, Ready, Token};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::socket::{Beside, HalfClose, Handle, Poll, Socket};
+use super::socket::{HalfClose, Handle, Installed, Poll, Socket};
 use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_of};
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
@@ -69,7 +69,7 @@ impl Uring {
         let slot = match accepted {
             Accepted::Fixed(index) => {
                 let slot = SlotIndex(index);
-                self.install(slot, Handle::Direct(Beside::None));
+                self.install(slot, Handle::Direct(Installed::None));
                 slot
             }
             Accepted::Fd(fd) => self.admit_fd(fd)?,
@@ -168,7 +168,7 @@ impl Uring {
     fn on_shut_down(&mut self, token: Token) -> Option<Completion> {
         let socket = self.sockets.get_mut(token.slot as usize)?.as_mut()?;
         match core::mem::replace(&mut socket.half_close, HalfClose::None) {
-            HalfClose::Asked | HalfClose::None => None,
+            HalfClose::Requested | HalfClose::None => None,
             HalfClose::Closing => match self.close(conn_of(token)) {
                 Step::Done(()) => Some(Completion::Closed { conn: conn_of(token) }),
                 Step::Pending => None,

@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use doorbell_ring::{Op, Ring, Setup, SetupError, SetupReport, Token};
 use rustix::io::Errno;
 
-use self::socket::{Beside, HalfClose, Handle, Poll, Socket};
+use self::socket::{HalfClose, Handle, Installed, Poll, Socket};
 use super::alarm::Alarm;
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
@@ -354,7 +354,7 @@ impl Driver for Uring {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         match &socket.handle {
             Handle::Direct(_) => {
-                socket.half_close = HalfClose::Asked;
+                socket.half_close = HalfClose::Requested;
                 self.ring.shutdown_fixed(token_of(conn), conn.slot.0);
             }
             Handle::Ordinary(fd) => sock::shutdown_write(fd.as_fd()),
@@ -389,16 +389,16 @@ impl Driver for Uring {
         let cell = &mut self.sockets[conn.slot.index()];
         let socket = cell.as_mut().expect("I-3: a close names a live slot");
         debug_assert!(!socket.recv && !socket.send, "D-6: nothing is in flight at a close");
-        if let Handle::Direct(beside) = &mut socket.handle {
-            if matches!(beside, Beside::Asked) {
-                *beside = Beside::Closing;
+        if let Handle::Direct(installed) = &mut socket.handle {
+            if matches!(installed, Installed::Requested) {
+                *installed = Installed::Closing;
                 return Step::Pending;
             }
             if socket.half_close != HalfClose::None {
                 socket.half_close = HalfClose::Closing;
                 return Step::Pending;
             }
-            *beside = Beside::None;
+            *installed = Installed::None;
             if self.tuning.skip_success {
                 // The slot is reused only for a connection accepted after the close.
                 *cell = None;
@@ -429,7 +429,7 @@ impl Driver for Uring {
     }
 
     fn find_unsent(&mut self, conn: ConnId) -> bool {
-        self.install_beside(conn)
+        self.install_ordinary(conn)
     }
 
     fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {

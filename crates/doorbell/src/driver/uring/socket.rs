@@ -32,16 +32,16 @@ pub(super) struct Socket {
 
 #[derive(Debug)]
 pub(super) enum Handle {
-    Direct(Beside),
+    Direct(Installed),
     Ordinary(OwnedFd),
 }
 
 /// An ordinary descriptor that is created in addition to a direct descriptor, to query the socket
 /// after a deadline. The connection ends only when both descriptors are closed.
 #[derive(Debug)]
-pub(super) enum Beside {
+pub(super) enum Installed {
     /// The kernel is creating the descriptor.
-    Asked,
+    Requested,
     /// The kernel is creating the descriptor, and a close waits for that: the kernel resolves the
     /// number of the direct descriptor only when it creates the ordinary one.
     Closing,
@@ -69,7 +69,7 @@ pub(super) enum Poll {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HalfClose {
     /// In progress.
-    Asked,
+    Requested,
     /// In progress, and a close waits for the end of the shutdown.
     Closing,
     None,
@@ -93,7 +93,7 @@ impl Socket {
     /// The ordinary descriptor of the connection, if there is one.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.handle {
-            Handle::Direct(Beside::Here(fd)) | Handle::Ordinary(fd) => Some(fd.as_fd()),
+            Handle::Direct(Installed::Here(fd)) | Handle::Ordinary(fd) => Some(fd.as_fd()),
             Handle::Direct(_) => None,
         }
     }
