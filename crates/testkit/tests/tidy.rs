@@ -451,6 +451,8 @@ mod samples {
             "a wait"
         );
         assert_eq!(check("assert!(errors < 3, \"{took:?}\");\n"), 0);
+        let inline = one("crates/x/src/a.rs", "#[cfg(test)]\nmod tests {\n    assert!(took < SOON);\n}\n");
+        assert_eq!(tidy::time_bounds(&inline, &[]).len(), 1);
         let two = one("crates/x/tests/a.rs", &"assert!(took < SOON);\n".repeat(2));
         assert!(tidy::time_bounds(&two, &[("crates/x/tests/a.rs", 2)]).is_empty());
         assert_eq!(

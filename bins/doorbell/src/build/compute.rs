@@ -94,7 +94,6 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     fn lane(queue_max: usize) -> Offload {
         let builder = Offload::builder().name("look-test").threads(NonZeroU16::MIN);
@@ -145,7 +144,6 @@ mod tests {
         assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "the next call starts a new scan");
     }
 
-    #[expect(clippy::disallowed_methods, reason = "how long a scan may block the watcher")]
     #[test]
     fn a_busy_thread_and_a_full_queue_do_not_block() {
         let lane = lane(1);
@@ -157,10 +155,9 @@ mod tests {
         }));
         begun.recv().unwrap();
         let [mut first, mut second] = [(); 2].map(|()| Reading::new(Some(lane.clone())));
-        let start = Instant::now();
+        // The thread is held until after both calls, so a call that waited for it would never return.
         assert_eq!(first.look(where_it_runs), Look::Later);
         assert_eq!(second.look(where_it_runs), Look::Later, "there is no room");
-        assert!(start.elapsed() < 2 * LOOK_MAX, "{:?}", start.elapsed());
         drop(hold);
         assert!(matches!(found(&mut first, where_it_runs), Look::Changed(_)));
         assert!(matches!(found(&mut second, where_it_runs), Look::Changed(_)));

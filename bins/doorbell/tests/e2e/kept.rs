@@ -12,7 +12,7 @@ use doorbell_testkit::peers::{End, PATIENCE, Reply, connect_from, exchange, fini
 
 use crate::https::{Https, ask};
 use crate::pki::localhost;
-use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
+use crate::support::{Doorbell, Scratch, on_both_engines};
 
 on_both_engines! {
     requests_on_one_connection_are_limited
@@ -68,11 +68,17 @@ const BLUR: Duration = Duration::from_millis(20);
 /// Sends requests until a reply announces the end, and returns their number. `start` is a time
 /// before the connection was opened.
 fn ask_until_last(start: Instant, mut ask: impl FnMut() -> Reply) -> usize {
-    let mut count = 1;
-    while !closes(&ask()) {
-        assert!(start.elapsed() < LIMIT, "no end announced after {count} replies");
+    let (mut count, mut overdue) = (1, 0);
+    let mut is_last = closes(&ask());
+    let opened = Instant::now();
+    while !is_last {
         thread::sleep(Duration::from_millis(25));
+        // A worker reads its clock once per turn of its loop, so it may handle one such request with
+        // a time before the maximum age.
+        overdue += usize::from(opened.elapsed() >= AGE);
+        is_last = closes(&ask());
         count += 1;
+        assert!(is_last || overdue < 2, "no end announced after {count} replies");
     }
     assert!(start.elapsed() + BLUR >= AGE, "ended before its maximum age: {:?}", start.elapsed());
     count

@@ -111,8 +111,8 @@ mod tests {
             let place = |at: Time| (at.as_nanos() - phase) / nanos(interval);
             for pair in all[1..].windows(2) {
                 prop_assert_eq!(place(pair[1]), place(pair[0]) + 1);
-                let late = (pair[1].as_nanos() - phase) % nanos(interval);
-                prop_assert!(late <= nanos(interval) / 100 * u64::from(jitter));
+                let delay = (pair[1].as_nanos() - phase) % nanos(interval);
+                prop_assert!(delay <= nanos(interval) / 100 * u64::from(jitter));
             }
         }
     }
