@@ -5,7 +5,7 @@
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
-use doorbell_checks::{Finding, ResultSink as _};
+use doorbell_checks::Finding;
 use doorbell_health::{CheckIndex, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -12,20 +12,19 @@ mod view;
 
 use crate::config::model::{Config, HealthRoute};
 use crate::operator::{EventLog, Window, time_of_day};
-use doorbell_checks::{CheckStats, Finding, LastRun, ResultSink};
+use doorbell_checks::CheckStats;
 use doorbell_health::Time;
 use doorbell_probes::{Registry, ReplyCache};
 use doorbell_tokio::registry::{ClockedRegistry, LogSink, TransitionCounters};
 use sinks::EventSink;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A [`ClockedRegistry`] with an event log and maintenance windows.
 #[derive(Debug)]
 pub(crate) struct HealthRegistry {
-    registry: ClockedRegistry,
+    registry: Arc<ClockedRegistry>,
     /// Maintenance windows of the configuration, before they are taken.
     windows: Mutex<Vec<Window>>,
     /// Set when transitions are reported to the event log.
@@ -59,9 +58,14 @@ impl HealthRegistry {
     ) -> Result<Arc<Self>, String> {
         let registry = build::build(config, builder)?;
         registry.report_to(Arc::new(LogSink));
-        let registry = ClockedRegistry::new(registry, origin, time_of_day);
+        let registry = Arc::new(ClockedRegistry::new(registry, origin, time_of_day));
         let windows = Mutex::new(Window::all(config));
         Ok(Arc::new(Self { registry, windows, has_event_log: OnceLock::new() }))
+    }
+
+    /// The receiver of what checks find.
+    pub(crate) const fn result_sink(&self) -> &Arc<ClockedRegistry> {
+        &self.registry
     }
 
     /// Records transitions in this event log from now on; a second event log is ignored.
@@ -91,31 +95,5 @@ impl HealthRegistry {
         has_singles: bool,
     ) -> Option<Arc<ReplyCache>> {
         self.registry.cache(build::reply_options(route, headers, allow, has_singles))
-    }
-}
-
-impl ResultSink for HealthRegistry {
-    fn now(&self) -> Time {
-        self.registry.now()
-    }
-
-    fn instant(&self, time: Time) -> Instant {
-        self.registry.instant(time)
-    }
-
-    fn found(&self, check: usize, finding: &Finding) -> Duration {
-        ResultSink::found(&self.registry, check, finding)
-    }
-
-    fn last_run(&self, check: usize) -> Option<LastRun> {
-        ResultSink::last_run(&self.registry, check)
-    }
-
-    fn deadline(&self) -> Time {
-        ResultSink::deadline(&self.registry)
-    }
-
-    fn tick(&self) {
-        ResultSink::tick(&self.registry);
     }
 }

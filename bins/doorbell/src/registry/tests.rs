@@ -4,8 +4,10 @@
 
 use super::*;
 use crate::config::{Source, parse};
+use doorbell_checks::{Finding, ResultSink as _};
 use doorbell_health::{EndpointState, Outcome};
 use doorbell_probes::CLOCK_STEP_MIN;
+use std::time::Duration;
 
 fn config(text: &str) -> Config {
     let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };

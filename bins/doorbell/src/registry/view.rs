@@ -5,7 +5,6 @@
 use super::HealthRegistry;
 use crate::operator::millis;
 use crate::wire::{AnswerView, CheckView, EndpointView, ResultView, UseView};
-use doorbell_checks::ResultSink as _;
 use doorbell_health::{Audience, Board, Check, Endpoint, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;

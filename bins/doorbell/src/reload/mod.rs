@@ -210,7 +210,10 @@ impl Generation {
             before.map(|before| (&before.ports, &before.config)),
             &shared.process_stats,
         )?;
-        let checks = checks.map(|plan| plan.start(Arc::clone(&registry))).transpose().map_err(no_thread)?;
+        let checks = checks
+            .map(|plan| plan.start(Arc::clone(registry.result_sink())))
+            .transpose()
+            .map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // The server is started last: nothing after this can fail.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
