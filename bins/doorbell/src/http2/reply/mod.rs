@@ -26,6 +26,7 @@ use bytes::Bytes;
 use doorbell::Http1;
 use doorbell::protocol::{Awaited, Io, Protocol};
 use doorbell::time::{Clock as _, OsClock};
+use doorbell_probes::ReplyParts;
 use http_body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -321,32 +322,14 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
 /// Converts a reply with the head in `written` and the content `body`. `None` if the head cannot be
 /// parsed, which does not happen with heads of the service.
 fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
-    let (status_line, mut rest) = split_line(written)?;
-    let status = StatusCode::from_bytes(status_line.strip_prefix(b"HTTP/1.1 ")?.get(..3)?).ok()?;
-    let mut headers = HeaderMap::new();
-    loop {
-        let (line, after) = split_line(rest)?;
-        rest = after;
-        if line.is_empty() {
-            break;
-        }
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        let (name, value) = line.split_at(colon);
-        let name = HeaderName::from_bytes(name).ok()?;
-        // Connection-specific fields are invalid in HTTP/2.
-        if name != header::CONNECTION {
-            headers.append(name, HeaderValue::from_bytes(value.strip_prefix(b": ")?).ok()?);
-        }
+    let parts = ReplyParts::parse(written)?;
+    let mut response = Response::new(ReplyBody::Whole([Bytes::copy_from_slice(parts.rest), body]));
+    *response.status_mut() = StatusCode::from_u16(parts.status).ok()?;
+    for (name, value) in parts.fields() {
+        let value = HeaderValue::from_bytes(value).ok()?;
+        response.headers_mut().append(HeaderName::from_bytes(name).ok()?, value);
     }
-    let mut response = Response::new(ReplyBody::Whole([Bytes::copy_from_slice(rest), body]));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
     Some(response)
-}
-
-fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
-    Some((&bytes[..end], &bytes[end + 2..]))
 }
 
 #[cfg(test)]
