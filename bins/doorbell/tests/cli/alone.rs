@@ -232,25 +232,3 @@ fn a_shell_takes_the_completions() {
     let (code, out, err) = finish(output);
     assert!(code == 0 && out.split_whitespace().any(|word| word == "probe"), "{out}{err}");
 }
-
-/// The configurations on the book's pages about probers.
-#[test]
-fn configurations_of_the_book_are_valid() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/book/src/behind");
-    let mut checked = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let page = entry.unwrap().path();
-        let text = std::fs::read_to_string(&page).unwrap();
-        let mut lines = text.lines();
-        while lines.by_ref().any(|line| line == "```toml") {
-            let toml: String =
-                lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
-            let name = page.file_stem().unwrap().to_str().unwrap();
-            let file = scratch(&format!("behind-{name}.toml"), &toml);
-            let (code, out, err) = run(&["validate", "--strict", "-c", file.to_str().unwrap()]);
-            assert_eq!(code, 0, "{name}: {out}{err}");
-            checked += 1;
-        }
-    }
-    assert!(checked >= 14, "only {checked} configurations were checked");
-}
