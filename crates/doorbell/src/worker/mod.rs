@@ -140,7 +140,7 @@ pub struct Worker<D, C> {
     has_left: bool,
     departures: Departures,
     /// The connection whose protocol is being called directly, without
-    /// [`handler_call`](self::handler_call).
+    /// [`Self::handler_call`].
     in_handler: Option<InHandler>,
     /// Number of opened connections at the last update of the counters.
     opened_published: u64,
