@@ -185,6 +185,12 @@ impl Listener {
         self.protocol == Protocol::Http1
     }
 
+    /// Whether it speaks HTTP/2.
+    #[must_use]
+    pub fn has_http2(&self) -> bool {
+        self.is_http() && self.http2
+    }
+
     /// Keys without effect for this protocol.
     fn useless(&self) -> &'static [&'static str] {
         match self.protocol {

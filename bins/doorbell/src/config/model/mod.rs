@@ -117,7 +117,8 @@ pub struct Config {
     /// Probes on request, as by the Blackbox exporter. Default: none.
     #[key(shown)]
     pub blackbox: Option<Blackbox>,
-    /// Routes, by name: which requests get which reply.
+    /// Routes, by name: which requests get which reply. A configuration without routes serves livez
+    /// and readyz under all common paths; a single route removes those.
     #[key(name = "route")]
     pub routes: Named<Route>,
     /// Whether checks may run programs: set on the command line, never in the file.
@@ -156,8 +157,7 @@ impl Config {
     /// Whether a listener accepts HTTP/2, by its position.
     #[must_use]
     pub fn has_http2(&self, listener: usize) -> bool {
-        let listener = self.listeners.get(listener);
-        listener.is_some_and(|listener| listener.is_http() && listener.http2)
+        self.listeners.get(listener).is_some_and(Listener::has_http2)
     }
 
     /// Mode of client certificates in the handshakes of a listener. If a route of the listener is

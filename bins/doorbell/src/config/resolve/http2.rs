@@ -17,7 +17,7 @@ pub(super) fn resolve_grpc(grpc: &mut Grpc, endpoints: &Names<'_>) {
 /// routes.
 pub(crate) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
     let is_written = |position: usize| routes.iter().any(|route| route.is_on(position) && route.is_grpc());
-    let speaking = (0..listeners.len()).filter(|&position| speaks_http2(&listeners[position]));
+    let speaking = (0..listeners.len()).filter(|&position| listeners[position].has_http2());
     let positions: Vec<usize> = speaking.filter(|&position| !is_written(position)).collect();
     let is_taken = |path: &str| {
         routes.iter().any(|route| {
@@ -48,10 +48,6 @@ fn shape(path: &str) -> Vec<&str> {
     path.split('/').map(part_shape).collect()
 }
 
-fn speaks_http2(listener: &Listener) -> bool {
-    listener.is_http() && listener.http2
-}
-
 /// Position of `readyz`, which always exists.
 fn readyz(health: &[Health]) -> usize {
     health.iter().position(|known| known.name == "readyz").unwrap_or(0)
@@ -67,7 +63,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     let http2 = places.get("http2").filter(|_| config.http2 != Http2::default());
     let grpc = places.get("grpc").filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
     let tables = [("http2", http2), ("grpc", grpc)];
-    if !config.listeners.iter().any(speaks_http2) {
+    if !config.listeners.iter().any(Listener::has_http2) {
         for (name, span) in tables {
             let Some(span) = span else { continue };
             no_effect(name, span, problems);

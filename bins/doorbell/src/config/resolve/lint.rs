@@ -3,7 +3,7 @@
 //! Does not know about: errors; contents of files.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, Config, Details, Lifecycle, Route};
+use super::super::model::{Action, Config, Details, Lifecycle, Listener, Route};
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
 use doorbell_checks::options::CheckKind;
@@ -19,6 +19,7 @@ pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, proble
     drain(config, places, grace, problems);
     listeners(config, places, problems);
     connections(config, places, problems);
+    unused_health(config, places, problems);
     unused(config, places, problems);
     unused_checks(config, places, problems);
     for route in &config.routes {
@@ -90,26 +91,37 @@ fn connections(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-fn unused(config: &Config, places: &Places, problems: &Problems) {
-    for written in &config.health {
-        let names = |link: &At<Link>| link.name == written.name;
-        let used = config.routes.iter().any(|route| route.health.as_ref().is_some_and(names));
-        let endpoints = config.grpc.services.iter().map(|(_, link)| link).chain([&config.grpc.overall]);
+/// Reports endpoints that no client can ask for. A configuration without routes has built-in routes
+/// for `livez` and `readyz`; one route removes them.
+fn unused_health(config: &Config, places: &Places, problems: &Problems) {
+    let has_overall = places.get("grpc.overall").is_some()
+        || config.grpc.enabled && config.listeners.iter().any(Listener::has_http2);
+    for endpoint in &config.health {
+        let name = &*endpoint.name;
+        let names = |link: &At<Link>| link.name == name;
+        let overall = has_overall.then_some(&config.grpc.overall);
+        let services = config.grpc.services.iter().map(|(_, link)| link).chain(overall);
         let agents = config.agents.iter().map(|agent| &agent.health);
         let gates = config.tcp_gates.iter().map(|gate| &gate.health);
-        let used = used
-            || endpoints.chain(agents).chain(gates).any(names)
+        let routes = config.routes.iter().filter_map(|route| route.health.as_ref());
+        let used = services.chain(agents).chain(gates).chain(routes).any(names)
             // Through such an agent, HAProxy can select any endpoint by name.
             || config.agents.iter().any(|agent| agent.select_by_send);
-        let built_in = ["livez", "readyz"].contains(&&*written.name);
-        if !used && !built_in {
-            let message = format!("no route reports health endpoint `{}`", written.name);
-            problems.add(
-                Problem::warning("unused-health", places.name(["health", &written.name]), message)
-                    .help(format!("add a [route.NAME] with `health = \"{}\"`", written.name)),
-            );
+        // Without a table, checks may serve metrics alone.
+        let is_written = places.get(&format!("health.{name}")).is_some();
+        if is_written && !used {
+            let message = format!("no route reports health endpoint `{name}`");
+            let mut help = format!("add a [route.NAME] with `health = \"{name}\"`");
+            if ["livez", "readyz"].contains(&name) {
+                help.push_str("; its built-in route exists only in a configuration without routes");
+            }
+            let place = places.name(["health", name]);
+            problems.add(Problem::warning("unused-health", place, message).help(help));
         }
     }
+}
+
+fn unused(config: &Config, places: &Places, problems: &Problems) {
     let report = |code, kind: &str, name: &str, help: String| {
         let message = format!("nothing uses [{kind}.{name}]");
         problems.add(Problem::warning(code, places.name([kind, name]), message).help(help));
