@@ -22,6 +22,7 @@ import values as described  # noqa: E402
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
 CHART = DEPLOY / "helm/doorbell"
+VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
 NAME = "test-doorbell"
 SAME = object()
 
@@ -89,7 +90,7 @@ ROWS = [
     ],
     row("commonLabels", {"team": "x"}, "Deployment", "spec template metadata labels team", "x"),
     row("commonAnnotations", {"team": "x"}, "Service", "metadata annotations team", "x"),
-    row("image.repository", "r.example/d", "Deployment", f"{CONTAINER} image", "r.example/d:0.1.0"),
+    row("image.repository", "r.example/d", "Deployment", f"{CONTAINER} image", f"r.example/d:{VERSION}"),
     row("image.tag", "9", "Deployment", f"{CONTAINER} image", "localhost/doorbell:9"),
     row("image.digest", DIGEST, "Deployment", f"{CONTAINER} image", f"localhost/doorbell@{DIGEST}"),
     row("image.pullPolicy", "Always", "Deployment", f"{CONTAINER} imagePullPolicy"),

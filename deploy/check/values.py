@@ -5,7 +5,7 @@
     deploy/check/values.py --write   writes the comments of values.yaml and the table of README.md
 
 Every value must have a description, a default in values.yaml, and a schema without unknown fields.
-The version of the chart is that of the workspace.
+The version of the chart, and that of the image in manifests and the book, is that of the workspace.
 """
 import json
 import pathlib
@@ -110,6 +110,11 @@ def versions():
     for field in ("version", "appVersion"):
         if chart[field] != version:
             yield f"Chart.yaml: {field} is {chart[field]}, and the workspace has {version}"
+    deploy = CHART.parent.parent
+    for file in sorted([*deploy.rglob("*.yaml"), *deploy.rglob("*.md")]):
+        for tag in re.findall(r"(?:\bdoorbell:|\bnewTag: )(\d+\.\d+\.\d+)", file.read_text(encoding="utf-8")):
+            if tag != version:
+                yield f"{file.relative_to(deploy)}: the image has version {tag}, and the workspace has {version}"
 
 
 def main():
