@@ -47,7 +47,9 @@ fn of_archive() -> Option<String> {
 /// project with vendored sources, is not ours.
 fn of_checkout() -> Option<String> {
     let top = git(&["rev-parse", "--show-toplevel"])?;
-    if Path::new(&top).join("bins/doorbell").canonicalize().ok()? != env::current_dir().ok()?.canonicalize().ok()? {
+    if Path::new(&top).join("bins/doorbell").canonicalize().ok()?
+        != env::current_dir().ok()?.canonicalize().ok()?
+    {
         return None;
     }
     // Git appends a line for every commit and checkout.

@@ -166,10 +166,7 @@ pub(crate) fn stub_status(operator: &Operator) -> String {
 }
 
 impl Build {
-    const OURS: Self = Self {
-        revision: env!("DOORBELL_REVISION"),
-        rustc: env!("DOORBELL_RUSTC"),
-    };
+    const OURS: Self = Self { revision: env!("DOORBELL_REVISION"), rustc: env!("DOORBELL_RUSTC") };
 }
 
 impl Scrape {
