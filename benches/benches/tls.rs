@@ -88,13 +88,13 @@ impl Bench {
         }
         self.spent += began.elapsed();
         let mut sent = self.out.head.as_slice();
-        let heard = !sent.is_empty();
+        let received = !sent.is_empty();
         while !sent.is_empty() {
             session.client.read_tls(&mut sent).expect("a slice");
             session.client.process_new_packets().expect("the server speaks TLS");
         }
         self.out.clear();
-        heard || !wire.is_empty()
+        received || !wire.is_empty()
     }
 
     #[inline(never)]

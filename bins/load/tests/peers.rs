@@ -188,16 +188,16 @@ fn a_kept_connection_may_end_between_two_requests() {
 fn a_server_that_goes_away_is_not_asked_in_a_busy_loop() {
     let server = Arc::new(Mutex::new(None::<Server>));
     let owner = Arc::clone(&server);
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     *server.lock().unwrap() = Some(Server::start(move |number, mut stream| {
         answer(&mut stream, REPLY);
         if number == 20 {
-            let _ = tell.send(());
+            let _ = sender.send(());
         }
     }));
     let url = server.lock().unwrap().as_ref().unwrap().url();
     let stopper = std::thread::spawn(move || {
-        told.recv().unwrap();
+        receiver.recv().unwrap();
         owner.lock().unwrap().take();
     });
     let Some(run) = load(&["-d", "600ms", "-c", "4", &url]) else { return };

@@ -124,20 +124,20 @@ fn load(text: &str, overrides: &[(&str, &str)]) -> (Option<Sample>, Vec<String>)
     };
     let source = Source { name: "f".into(), text: text.into() };
     let outcome = doorbell_config::load::<Sample>(program, &source, outside);
-    let told = outcome.problems.iter().map(|problem| {
+    let lines = outcome.problems.iter().map(|problem| {
         let (line, column) = source.position(problem.span.start);
         let help = problem.help.as_deref().unwrap_or_default();
         format!("{line}:{column} {}: {}; {help}", problem.code, problem.message)
     });
-    let told = told.collect();
-    (outcome.gleaned, told)
+    let lines = lines.collect();
+    (outcome.gleaned, lines)
 }
 
 #[test]
 fn an_empty_file_has_the_defaults() {
-    let (sample, told) = load("", &[]);
+    let (sample, problems) = load("", &[]);
     let sample = sample.unwrap();
-    assert_eq!(told, [""; 0]);
+    assert_eq!(problems, [""; 0]);
     assert_eq!(sample, Sample::default());
     let Sample { flag, count, limit, bytes, wait, age, threads, .. } = sample;
     assert_eq!((flag, count, limit, bytes), (true, 4, 2, 16 << 10));
@@ -164,9 +164,9 @@ rate = "600/m"
 inner = { text = "t", loop = true }
 letter = "é"
 "#;
-    let (sample, told) = load(text, &[]);
+    let (sample, problems) = load(text, &[]);
     let sample = sample.unwrap();
-    assert_eq!(told, [""; 0]);
+    assert_eq!(problems, [""; 0]);
     assert_eq!(sample.token.as_ref().map(Secret::reveal), Some("from-file"));
     assert_eq!((sample.burst, sample.inner.is_loop), (600, true), "{sample:?}");
     let shown = json!({
@@ -249,29 +249,29 @@ fn every_problem_is_reported_with_its_place_and_help() {
         ("letter = \"ab\"", "1:10 bad-value: \"ab\" is no letter; write one"),
         ("flag = false\ncount = 1", "2:9 no-effect: nothing to count; set `flag`"),
     ] {
-        let (sample, told) = load(text, &[]);
-        assert_eq!(told, [expected], "{text}");
+        let (sample, problems) = load(text, &[]);
+        assert_eq!(problems, [expected], "{text}");
         assert!(sample.is_some());
     }
 }
 
 #[test]
 fn all_problems_come_at_once() {
-    let (sample, told) = load("count = 0\nwait = 5\nxyz = 1\ninner = {}\n", &[]);
-    let codes: Vec<&str> = told.iter().map(|one| one.split([' ', ':']).nth(2).unwrap()).collect();
+    let (sample, problems) = load("count = 0\nwait = 5\nxyz = 1\ninner = {}\n", &[]);
+    let codes: Vec<&str> = problems.iter().map(|one| one.split([' ', ':']).nth(2).unwrap()).collect();
     assert_eq!(codes, ["out-of-range", "wrong-type", "unknown-key", "missing-key"]);
     assert_eq!(sample.unwrap(), Sample::default());
 }
 
 #[test]
 fn variables_stand_in_for_keys() {
-    let (sample, told) =
+    let (sample, problems) =
         load("count = 2\n", &[("T__COUNT", "3"), ("T__INNER__TEXT", "v"), ("T__WAIT", "1s")]);
     let sample = sample.unwrap();
-    assert_eq!(told, [""; 0]);
+    assert_eq!(problems, [""; 0]);
     assert_eq!((sample.count, &*sample.inner.text, sample.wait), (3, "v", Duration::from_secs(1)));
-    let (_, told) = load("", &[("T__COUNT", "many")]);
-    assert_eq!(told.len(), 1, "{told:?}");
+    let (_, problems) = load("", &[("T__COUNT", "many")]);
+    assert_eq!(problems.len(), 1, "{problems:?}");
 }
 
 #[test]
@@ -300,6 +300,6 @@ fn the_schema_says_what_the_fields_declare() {
 fn defaults_read_back_the_same() {
     let all = Sample::default().to_json(true);
     let text = toml::to_string(&all).unwrap();
-    let (sample, told) = load(&text, &[]);
-    assert_eq!((sample.unwrap(), told), (Sample::default(), Vec::new()), "{text}");
+    let (sample, problems) = load(&text, &[]);
+    assert_eq!((sample.unwrap(), problems), (Sample::default(), Vec::new()), "{text}");
 }

@@ -108,10 +108,10 @@ fn a_taker_that_panics_loses_only_its_batch(engine: Engine) {
 fn an_observer_that_panics_ends_nothing(engine: Engine) {
     let _turn = alone();
     for on_failure in [OnWorkerFailure::Degrade, OnWorkerFailure::Stop] {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = Arc::clone(&told);
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&events);
         let observer = move |event: &Event| {
-            tell.lock().unwrap().push(event.clone());
+            sink.lock().unwrap().push(event.clone());
             panic_any(Grenade);
         };
         let server = builder(engine)
@@ -122,7 +122,7 @@ fn an_observer_that_panics_ends_nothing(engine: Engine) {
             .unwrap();
         server.handle().fail_worker(WorkerIndex(0));
         assert!(wait_until(LIMIT, || !server.handle().is_healthy()).is_some());
-        assert!(wait_until(LIMIT, || !told.lock().unwrap().is_empty()).is_some());
+        assert!(wait_until(LIMIT, || !events.lock().unwrap().is_empty()).is_some());
         let failure = match on_failure {
             OnWorkerFailure::Degrade => server.stop().err(),
             OnWorkerFailure::Stop => server.wait().err(),
@@ -264,11 +264,11 @@ fn notified_layers_may_panic(engine: Engine) {
     let (release, released) = sync_channel::<()>(8);
     let released = Arc::new(Mutex::new(released));
     let jobs = Offload::builder().timeout(Duration::from_millis(300)).build().unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let tell = Arc::clone(&told);
+    let endings = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&endings);
     let service = service_fn(move |request, reply| {
-        let (released, tell, path) = (Arc::clone(&released), Arc::clone(&tell), request.path().to_owned());
-        let (jobs, outer) = (jobs.clone(), Arc::clone(&tell));
+        let (released, sink, path) = (Arc::clone(&released), Arc::clone(&sink), request.path().to_owned());
+        let (jobs, outer) = (jobs.clone(), Arc::clone(&sink));
         let job = move || -> Answer {
             match path.as_str() {
                 "/slow" => released.lock().unwrap().recv().unwrap(),
@@ -280,7 +280,7 @@ fn notified_layers_may_panic(engine: Engine) {
         let outer = move |status| outer.lock().unwrap().push(status);
         watched(reply, outer, |reply| {
             let inner = move |status| {
-                tell.lock().unwrap().push(status);
+                sink.lock().unwrap().push(status);
                 panic_any(Grenade);
             };
             watched(reply, inner, |reply| jobs.run(request, reply, job))
@@ -288,21 +288,21 @@ fn notified_layers_may_panic(engine: Engine) {
     });
     let server = builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap();
     let place = addr(&server);
-    let told = |count: usize| {
-        assert!(wait_until(LIMIT, || told.lock().unwrap().len() >= count).is_some(), "{told:?}");
-        std::mem::take(&mut *told.lock().unwrap())
+    let take = |count: usize| {
+        assert!(wait_until(LIMIT, || endings.lock().unwrap().len() >= count).is_some(), "{endings:?}");
+        std::mem::take(&mut *endings.lock().unwrap())
     };
     // The ends of a request: a reply is sent; the reply panics; the timeout expires; the client
     // leaves.
-    assert_eq!((status(place, "/job"), told(2)), ("200".to_owned(), vec![Some(200); 2]));
-    assert_eq!((status(place, "/then"), told(2)), ("500".to_owned(), vec![Some(500); 2]));
-    assert_eq!((status(place, "/slow"), told(2)), ("503".to_owned(), vec![Some(503); 2]));
+    assert_eq!((status(place, "/job"), take(2)), ("200".to_owned(), vec![Some(200); 2]));
+    assert_eq!((status(place, "/then"), take(2)), ("500".to_owned(), vec![Some(500); 2]));
+    assert_eq!((status(place, "/slow"), take(2)), ("503".to_owned(), vec![Some(503); 2]));
     let gone = TcpStream::connect(place).unwrap();
     (&gone).write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     assert!(wait_until(LIMIT, || server.stats().jobs_queued == 4).is_some(), "{:?}", server.stats());
     rustix::net::sockopt::set_socket_linger(&gone, Some(Duration::ZERO)).unwrap();
     drop(gone);
-    assert_eq!(told(2), [None; 2]);
+    assert_eq!(take(2), [None; 2]);
     (0..2).for_each(|_| release.send(()).unwrap());
     assert!(server.handle().is_healthy());
     assert_eq!(status(place, "/job"), "200");

@@ -113,9 +113,9 @@ fn denied_at_run_time_each_worker_continues_with_epoll_and_reports_once() {
     }
     for (name, errno) in ERRNOS {
         in_own_thread(move || {
-            let (tell, told) = sync_channel(64);
+            let (sender, receiver) = sync_channel(64);
             let server =
-                builder().observer(move |event| tell.try_send(event.clone()).unwrap()).start().unwrap();
+                builder().observer(move |event| sender.try_send(event.clone()).unwrap()).start().unwrap();
             let addr = server.tcp_addr(0).unwrap();
             assert_eq!(server.driver_report().kind, DriverKind::IoUring);
             // The kernel distributes connections to both workers. The first request on each worker
@@ -124,7 +124,7 @@ fn denied_at_run_time_each_worker_continues_with_epoll_and_reports_once() {
             for _ in 0..200 {
                 let _lost = get(addr, &format!("/deny/{}", errno.0));
                 failed +=
-                    told.try_iter().filter(|event| matches!(event, Event::DriverFellBack { .. })).count();
+                    receiver.try_iter().filter(|event| matches!(event, Event::DriverFellBack { .. })).count();
                 if failed == 2 {
                     break;
                 }
@@ -133,7 +133,7 @@ fn denied_at_run_time_each_worker_continues_with_epoll_and_reports_once() {
             for _ in 0..50 {
                 assert!(get(addr, "/livez").ends_with("ok\n"), "{name}: both workers serve");
             }
-            assert!(told.try_recv().is_err(), "{name}: no further event");
+            assert!(receiver.try_recv().is_err(), "{name}: no further event");
             assert_eq!(server.stats().driver_fallbacks, 2);
             server.stop().unwrap();
         });

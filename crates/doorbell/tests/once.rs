@@ -136,9 +136,9 @@ fn an_invalid_reply_is_a_500_that_is_counted_and_reported_once_per_kind() {
             "/reserved" => reply.status(Status::OK).header("Content-Length", "1").empty(),
             _ => reply.status(Status::OK).header("X-Line", "a\r\nb").empty(),
         }));
-        let (tell, told) = std::sync::mpsc::sync_channel(16);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(16);
         let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
-        let builder = builder.observer(move |event| tell.send(format!("{event:?}")).unwrap());
+        let builder = builder.observer(move |event| sender.send(format!("{event:?}")).unwrap());
         let server = builder.listen(Listen::tcp(LOOPBACK), service).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
         let last = "Host: a\r\nConnection: close\r\n\r\n";
@@ -157,8 +157,11 @@ fn an_invalid_reply_is_a_500_that_is_counted_and_reported_once_per_kind() {
             assert!(doorbell_testkit::peers::wait_until(Duration::from_secs(60), counted).is_some());
         }
         server.stop().unwrap();
-        let told: Vec<_> = told.iter().collect();
-        assert_eq!(told.len(), 2, "{engine:?}: {told:?}");
-        assert!(told[0].contains("HeaderReserved") && told[1].contains("HeaderValue"), "{told:?}");
+        let messages: Vec<_> = receiver.iter().collect();
+        assert_eq!(messages.len(), 2, "{engine:?}: {messages:?}");
+        assert!(
+            messages[0].contains("HeaderReserved") && messages[1].contains("HeaderValue"),
+            "{messages:?}"
+        );
     }
 }

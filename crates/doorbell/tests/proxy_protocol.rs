@@ -103,7 +103,7 @@ fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
     String::from_utf8(reply).unwrap()
 }
 
-fn told(reply: &str) -> &str {
+fn body_of(reply: &str) -> &str {
     reply.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
@@ -121,7 +121,7 @@ fn the_header_sets_the_client_address() {
         ];
         for (header, expected) in cases {
             let reply = talk(addr, &[&[header, GET].concat()]);
-            assert_eq!(told(&reply), expected, "{engine:?} {}: {reply}", header.escape_ascii());
+            assert_eq!(body_of(&reply), expected, "{engine:?} {}: {reply}", header.escape_ascii());
         }
         let stats = server.stats();
         assert_eq!((stats.proxy_v1, stats.proxy_v2, stats.proxy_local), (2, 1, 1), "{engine:?}");
@@ -139,10 +139,10 @@ fn a_header_may_be_split_at_any_byte() {
             for at in 1..=header.len() + 1 {
                 let (first, rest) = whole.split_at(at);
                 let reply = talk(addr, &[first, rest]);
-                assert_eq!(told(&reply), expected, "{engine:?} split at {at}: {reply}");
+                assert_eq!(body_of(&reply), expected, "{engine:?} split at {at}: {reply}");
             }
             let each: Vec<&[u8]> = header.chunks(7).chain([GET]).collect();
-            assert_eq!(told(&talk(addr, &each)), expected, "{engine:?} in small chunks");
+            assert_eq!(body_of(&talk(addr, &each)), expected, "{engine:?} in small chunks");
         }
         server.stop().unwrap();
     }
@@ -165,7 +165,11 @@ fn a_peer_that_is_not_trusted_cannot_name_a_client() {
     for engine in ENGINES {
         let Some(server) = start(engine, ProxyProtocol::accept(trusted("10.0.0.0/8"))) else { continue };
         let addr = server.tcp_addr(0).unwrap();
-        assert_eq!(told(&talk(addr, &[GET])), "127.0.0.1", "{engine:?}: without a header the peer is served");
+        assert_eq!(
+            body_of(&talk(addr, &[GET])),
+            "127.0.0.1",
+            "{engine:?}: without a header the peer is served"
+        );
         let reply = talk(addr, &[&[V1, GET].concat()]);
         assert!(
             reply.starts_with("HTTP/1.1 400 "),
@@ -266,7 +270,7 @@ fn a_drain_waits_for_a_header_and_for_the_request_behind_it() {
             let mut reply = String::new();
             stream.read_to_string(&mut reply).unwrap();
             assert!(reply.contains("\r\nConnection: close\r\n"), "{engine:?} {name}: {reply}");
-            assert_eq!(told(&reply), name, "{engine:?}");
+            assert_eq!(body_of(&reply), name, "{engine:?}");
         }
         server.wait().unwrap();
     }
@@ -449,7 +453,7 @@ fn the_permissions_of_a_unix_socket_define_trust() {
             stream.write_all(&[V1, GET].concat()).unwrap();
             let mut reply = String::new();
             stream.read_to_string(&mut reply).unwrap();
-            assert_eq!(told(&reply), "203.0.113.7", "{engine:?}: {reply}");
+            assert_eq!(body_of(&reply), "203.0.113.7", "{engine:?}: {reply}");
             server.stop().unwrap();
         }
     }

@@ -432,9 +432,9 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_event() {
     if !engines().contains(&Engine::IoUring) {
         return;
     }
-    let (tell, told) = sync_channel(8);
+    let (sender, receiver) = sync_channel(8);
     let server = builder(Engine::Auto)
-        .observer(move |event| tell.try_send(event.clone()).unwrap())
+        .observer(move |event| sender.try_send(event.clone()).unwrap())
         .listen(Listen::tcp(LOOPBACK), ok_service())
         .start()
         .unwrap();
@@ -442,7 +442,7 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_event() {
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
     let began = Instant::now();
     server.handle().fail_worker(WorkerIndex(0));
-    let event = told.recv_timeout(Duration::from_secs(5)).unwrap();
+    let event = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
     assert!(
         matches!(event, Event::DriverFellBack { worker: WorkerIndex(0), cause: Cause::Kernel, .. }),
         "{event:?}"
@@ -454,7 +454,7 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_event() {
         Duration::from_millis(500),
     );
     assert_eq!(server.stats().driver_fallbacks, 1);
-    assert!(told.try_recv().is_err(), "one word");
+    assert!(receiver.try_recv().is_err(), "there is one event");
     server.stop().unwrap();
 }
 

@@ -120,10 +120,10 @@ fn a_drain_continues_after_its_ring_failed() {
     }
     let _turn = alone();
     let (first, begins, go) = blocking(Engine::Auto);
-    let (told, tells) = sync_channel(4);
+    let (sender, receiver) = sync_channel(4);
     let server = first
         .observer(move |event: &Event| {
-            let _gone = told.try_send(event.clone());
+            let _gone = sender.try_send(event.clone());
         })
         .start()
         .unwrap();
@@ -134,7 +134,7 @@ fn a_drain_continues_after_its_ring_failed() {
     server.handle().fail_worker(WorkerIndex(0));
     server.handle().drain_within(FOR_EVER);
     go.send(()).unwrap();
-    assert!(matches!(tells.recv_timeout(LIMIT), Ok(Event::DriverFellBack { .. })));
+    assert!(matches!(receiver.recv_timeout(LIMIT), Ok(Event::DriverFellBack { .. })));
     assert!(
         ends(server, Duration::from_secs(10)),
         "the replacing worker gets the commands of the worker whose ring failed"

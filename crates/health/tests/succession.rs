@@ -146,7 +146,7 @@ fn take(board: &mut Board, step: &Step, now: Time) {
 }
 
 /// All observable properties of a board.
-fn told(board: &Board) -> Vec<String> {
+fn described(board: &Board) -> Vec<String> {
     let checks = board.checks().map(|(_, name, check)| {
         let history: Vec<_> = check.history().iter().collect();
         format!(
@@ -198,7 +198,7 @@ proptest! {
             }
             take(&mut staying, step, now);
             take(&mut replaced, step, now);
-            prop_assert_eq!(told(&replaced), told(&staying), "after {:?} at {} s", step, secs);
+            prop_assert_eq!(described(&replaced), described(&staying), "after {:?} at {} s", step, secs);
         }
     }
 

@@ -41,14 +41,14 @@ struct Flood {
 }
 
 /// Records the decisions for the known keys, with or without the flood.
-fn run<D>(flood: Flood, on: bool, told: &mut Vec<D>, mut check: impl FnMut([u64; 2], Time) -> D) {
+fn run<D>(flood: Flood, on: bool, decisions: &mut Vec<D>, mut check: impl FnMut([u64; 2], Time) -> D) {
     let mut new = 0;
     for ms in 0..WARM_MS + KEYS / flood.per_ms {
         let now = Time::from_nanos((1_000_000 + ms) * MS);
         for (way, (every, requests)) in (0..).zip(KNOWN) {
             for key in way * EACH..(way + 1) * EACH {
                 if (ms + key * 7).is_multiple_of(every) {
-                    told.extend((0..requests).map(|_| check([1, key], now)));
+                    decisions.extend((0..requests).map(|_| check([1, key], now)));
                 }
             }
         }

@@ -239,10 +239,10 @@ fn the_sender_of_a_head_is_cached() {
     ];
     for (fields, prober, takes_anything) in rows {
         let input = format!("GET /x HTTP/1.1\r\n{fields}\r\n");
-        let told = std::cell::RefCell::new(Vec::new());
+        let askers = std::cell::RefCell::new(Vec::new());
         let service = doorbell_http::service_fn(|request, reply| {
             assert_eq!(prober_of(request), prober);
-            told.borrow_mut().push((Asker::of(request), Asker::remembered(request)));
+            askers.borrow_mut().push((Asker::of(request), Asker::remembered(request)));
             reply.status(doorbell_http::Status::OK).empty()
         });
         let (limits, mut seen) = (Limits::default(), Seen::new());
@@ -254,6 +254,6 @@ fn the_sender_of_a_head_is_cached() {
         }
         let asker = Asker { prober, takes_anything };
         let again = (!fields.contains("Haproxy")).then_some(asker);
-        assert_eq!(*told.borrow(), [(asker, None), (asker, again), (asker, again)], "{fields}");
+        assert_eq!(*askers.borrow(), [(asker, None), (asker, again), (asker, again)], "{fields}");
     }
 }

@@ -95,11 +95,11 @@ fn await_answer(round: u32, over: impl Fn() -> bool) {
 /// Waits for each round and replies to it.
 fn sleep(way: Way, rounds: u32, bell: &OwnedFd, asker: &Thread) -> io::Result<i64> {
     // When dropped, unparks the measuring thread, so that it does not wait after an error.
-    let told = Told(asker);
+    let guard = UnparkOnDrop(asker);
     let mut source = Source::new(way, bell)?;
     let answer = |count| {
         ANSWERED.store(count, Ordering::SeqCst);
-        told.0.unpark();
+        guard.0.unpark();
     };
     answer(1);
     let begun = cpu_time();
@@ -113,9 +113,9 @@ fn sleep(way: Way, rounds: u32, bell: &OwnedFd, asker: &Thread) -> io::Result<i6
     Ok(cpu_time() - begun)
 }
 
-struct Told<'a>(&'a Thread);
+struct UnparkOnDrop<'a>(&'a Thread);
 
-impl Drop for Told<'_> {
+impl Drop for UnparkOnDrop<'_> {
     fn drop(&mut self) {
         self.0.unpark();
     }

@@ -113,7 +113,7 @@ pub(super) fn run(args: &[OsString]) -> Result<Exit, Failure> {
     let typed = [OsString::from("doorbell-load connect")].into_iter().chain(args.iter().cloned());
     let typed = match ConnectArgs::try_parse_from(typed) {
         Ok(typed) => typed,
-        Err(error) => return Ok(super::say(&error)),
+        Err(error) => return Ok(super::report_usage(&error)),
     };
     if typed.own_network {
         let args: Vec<OsString> = args.iter().filter(|arg| *arg != "--own-network").cloned().collect();

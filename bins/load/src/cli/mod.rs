@@ -26,27 +26,27 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
     match args.get(1).and_then(|arg| arg.to_str()) {
         Some("connect") => connect(&args[2..]),
-        Some(helper::NAME) => told(helper::run(&args[2..], connect)),
+        Some(helper::NAME) => report(helper::run(&args[2..], connect)),
         _ => match LoadArgs::try_parse_from(args) {
-            Ok(args) => told(load(&args)),
-            Err(error) => say(&error),
+            Ok(args) => report(load(&args)),
+            Err(error) => report_usage(&error),
         },
     }
 }
 
 /// Runs `doorbell-load connect` with the arguments after its name.
 fn connect(args: &[OsString]) -> Exit {
-    told(connect::run(args))
+    report(connect::run(args))
 }
 
 /// Prints the output of the argument parser: help, or an error.
-fn say(error: &clap::Error) -> Exit {
+fn report_usage(error: &clap::Error) -> Exit {
     // A failure to write to standard error cannot be reported.
     let _ = error.print();
     if error.use_stderr() { Exit::Usage } else { Exit::Clean }
 }
 
-fn told(result: Result<Exit, Failure>) -> Exit {
+fn report(result: Result<Exit, Failure>) -> Exit {
     result.unwrap_or_else(|failure| {
         let _ = writeln!(io::stderr(), "doorbell-load: {failure}");
         failure.exit

@@ -38,7 +38,7 @@ fn a_waiting_connection_holds_little() {
             let sent = pair.stand.take_sent();
             held -= i64::try_from(sent.capacity()).unwrap();
             assert!(held < 12 * 1024, "{version:?}: {held} bytes in the handshake");
-            pair.hear(&sent);
+            pair.receive(&sent);
         }
         assert!(!pair.client.is_handshaking());
         let after_handshake = held;
@@ -56,7 +56,7 @@ fn a_waiting_connection_holds_little() {
             });
             let sent = pair.stand.take_sent();
             held -= i64::try_from(sent.capacity()).unwrap();
-            pair.hear(&sent);
+            pair.receive(&sent);
         }
         println!(
             "{version:?}: {open} before the hello, {after_handshake} after the handshake, {held} between requests"

@@ -61,7 +61,7 @@ fn a_split_at_each_single_byte_of_the_first_flight_and_of_a_request() {
             assert!(pair.stand.sent.is_empty(), "no reply to {at} bytes of a hello");
             pair.stand.feed(two, usize::MAX);
             let sent = pair.stand.take_sent();
-            pair.hear(&sent);
+            pair.receive(&sent);
             assert!(pair.ask("/").ends_with("ok\n"), "{version:?} split at {at}");
         }
         let mut pair = Pair::new(client(&config), http(&acceptor));
@@ -78,7 +78,7 @@ fn a_split_at_each_single_byte_of_the_first_flight_and_of_a_request() {
             pair.stand.feed(one, usize::MAX);
             pair.stand.feed(two, usize::MAX);
             let sent = pair.stand.take_sent();
-            pair.hear(&sent);
+            pair.receive(&sent);
             assert!(pair.plaintext.ends_with(b"ok\n"), "{version:?} request split at {at}");
         }
     }

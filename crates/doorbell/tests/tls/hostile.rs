@@ -42,7 +42,7 @@ fn a_flipped_byte_anywhere_in_a_handshake_leaves_nothing_behind() {
             }
             pair.stand.feed(&hello, usize::MAX);
             let sent = pair.stand.take_sent();
-            pair.hear(&sent);
+            pair.receive(&sent);
             let mut rest = pair.wire_of_client();
             if at >= hello.len() + rest.len() {
                 break;
@@ -77,7 +77,7 @@ fn a_flipped_byte_anywhere_in_a_request_is_never_answered() {
             *byte ^= 0x41;
             pair.stand.feed(&wire, usize::MAX);
             let sent = pair.stand.take_sent();
-            pair.hear(&sent);
+            pair.receive(&sent);
             assert!(pair.plaintext.is_empty() && pair.stand.end.is_some(), "{version:?}: byte {at}");
             at += 1;
         }

@@ -234,7 +234,7 @@ impl<P: Protocol> Pair<P> {
     }
 
     /// Passes bytes to the client.
-    pub(crate) fn hear(&mut self, mut wire: &[u8]) {
+    pub(crate) fn receive(&mut self, mut wire: &[u8]) {
         while !wire.is_empty() && self.error.is_none() {
             if self.client.read_tls(&mut wire).unwrap() == 0 {
                 return;
@@ -262,13 +262,13 @@ impl<P: Protocol> Pair<P> {
                 self.stand.feed(&wire, self.piece_len);
             }
             let sent = self.stand.take_sent();
-            self.hear(&sent);
+            self.receive(&sent);
         }
         panic!("the exchange does not end");
     }
 
     /// Sends plaintext from the client and exchanges data.
-    pub(crate) fn say(&mut self, plain: &[u8]) {
+    pub(crate) fn send(&mut self, plain: &[u8]) {
         self.client.writer().write_all(plain).unwrap();
         self.talk();
     }
@@ -276,7 +276,7 @@ impl<P: Protocol> Pair<P> {
     /// Sends one request and returns its reply as text.
     pub(crate) fn ask(&mut self, path: &str) -> String {
         self.plaintext.clear();
-        self.say(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
         String::from_utf8(self.plaintext.clone()).unwrap()
     }
 }

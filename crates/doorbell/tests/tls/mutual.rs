@@ -17,7 +17,7 @@ fn acceptor(client_auth: ClientAuth) -> Acceptor {
 }
 
 /// Returns the client's name as the service sees it, or the reason for the refusal.
-fn who(
+fn client_name(
     acceptor: &Acceptor,
     version: &'static rustls::SupportedProtocolVersion,
     own: Option<&Signed>,
@@ -52,7 +52,7 @@ fn each_demand_and_each_kind_of_client() {
         ];
         for (row, (demand, own, expected)) in table.into_iter().enumerate() {
             let acceptor = acceptor(demand);
-            let got = who(&acceptor, version, own);
+            let got = client_name(&acceptor, version, own);
             let stats = acceptor.stats();
             assert_eq!(got.as_deref().ok(), expected, "{version:?} row {row}: {got:?} {stats:?}");
             assert_eq!(
@@ -79,7 +79,7 @@ fn the_name_is_the_common_name_or_the_first_alternative() {
     ];
     let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
     for (wish, name) in table {
-        assert_eq!(who(&acceptor, VERSIONS[1], Some(&ca().sign(wish))).unwrap(), name);
+        assert_eq!(client_name(&acceptor, VERSIONS[1], Some(&ca().sign(wish))).unwrap(), name);
     }
 }
 
@@ -136,18 +136,21 @@ fn revoked_clients_are_refused() {
     let with_crl = |crl: &str| ca().as_client_ca().crl(crl.as_bytes()).unwrap();
     for version in VERSIONS {
         let acceptor = acceptor(ClientAuth::Require(with_crl(&ca().crl(&[22], 2099))));
-        assert_eq!(who(&acceptor, version, Some(&good)).unwrap(), "good");
-        assert!(who(&acceptor, version, Some(&revoked)).is_err());
+        assert_eq!(client_name(&acceptor, version, Some(&good)).unwrap(), "good");
+        assert!(client_name(&acceptor, version, Some(&revoked)).is_err());
         assert_eq!(acceptor.stats().handshakes_client_refused, 1);
     }
     let stale = || with_crl(&ca().crl(&[22], 2022));
-    assert!(who(&acceptor(ClientAuth::Require(stale())), VERSIONS[1], Some(&good)).is_err(), "a stale list");
+    assert!(
+        client_name(&acceptor(ClientAuth::Require(stale())), VERSIONS[1], Some(&good)).is_err(),
+        "a stale list"
+    );
     let lenient = acceptor(ClientAuth::Require(stale().expired_crls_hold(true)));
-    assert_eq!(who(&lenient, VERSIONS[1], Some(&good)).unwrap(), "good");
-    assert!(who(&lenient, VERSIONS[1], Some(&revoked)).is_err());
+    assert_eq!(client_name(&lenient, VERSIONS[1], Some(&good)).unwrap(), "good");
+    assert!(client_name(&lenient, VERSIONS[1], Some(&revoked)).is_err());
     let foreign = Ca::new("Other CA").crl(&[22], 2099);
     let uncovered = acceptor(ClientAuth::Require(with_crl(&foreign)));
-    assert!(who(&uncovered, VERSIONS[1], Some(&good)).is_err(), "no list covers the certificate");
+    assert!(client_name(&uncovered, VERSIONS[1], Some(&good)).is_err(), "no list covers the certificate");
     let bad = ca().as_client_ca().crl(b"no list").unwrap_err().to_string();
     assert!(bad.starts_with("the revocation list: the revocation list cannot be used"), "{bad}");
 }
@@ -178,7 +181,7 @@ fn resumed_in_2096(
     assert!(Pair::new(client(&config), http(&acceptor)).ask("/client").contains("client=old"));
     let mut pair = Pair::new(client(&config), http(&acceptor));
     pair.stand.set_date(4_000_000_000);
-    pair.say(b"GET /client HTTP/1.1\r\nHost: a\r\n\r\n");
+    pair.send(b"GET /client HTTP/1.1\r\nHost: a\r\n\r\n");
     let plaintext = String::from_utf8_lossy(&pair.plaintext);
     assert!(plaintext.is_empty() || plaintext.ends_with("resumed=true"), "{version:?}: {plaintext}");
     (!plaintext.is_empty(), acceptor.stats().handshakes_client_refused)

@@ -46,7 +46,7 @@ fn a_small_reply_and_the_close_notify_are_sent_together() {
         assert_eq!(pair.stand.sends.len(), 1, "one segment");
         let sent = pair.stand.take_sent();
         assert_eq!(records(&sent).len(), 2, "{version:?}: a reply and a close_notify: {:?}", records(&sent));
-        pair.hear(&sent);
+        pair.receive(&sent);
         assert!(pair.plaintext.ends_with(b"ok\n") && pair.closed, "{version:?}");
         assert_eq!(
             pair.stand.end,
@@ -75,7 +75,7 @@ fn pipelined_requests_are_answered_in_order_and_together() {
             assert_eq!(pair.stand.sends.len(), 1, "one send for twenty replies");
             let sent = pair.stand.take_sent();
             assert_eq!(records(&sent).len(), 1);
-            pair.hear(&sent);
+            pair.receive(&sent);
             let replies = String::from_utf8(pair.plaintext.clone()).unwrap();
             assert_eq!(replies.matches("ok\n").count(), 20);
         }
@@ -91,7 +91,7 @@ fn a_large_body_arrives_whole_and_never_far_ahead_of_the_client() {
             pair.stand.sends.clear();
             let mut requests = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3);
             requests.extend_from_slice(GET_AND_CLOSE);
-            pair.say(&requests);
+            pair.send(&requests);
             let largest = pair.stand.sends.iter().max().unwrap();
             assert!(*largest <= 34 * 1024, "{largest} bytes in one send");
             let text = String::from_utf8(pair.plaintext.clone()).unwrap();
@@ -112,10 +112,10 @@ fn a_body_in_parts_is_collected() {
         for piece_len in [usize::MAX, 1, 33] {
             let mut pair = pair(version);
             pair.piece_len = piece_len;
-            pair.say(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Le");
+            pair.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Le");
             assert!(!pair.stand.tls.is_idle(&pair.stand.conn), "in the middle of a request");
-            pair.say(b"ngth: 6\r\n\r\nabc");
-            pair.say(b"def");
+            pair.send(b"ngth: 6\r\n\r\nabc");
+            pair.send(b"def");
             assert!(pair.plaintext.ends_with(b"ok\n"), "{version:?} in chunks of {piece_len}");
             assert!(pair.stand.tls.is_idle(&pair.stand.conn));
             assert_eq!(pair.stand.tls.requests(&pair.stand.conn), 1);
@@ -142,7 +142,7 @@ fn a_close_notify_is_answered_and_a_missing_one_never_completes_a_body() {
         // The end in the middle of a body: with a close_notify, and with a FIN alone.
         for notified in [true, false] {
             let mut cut = pair(version);
-            cut.say(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
+            cut.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
             if notified {
                 cut.client.send_close_notify();
                 cut.talk();
@@ -176,7 +176,7 @@ fn a_broken_record_ends_the_session_with_an_alert() {
         wire[last] ^= 1;
         pair.stand.feed(&wire, usize::MAX);
         let sent = pair.stand.take_sent();
-        pair.hear(&sent);
+        pair.receive(&sent);
         assert_eq!(pair.error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)));
         assert!(pair.plaintext.is_empty());
         assert_eq!((pair.stand.end, pair.stand.reason()), (Some(Next::CloseLinger), CloseReason::Tls));
@@ -220,7 +220,7 @@ fn a_panic_of_a_handler_is_a_500_after_earlier_replies() {
         let _next = stand.call(|tls, conn, io| tls.handle_panic(conn, io));
         assert_eq!(stand.reason(), CloseReason::HandlerPanic);
         let sent = stand.take_sent();
-        pair.hear(&sent);
+        pair.receive(&sent);
         let text = String::from_utf8(pair.plaintext.clone()).unwrap();
         assert!(text.starts_with("HTTP/1.1 200") && text.contains("HTTP/1.1 500"), "{version:?}: {text}");
         assert!(pair.closed);
@@ -240,7 +240,7 @@ fn timeouts_and_drains_send_close_notify() {
         assert_eq!(idle.stand.reason(), CloseReason::IdleTimeout);
 
         let mut slow = pair(version);
-        slow.say(b"GET / HTTP/1.1\r\n");
+        slow.send(b"GET / HTTP/1.1\r\n");
         let _next = slow.stand.timeout_after(Duration::from_secs(11));
         slow.talk();
         assert!(slow.plaintext.starts_with(b"HTTP/1.1 408") && slow.closed, "{version:?}: 408");
@@ -266,7 +266,7 @@ fn memory_for_requests_in_parts_is_capped_over_all_connections() {
     let tls = || Http1::new(doorbell::service_fn(answer)).limits(HttpLimits::default()).tls(acceptor.clone());
     let begin = |len: usize| {
         let mut pair = Pair::new(client(&client_config), tls());
-        pair.say(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "y".repeat(len)).as_bytes());
+        pair.send(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "y".repeat(len)).as_bytes());
         pair
     };
     let held = begin(7_000);
@@ -302,8 +302,8 @@ fn a_raw_protocol_works_behind_tls_and_may_greet() {
         let mut pair = Pair::new(client(&Arc::new(client_config(version, None))), tls);
         pair.talk();
         assert_eq!(pair.plaintext, b"220 hello\r\n", "{version:?}");
-        pair.say(b"PING");
-        pair.say(b"QUIT");
+        pair.send(b"PING");
+        pair.send(b"QUIT");
         assert_eq!(pair.plaintext, b"220 hello\r\nPINGQUIT");
         assert!(pair.closed);
     }
@@ -317,7 +317,7 @@ fn every_reply_has_the_field_of_hsts() {
         let http = Http1::new(doorbell::service_fn(answer)).hsts("max-age=1").unwrap();
         let mut pair = Pair::new(client(&Arc::new(client_config(VERSIONS[1], None))), http.tls(acceptor()));
         pair.talk();
-        pair.say(bytes);
+        pair.send(bytes);
         pair
     };
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
