@@ -1,6 +1,6 @@
 //! A server with the usual settings: one address, probes on ring threads, a drain at SIGTERM.
 //!
-//! Does not know about: other services on ring threads; see [`Embed`](crate::Embed).
+//! Does not know about: other services on ring threads; see [`Embed`].
 
 use std::net::SocketAddr;
 use std::time::Duration;

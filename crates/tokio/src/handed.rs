@@ -39,7 +39,7 @@ pub struct Connection {
 /// Receives the connections that the ring threads hand over.
 ///
 /// There is one per server. After it is dropped, the server refuses further hand-overs, and its
-/// [`Health`](crate::Health) fails unless it is draining.
+/// [`Health`] fails unless it is draining.
 ///
 /// Poll it inside the runtime that drives the connections.
 ///

@@ -34,8 +34,8 @@ pub(crate) fn turn_away(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// The filter program. Its input starts at the TCP header of a segment (`tcp_filter` of the
-/// kernel). In the notation of bpf_asm: ldb [13]; and #0x12; jneq #0x02, pass; ret #0; pass: ret
-/// #-1
+/// kernel). In the notation of bpf_asm:
+/// `ldb [13]; and #0x12; jneq #0x02, pass; ret #0; pass: ret #-1`
 const NO_SYN: [SockFilter; 5] = [
     SockFilter::new(LOAD_BYTE_AT, 0, 0, FLAGS_AT),
     SockFilter::new(AND, 0, 0, SYN | ACK),
