@@ -61,7 +61,7 @@ fn greet(name: &str) -> std::io::Result<()> {
     let source = Source { name: name.to_owned(), text: std::fs::read_to_string(name)? };
     let outcome = doorbell_config::load::<File>(program, &source, outside);
     print!("{}", source.render(&outcome.problems, false));
-    if let (true, Some(file)) = (outcome.is_valid(), outcome.gleaned) {
+    if let (true, Some(file)) = (outcome.is_valid(), outcome.value) {
         let names = file.names.iter().take(file.limit.try_into().unwrap_or(usize::MAX));
         for name in names {
             let greeting = match file.tone {

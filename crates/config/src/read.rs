@@ -41,7 +41,7 @@ pub struct Document {
 #[derive(Clone, Debug)]
 pub struct Outcome<T> {
     /// The values that could be read despite problems; `None` if the file is not TOML.
-    pub gleaned: Option<T>,
+    pub value: Option<T>,
     /// All problems, in the order of the file.
     pub problems: Vec<Problem>,
 }
@@ -86,9 +86,9 @@ pub fn read<T, U>(
     let mut outcome = if syntax.is_empty() {
         let document = Document { places: Places::of(root), secret_files: secret_files.take() };
         let built = build(read, document, &problems);
-        Outcome { gleaned: Some(built), problems: problems.into_sorted() }
+        Outcome { value: Some(built), problems: problems.into_sorted() }
     } else {
-        Outcome { gleaned: None, problems: with_syntax(source, &syntax, problems.into_sorted()) }
+        Outcome { value: None, problems: with_syntax(source, &syntax, problems.into_sorted()) }
     };
     // A secret in clear text is permitted in a variable.
     outcome

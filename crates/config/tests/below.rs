@@ -83,7 +83,7 @@ fn codes(outcome: &Outcome<File>) -> Vec<(&str, usize)> {
 fn another_table_stands_in_for_keys_that_are_left_out() {
     let outcome = load("[defaults]\ninterval = \"2s\"\n[one.a]\n[one.b]\ninterval = \"4s\"\n");
     assert_eq!(codes(&outcome), []);
-    let file = outcome.gleaned.expect("it is TOML");
+    let file = outcome.value.expect("it is TOML");
     let paces: Vec<_> =
         file.one.iter().map(|one| (one.pace.interval, one.pace.timeout, one.pace.is_own)).collect();
     let secs = Duration::from_secs;
@@ -106,14 +106,14 @@ fn keys_of_a_table_below_are_fields_like_others() {
     assert_eq!(codes, ["unknown-key", "out-of-range", "wrong-type"]);
     assert_eq!(outcome.problems[0].help.as_deref(), Some("did you mean `reply`?"));
     assert_eq!(outcome.problems[0].label, "not a key of [one.NAME.expect]");
-    let file = outcome.gleaned.expect("it is TOML");
+    let file = outcome.value.expect("it is TOML");
     let read: Vec<_> = file.one.iter().map(|one| (one.reply.as_str(), one.most)).collect();
     assert_eq!(read, [("hi", 2), ("PONG", 4), ("PONG", 4)]);
 }
 
 #[test]
 fn dumps_and_schemas_have_them_where_they_are_written() {
-    let file = load("[one.a]\ntimeout = \"1s\"\nexpect = { reply = \"hi\" }\n[one.b]\n").gleaned;
+    let file = load("[one.a]\ntimeout = \"1s\"\nexpect = { reply = \"hi\" }\n[one.b]\n").value;
     let file = file.expect("it is TOML");
     assert_eq!(
         file.to_json(false),

@@ -75,7 +75,7 @@ fn load(text: &str) -> (Sample, Vec<String>) {
             problem.help.as_deref().unwrap_or("-")
         )
     });
-    (outcome.gleaned.expect("it is TOML"), shown.collect())
+    (outcome.value.expect("it is TOML"), shown.collect())
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn load(text: &str, overrides: &[(&str, &str)]) -> (Option<Sample>, Vec<String>)
         format!("{line}:{column} {}: {}; {help}", problem.code, problem.message)
     });
     let lines = lines.collect();
-    (outcome.gleaned, lines)
+    (outcome.value, lines)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::operate::the_only_one;
 use super::options::{Global, parse_timeout};
 use super::output::{print, print_error};
 use crate::config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
-use crate::config::{Bind, Config, glean};
+use crate::config::{Bind, Config, parse_valid_part};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
 use crate::wire::Status;
@@ -156,7 +156,7 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
     let overrides = load::overrides().map_err(|failure| failure.to_string())?;
     let name = &source.name;
     // Other problems of the file are ignored: the instance may run with an earlier version of it.
-    let config = glean(&source, &|name| std::env::var(name).ok(), &overrides);
+    let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &overrides);
     let config = config
         .ok_or_else(|| format!("{name} is not valid TOML: correct it, or give the address with --address"))?;
     find(&config, path).ok_or_else(|| {
@@ -179,7 +179,7 @@ fn listening(status: &Status, path: &str) -> Option<Target> {
         return Some(Target { address, host: None, is_tls: false, needs_proxy_header: false });
     }
     let source = load::read_source(file).ok()?;
-    let mut config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides().ok()?)?;
+    let mut config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &load::overrides().ok()?)?;
     if let [only] = config.listeners.as_mut_slice() {
         only.binds = bound.map(Into::into).collect();
     }

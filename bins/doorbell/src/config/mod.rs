@@ -88,9 +88,9 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
         secret::read_file(path)
     };
     let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
-    let (parsed, gleaned) = parse_all(source, outside, overrides);
+    let (parsed, valid_part) = parse_all(source, outside, overrides);
     let mut files = secrets.into_inner();
-    for route in gleaned.iter().flat_map(|config| &config.routes) {
+    for route in valid_part.iter().flat_map(|config| &config.routes) {
         let file = route.reply.as_ref().and_then(|reply| reply.file.as_ref());
         files.extend(file.map(|file| file.value.clone()));
     }
@@ -99,7 +99,7 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
 
 /// Returns the valid part of a file that may contain errors, or `None` if it is not TOML. For
 /// commands that contact a running instance of this file.
-pub(crate) fn glean(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
+pub(crate) fn parse_valid_part(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: None };
     parse_all(source, outside, overrides).1
 }
@@ -126,6 +126,6 @@ fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (P
     let outside = doorbell_config::Outside { env, read_secret, overrides };
     let outcome = doorbell_config::read(PROGRAM, source, outside, |at| at.into_table(), build);
     let is_valid = outcome.is_valid();
-    let config = outcome.gleaned;
+    let config = outcome.value;
     (Parsed { config: config.clone().filter(|_| is_valid), problems: outcome.problems }, config)
 }

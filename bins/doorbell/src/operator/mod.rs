@@ -49,7 +49,7 @@ use doorbell_probes::Subject;
 use drains::Drains;
 use lifecycle::{Life, Moved};
 use maintenance::{Hold, Maintenance};
-use running::Fate;
+use running::Incidents;
 use state_file::StateFile;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -93,7 +93,7 @@ struct Inside {
     generation: u64,
     /// Error and time of the last reload; `None` if it succeeded.
     refused_reload: Option<(String, Duration)>,
-    fates: BTreeMap<u16, Fate>,
+    incidents_by_worker: BTreeMap<u16, Incidents>,
 }
 
 type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
@@ -161,7 +161,7 @@ impl Operator {
         self.0.running.store(Some(Arc::new(running)));
         let mut inside = self.lock();
         inside.generation += 1;
-        inside.fates.clear();
+        inside.incidents_by_worker.clear();
         if inside.life.is_draining() {
             self.drain_all(&inside, true);
         }
@@ -172,10 +172,10 @@ impl Operator {
     /// Records that a worker fell back to epoll, or failed.
     pub(crate) fn worker_changed(&self, worker: u16, text: String, fell_back: Option<Cause>) {
         let mut inside = self.lock();
-        let fate = inside.fates.entry(worker).or_default();
+        let incidents = inside.incidents_by_worker.entry(worker).or_default();
         match fell_back {
-            Some(cause) => fate.fell_back = Some((text.clone(), cause)),
-            None => fate.failed = Some(text.clone()),
+            Some(cause) => incidents.fell_back = Some((text.clone(), cause)),
+            None => incidents.failed = Some(text.clone()),
         }
         self.0.event_log.record(Happening::Worker { worker, text });
     }

@@ -45,7 +45,7 @@ pub(crate) struct Running {
 
 /// Changes of a worker since its start.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fate {
+pub(super) struct Incidents {
     /// Reason and cause of a fallback to epoll.
     pub(super) fell_back: Option<(String, Cause)>,
     pub(super) failed: Option<String>,
@@ -82,17 +82,17 @@ impl Running {
         self.registry.checks(name, history).into_iter().map(named).collect()
     }
 
-    pub(super) fn workers(&self, fates: &BTreeMap<u16, Fate>) -> Vec<WorkerView> {
+    pub(super) fn workers(&self, incidents_by_worker: &BTreeMap<u16, Incidents>) -> Vec<WorkerView> {
         let view = |(worker, stats): (u16, doorbell::Snapshot)| {
-            let fate = fates.get(&worker).cloned().unwrap_or_default();
-            let has_failed = fate.failed.is_some();
-            let is_fallback = self.report.is_fallback || fate.fell_back.is_some();
-            let driver = if fate.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };
-            let cause = fate.fell_back.as_ref().map_or(self.report.cause, |(_, cause)| *cause);
-            let fell_back = fate.fell_back.map(|(why, _)| why);
+            let incidents = incidents_by_worker.get(&worker).cloned().unwrap_or_default();
+            let has_failed = incidents.failed.is_some();
+            let is_fallback = self.report.is_fallback || incidents.fell_back.is_some();
+            let driver = if incidents.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };
+            let cause = incidents.fell_back.as_ref().map_or(self.report.cause, |(_, cause)| *cause);
+            let fell_back = incidents.fell_back.map(|(why, _)| why);
             WorkerView {
                 driver: driver.to_owned(),
-                why: fate.failed.or(fell_back).unwrap_or_else(|| self.report.why.clone()),
+                why: incidents.failed.or(fell_back).unwrap_or_else(|| self.report.why.clone()),
                 is_fallback,
                 cause: cause.word().to_owned(),
                 has_failed,

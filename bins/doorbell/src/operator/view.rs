@@ -63,14 +63,14 @@ impl Operator {
             counters: BTreeMap::new(),
             event: self.0.event_log.last(),
         };
-        let fates = inside.fates.clone();
+        let incidents_by_worker = inside.incidents_by_worker.clone();
         drop(inside);
         if let Some(running) = running {
             status.config.clone_from(&running.origin);
             status.addresses.clone_from(&running.addresses);
             status.waiting = running.awaited.views();
             status.ports.extend(running.ports.clone());
-            status.workers = running.workers(&fates);
+            status.workers = running.workers(&incidents_by_worker);
             status.endpoints = running.registry.endpoints();
             status.checks = running.registry.check_counts();
             status.counters = running.counters();

@@ -275,12 +275,15 @@ impl Generations {
         waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
         self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         let successor = generation.handle.clone();
-        let mut elder = inside.current.take();
-        if let Some(elder) = &mut elder {
-            generation.follow(elder, &same);
+        let mut predecessor = inside.current.take();
+        if let Some(predecessor) = &mut predecessor {
+            generation.follow(predecessor, &same);
             self.shared.operator.adopt(&generation.registry);
         }
-        let open = elder.as_mut().map(|elder| std::mem::take(&mut elder.ports)).unwrap_or_default();
+        let open = predecessor
+            .as_mut()
+            .map(|predecessor| std::mem::take(&mut predecessor.ports))
+            .unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.registry);
         generation.awaited.tell();
         generation.checks = checks.map(ReadyScheduler::go);
@@ -288,19 +291,19 @@ impl Generations {
         self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);
         inside.current = Some(generation);
-        if let Some(elder) = elder {
-            elder.http2.iter().for_each(|http2| http2.allow(PATIENCE));
+        if let Some(predecessor) = predecessor {
+            predecessor.http2.iter().for_each(|http2| http2.allow(PATIENCE));
             if !successor.take_over(PATIENCE) {
                 tracing::warn!("a busy worker of the former configuration still accepts connections");
             }
-            self.retire(inside, elder);
+            self.retire(inside, predecessor);
         }
     }
 
-    fn retire(&self, inside: &mut Inside, mut elder: Generation) {
-        elder.http2.iter().for_each(|http2| http2.drain(PATIENCE));
-        drop(elder.watch.take());
-        inside.retired.push(elder);
+    fn retire(&self, inside: &mut Inside, mut predecessor: Generation) {
+        predecessor.http2.iter().for_each(|http2| http2.drain(PATIENCE));
+        drop(predecessor.watch.take());
+        inside.retired.push(predecessor);
         let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
         for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.is_hurried) {
             oldest.is_hurried = true;

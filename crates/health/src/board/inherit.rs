@@ -28,20 +28,22 @@ impl Board {
         let now = self.advance(now);
         for at in 0..self.slots.len() {
             let slot = &mut self.slots[at];
-            let elder = before.check_named(&slot.name).and_then(|index| before.check(index));
+            let predecessor = before.check_named(&slot.name).and_then(|index| before.check(index));
             let (own, is_new) = (slot.check.last().map(|(at, _)| at), slot.check.last().is_none());
-            match (carry(&slot.name), elder) {
-                (Carry::State, Some(elder)) if elder.last().is_some() => {
-                    if own >= elder.last().map(|(at, _)| at) {
+            match (carry(&slot.name), predecessor) {
+                (Carry::State, Some(predecessor)) if predecessor.last().is_some() => {
+                    if own >= predecessor.last().map(|(at, _)| at) {
                         continue;
                     }
-                    slot.check.inherit(elder, now);
+                    slot.check.inherit(predecessor, now);
                 }
                 // Neither check has a result, but the schedule of the previous check is taken over.
-                (Carry::State, Some(elder)) if is_new && elder.config() == slot.check.config() => {
-                    slot.check.inherit(elder, now);
+                (Carry::State, Some(predecessor))
+                    if is_new && predecessor.config() == slot.check.config() =>
+                {
+                    slot.check.inherit(predecessor, now);
                 }
-                (Carry::State, Some(elder)) => match elder.awaited_until() {
+                (Carry::State, Some(predecessor)) => match predecessor.awaited_until() {
                     Some(until) => slot.check.await_until(until),
                     None => continue,
                 },
@@ -65,10 +67,10 @@ impl Board {
         self.drain_all(before.drain_of_all.clone());
         for at in 0..self.endpoints.len() {
             let endpoint = &mut self.endpoints[at];
-            let elder = before.endpoint_named(&endpoint.config().name);
-            let Some(elder) = elder.and_then(|index| before.endpoint(index)) else { continue };
-            endpoint.inherit(elder);
-            let known = elder.config().uses.iter().zip(elder.classes());
+            let predecessor = before.endpoint_named(&endpoint.config().name);
+            let Some(predecessor) = predecessor.and_then(|index| before.endpoint(index)) else { continue };
+            endpoint.inherit(predecessor);
+            let known = predecessor.config().uses.iter().zip(predecessor.classes());
             let known: HashMap<&str, Class> =
                 known.filter_map(|(one, class)| Some((before.check_name(one.check)?, *class))).collect();
             for place in 0..endpoint.config().uses.len() {
@@ -76,7 +78,7 @@ impl Board {
                 let slot = &self.slots[index.as_usize()];
                 if slot.check.awaited_until().is_some() {
                     let one = &endpoint.config().uses[place];
-                    let joining = || elder.class_of_joining(endpoint.config(), one);
+                    let joining = || predecessor.class_of_joining(endpoint.config(), one);
                     let class = known.get(&*slot.name).copied().unwrap_or_else(joining);
                     endpoint.stand_in(place, class, &slot.check);
                 }

@@ -181,17 +181,17 @@ impl Check {
     /// check's thresholds and `max_age`. Maintenance by an operator is not taken over.
     ///
     /// A lower threshold takes effect immediately. A higher threshold does not revert a decision.
-    pub(crate) fn inherit(&mut self, elder: &Self, now: Time) {
+    pub(crate) fn inherit(&mut self, predecessor: &Self, now: Time) {
         let (was, since) = (self.state, self.state_since);
         let config = self.config.clone();
-        let flap = config.flap.map(|rule| match &elder.flap {
+        let flap = config.flap.map(|rule| match &predecessor.flap {
             Some(flap) => flap.under(rule, now),
             None => Flap::new(rule),
         });
-        let is_judged_anew = elder.config != config;
-        let history = elder.history.resized(config.history_len);
+        let is_judged_anew = predecessor.config != config;
+        let history = predecessor.history.resized(config.history_len);
         let maintenance = self.maintenance.take();
-        *self = Self { config, flap, history, maintenance, ..elder.clone() };
+        *self = Self { config, flap, history, maintenance, ..predecessor.clone() };
         if is_judged_anew {
             if self.failures >= self.config.fall {
                 self.decide(Settled::Down, true, now);

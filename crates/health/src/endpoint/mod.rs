@@ -240,14 +240,14 @@ impl Endpoint {
 
     /// Takes over the state of the previous endpoint with the same name. [`settle`](Self::settle)
     /// updates the verdict.
-    pub(crate) fn inherit(&mut self, elder: &Self) {
-        self.start = elder.start;
+    pub(crate) fn inherit(&mut self, predecessor: &Self) {
+        self.start = predecessor.start;
         self.grace_until = grace_until(&self.config, self.start);
-        self.was_up = elder.was_up;
-        self.group_down_since = elder.group_down_since;
-        self.drain.clone_from(&elder.drain);
-        self.verdict = elder.verdict;
-        self.since = elder.since;
+        self.was_up = predecessor.was_up;
+        self.group_down_since = predecessor.group_down_since;
+        self.drain.clone_from(&predecessor.drain);
+        self.verdict = predecessor.verdict;
+        self.since = predecessor.since;
     }
 
     /// The class of a check that is added at a reload, until its first result. This class leaves

@@ -5,8 +5,8 @@
 use super::super::load;
 use super::super::options::Global;
 use super::args::Reach;
-use crate::config::glean;
 use crate::config::model::ControlSocket;
+use crate::config::parse_valid_part;
 use crate::control::{CallError, Client, Found, directories, living};
 use crate::exit::{Exit, Failure};
 use crate::wire::frame::FrameError;
@@ -62,7 +62,7 @@ enum Selection {
 /// an earlier version of it.
 fn selection(global: &Global) -> Result<Selection, Failure> {
     let Some(source) = load::source(global)? else { return Ok(Selection::Any) };
-    let config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
+    let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
     let usage = |text: String| Err(Failure::new(Exit::Usage, text));
     let name = &source.name;
     match (config.map(|config| config.control.socket), load::origin(global)) {
