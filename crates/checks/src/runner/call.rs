@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
 /// The future of one call.
@@ -57,22 +57,25 @@ impl Call {
     }
 
     async fn verdict(&self) -> Verdict {
-        let Ok(turn) = Arc::clone(&self.turn).try_acquire_owned() else {
+        let start = Instant::now();
+        // A cancelled run ends when its runtime polls it, which may be after the next run is due.
+        let turn = timeout(self.timeout, Arc::clone(&self.turn).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
             return Err(Issue::timeout("the previous run has not ended"));
         };
         let function = Arc::clone(&self.function);
-        let mut task = self.runtime.spawn(async move {
+        // Cancels the call when dropped: after the timeout, and at the end of the scheduler.
+        let mut call = JoinSet::new();
+        let running = async move {
             let _turn = turn;
             // Called here, so that a panic before the first await is one of the task, too.
             function().await
-        });
-        match timeout(self.timeout, &mut task).await {
-            Ok(Ok(result)) => result.map_err(Issue::failure),
-            Ok(Err(error)) => Err(died(error)),
-            Err(_elapsed) => {
-                task.abort();
-                Err(Issue::timeout(format!("no result within {:?}", self.timeout)))
-            }
+        };
+        call.spawn_on(running, &self.runtime);
+        match timeout(self.timeout.saturating_sub(start.elapsed()), call.join_next()).await {
+            Ok(Some(Ok(result))) => result.map_err(Issue::failure),
+            Ok(Some(Err(error))) => Err(died(error)),
+            Ok(None) | Err(_) => Err(Issue::timeout(format!("no result within {:?}", self.timeout))),
         }
     }
 }
@@ -130,6 +133,38 @@ mod tests {
             let call = Call::new(Handle::current(), LIMIT, function);
             assert_eq!(finding(&call).await, (outcome, reason.to_owned()));
         }
+    }
+
+    /// The next run may be due at once, before the runtime has cancelled the last one.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_after_a_timeout_waits_for_the_end_of_the_last() {
+        let calls = AtomicU32::new(0);
+        let call = Call::new(Handle::current(), LIMIT, move || {
+            let hangs = calls.fetch_add(1, Ordering::SeqCst) == 0;
+            async move { if hangs { std::future::pending().await } else { Ok::<(), String>(()) } }
+        });
+        assert_eq!(finding(&call).await.0, Outcome::Timeout);
+        assert_eq!(finding(&call).await, (Outcome::Success, String::new()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_cancelled_when_its_run_is_dropped() {
+        let held = Arc::new(());
+        let by_call = Arc::clone(&held);
+        let call = Call::new(Handle::current(), LIMIT, move || {
+            let held = Arc::clone(&by_call);
+            async move {
+                let _held = held;
+                std::future::pending::<Result<(), String>>().await
+            }
+        });
+        assert!(timeout(LIMIT / 2, call.run()).await.is_err());
+        let ended = async {
+            while Arc::strong_count(&held) > 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LIMIT, ended).await.expect("the future is dropped");
     }
 
     /// A blocked call cannot be cancelled: until it returns, no other one begins.
