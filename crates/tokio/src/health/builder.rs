@@ -79,7 +79,11 @@ impl HealthBuilder {
         C: Future<Output = Result<(), E>> + Send + 'static,
         E: fmt::Display,
     {
-        let Check { config, severity, timeout, jitter } = check;
+        let Check { mut config, severity, timeout, jitter } = check;
+        // A run may last longer than its interval. Its last result must not be stale meanwhile.
+        if config.max_age.is_none() {
+            config.max_age = Some(config.max_age().max(timeout.saturating_mul(3)));
+        }
         let owned = name.to_owned();
         let runner: CreateRunner = Box::new(move |context| match &context.runtime {
             Some(runtime) => Ok(Some(Runner::call(Call::new(runtime.clone(), timeout, function)))),
