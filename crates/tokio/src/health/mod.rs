@@ -13,7 +13,7 @@ mod watch;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub use builder::HealthBuilder;
 pub use check::{Check, Ttl};
@@ -54,8 +54,9 @@ pub struct Health {
 
 struct Inside {
     parts: Parts,
-    /// The heartbeat of the runtime that built it, until a server starts in the same runtime.
-    own: Mutex<Option<(runtime::Id, Arc<Heartbeat>)>>,
+    /// The heartbeat of the runtime that built it, until a server starts in the same runtime. Only
+    /// its task owns it: it ends with the runtime.
+    own: Mutex<Option<(runtime::Id, Weak<Heartbeat>)>>,
     /// Ends when dropped.
     _scheduler: Scheduler,
 }
@@ -120,7 +121,7 @@ impl Health {
             let heartbeat = Arc::new(parts.watched.watch().beats.begin(Some(runtime.metrics())));
             heartbeat.tick_on(&runtime, interval);
             parts.watched.run_periodically();
-            (runtime.id(), heartbeat)
+            (runtime.id(), Arc::downgrade(&heartbeat))
         });
         let scheduler = ready.go();
         Self { inside: Arc::new(Inside { parts, own: Mutex::new(own), _scheduler: scheduler }) }
@@ -234,7 +235,7 @@ impl Health {
             let mut own = self.inside.own.lock().unwrap_or_else(PoisonError::into_inner);
             // One heartbeat per runtime is enough.
             if own.as_ref().is_some_and(|(id, _)| *id == runtime.id()) {
-                own.take().iter().for_each(|(_, own)| own.end());
+                end(own.take());
             }
         }
         watch.is_served.store(true, Ordering::Relaxed);
@@ -269,8 +270,12 @@ impl Health {
 impl Drop for Inside {
     fn drop(&mut self) {
         let own = self.own.get_mut().unwrap_or_else(PoisonError::into_inner);
-        own.take().iter().for_each(|(_, heartbeat)| heartbeat.end());
+        end(own.take());
     }
+}
+
+fn end(own: Option<(runtime::Id, Weak<Heartbeat>)>) {
+    own.and_then(|(_, heartbeat)| heartbeat.upgrade()).iter().for_each(|heartbeat| heartbeat.end());
 }
 
 impl fmt::Debug for Health {
