@@ -26,7 +26,7 @@ use crate::scheduler::counters::{SchedulerCounters, count};
 use crate::scheduler::push::Push;
 use crate::scheduler::run::Run;
 use crate::scheduler::run_requests::{Request, RequestQueue, RunRequest};
-use crate::scheduler::sink::ResultSink;
+use crate::scheduler::sink::{PanicSafe, ResultSink};
 use crate::scheduler::work::Work;
 use crate::stats::CheckStats;
 use std::io;
@@ -217,9 +217,10 @@ impl Plan {
             .build()?;
         let (stop, stopped) = watch::channel(false);
         let (go, goes) = sync_channel(1);
+        let sink = PanicSafe(sink);
         let run = move || {
             if goes.recv().is_ok() {
-                end(runtime, |runtime| runtime.block_on(self.run(&*sink, stopped)));
+                end(runtime, |runtime| runtime.block_on(self.run(&sink, stopped)));
             }
         };
         let thread = std::thread::Builder::new().name("checks".into()).spawn(run)?;
@@ -280,7 +281,9 @@ fn end(runtime: Runtime, run: impl FnOnce(&Runtime)) {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        if let Some(thread) = self.thread.take() {
+        // A sink may drop the scheduler, on its thread, which cannot wait for itself.
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(is_other) {
             let _panicked = thread.join();
         }
     }

@@ -4,6 +4,8 @@
 
 use crate::finding::Finding;
 use doorbell_health::Time;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -28,6 +30,40 @@ pub trait ResultSink: Send + Sync + 'static {
 
     /// Applies the changes that time alone causes, such as results that become stale.
     fn tick(&self);
+}
+
+/// Interval to the next run of a check whose finding was not handled.
+const INTERVAL_AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// A sink whose panics do not end the scheduler: otherwise all states would stay as they are, and
+/// probes would report them as current. The panic hook has reported the panic.
+pub(crate) struct PanicSafe<S>(pub(crate) Arc<S>);
+
+impl<S: ResultSink> ResultSink for PanicSafe<S> {
+    fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        self.0.instant(time)
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        let found = || self.0.found(check, finding);
+        catch_unwind(AssertUnwindSafe(found)).unwrap_or(INTERVAL_AFTER_PANIC)
+    }
+
+    fn last_run(&self, check: usize) -> Option<LastRun> {
+        self.0.last_run(check)
+    }
+
+    fn deadline(&self) -> Time {
+        self.0.deadline()
+    }
+
+    fn tick(&self) {
+        let _panicked = catch_unwind(AssertUnwindSafe(|| self.0.tick()));
+    }
 }
 
 /// The last run of a check, and its next due time.

@@ -5,7 +5,8 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use crate::health::beats::{Beat, Beats, nanos_now};
@@ -56,9 +57,16 @@ pub(crate) struct Watch {
     /// Whether the last run of the internal checks failed `accept`. The next accepted connection
     /// then starts another run.
     pub(crate) accept_failed: AtomicBool,
-    /// The reasons of the last run.
-    reported: Mutex<Reasons>,
+    /// Set by each run of the internal checks, cleared when it evaluates them.
+    is_due: AtomicBool,
+    /// The thread that runs the internal checks.
+    runner: Mutex<Option<ThreadId>>,
+    /// The reasons that were reported last, by check.
+    reported: Mutex<[Option<Reason>; 3]>,
 }
+
+/// Ends the turn of the thread that runs the internal checks when dropped.
+struct Turn<'w>(&'w Watch);
 
 /// The state of each internal check: `None` while it is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,20 +148,36 @@ impl Watch {
             draining: AtomicBool::new(false),
             is_on_ring: AtomicBool::new(false),
             accept_failed: AtomicBool::new(false),
+            is_due: AtomicBool::new(false),
+            runner: Mutex::default(),
             reported: Mutex::default(),
         }
     }
 
     /// Runs the internal checks and calls `report` for each whose state changed, in the order of
-    /// [`Reasons`]. Concurrent calls wait for each other.
+    /// [`Reasons`]. Concurrent calls wait for each other. A call by `report` itself takes effect
+    /// when `report` has returned.
     pub(crate) fn run_internal_checks(&self, report: impl Fn(usize, Option<Reason>)) {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        let reasons = self.reasons(nanos_now());
-        let (now, before) = (reasons.by_check(), reported.by_check());
-        *reported = reasons;
-        self.accept_failed.store(reasons.accept.is_some(), Ordering::Relaxed);
-        let changed = now.into_iter().zip(before).enumerate().filter(|(_, (now, before))| now != before);
-        changed.for_each(|(check, (reason, _))| report(check, reason));
+        self.is_due.store(true, Ordering::SeqCst);
+        let this = std::thread::current().id();
+        if *locked(&self.runner) == Some(this) {
+            return;
+        }
+        let mut reported = locked(&self.reported);
+        *locked(&self.runner) = Some(this);
+        let _turn = Turn(self);
+        while self.is_due.swap(false, Ordering::SeqCst) {
+            let reasons = self.reasons(nanos_now());
+            self.accept_failed.store(reasons.accept.is_some(), Ordering::Relaxed);
+            for (check, (reason, reported)) in reasons.by_check().into_iter().zip(&mut *reported).enumerate()
+            {
+                if reason != *reported {
+                    report(check, reason);
+                    // Afterwards, so that it is reported again if a receiver panicked.
+                    *reported = reason;
+                }
+            }
+        }
     }
 
     /// `now` is a time of the ring threads' clock.
@@ -198,6 +222,16 @@ impl Watch {
         }
         (!is_live && is_over(Waits::oldest)).then_some(Reason::Backlog)
     }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *locked(&self.0.runner) = None;
+    }
+}
+
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reasons {
@@ -323,5 +357,37 @@ mod tests {
         watch.is_served.store(true, Ordering::Relaxed);
         watch.dead.store(true, Ordering::Relaxed);
         assert_eq!(run(), [(0, Some(Reason::NotLive)), (2, None)]);
+    }
+
+    #[test]
+    fn a_receiver_may_change_what_it_is_told_about() {
+        let watch = watch();
+        let told = Mutex::new(Vec::new());
+        let report = |check, reason| {
+            told.lock().unwrap().push((check, reason));
+            watch.dead.store(false, Ordering::Relaxed);
+            watch.run_internal_checks(|_, _| panic!("the outer call reports"));
+        };
+        watch.dead.store(true, Ordering::Relaxed);
+        watch.run_internal_checks(report);
+        assert_eq!(*told.lock().unwrap(), [(0, Some(Reason::NotLive)), (0, None)]);
+    }
+
+    #[test]
+    fn a_receiver_that_panics_loses_no_change() {
+        let watch = watch();
+        let look = |fails: bool| {
+            let told = Mutex::new(Vec::new());
+            let report = |check, _| {
+                told.lock().unwrap().push(check);
+                assert!(!fails, "it panics");
+            };
+            let looked =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| watch.run_internal_checks(report)));
+            (looked.is_err(), told.into_inner().unwrap())
+        };
+        watch.is_on_ring.store(true, Ordering::Relaxed);
+        assert_eq!(look(true), (true, vec![0]));
+        assert_eq!(look(false), (false, vec![0, 2]));
     }
 }
