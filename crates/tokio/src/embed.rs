@@ -23,8 +23,15 @@ pub struct Embed {
     health: Option<Health>,
 }
 
+/// Reports the end of a server when dropped, also if a service panics when it is dropped.
+struct Ending {
+    phase: watch::Sender<Phase>,
+    queue: HandedQueue,
+    watched: Option<Watched>,
+    result: Result<(), Ended>,
+}
+
 /// The `Health` that monitors a server, and the server's heartbeat.
-#[derive(Clone)]
 struct Watched {
     health: Health,
     heartbeat: Arc<Heartbeat>,
@@ -79,26 +86,20 @@ impl Embed {
         let running = Running::new(phase);
         let failed = Arc::new(AtomicU64::new(0));
         let server = self.server.hand_over(to);
-        let ending = queue.clone();
-        let thread_sender = phase_sender.clone();
-        let ends = watched.clone();
+        let ending =
+            Ending { phase: phase_sender.clone(), queue: queue.clone(), watched, result: Err(Ended::Over) };
         let abandoned = Arc::new(AtomicBool::new(false));
         let stop_on_drop =
             Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
         // Opening sockets, testing the kernel and waiting for the workers would block a thread of
         // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
-            let result = run(server, &thread_sender, &abandoned);
-            watched.iter().for_each(|watched| watched.end(&ending));
-            // The queue ends first, so that no connection arrives after the end becomes visible.
-            ending.end();
-            thread_sender.send_replace(Phase::Ended(result));
+            let mut ending = ending;
+            ending.result = run(server, &ending.phase, &abandoned);
         });
         if let Err(error) = spawned {
-            ends.iter().for_each(|watched| watched.end(&queue));
             let error = Arc::new(doorbell::StartError::Thread(error));
             phase_sender.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));
-            queue.end();
         }
         let control = Control::new(
             running.clone(),
@@ -123,6 +124,15 @@ impl Watched {
         queue.unwatch();
         self.heartbeat.end();
         self.health.run_internal_checks();
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.watched.iter().for_each(|watched| watched.end(&self.queue));
+        // The queue ends first, so that no connection arrives after the end becomes visible.
+        self.queue.end();
+        self.phase.send_replace(Phase::Ended(self.result.clone()));
     }
 }
 

@@ -12,7 +12,9 @@ mod common;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use doorbell::{CloseReason, Descriptors, Engine};
+use doorbell::{
+    Answered, CloseReason, Descriptors, Engine, Handler, Http1, Listen, Request, Responder, Server,
+};
 use doorbell_testkit::peers::{Load, LoadReport, Mode};
 use doorbell_tokio::Embed;
 
@@ -209,4 +211,34 @@ fn first_bytes_are_whole_wherever_they_were_cut() {
         });
         client.join().unwrap();
     }
+}
+
+/// A service that panics when it is dropped.
+struct PanicsInDrop;
+
+impl Handler for PanicsInDrop {
+    fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        reply.hand_over()
+    }
+}
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("as tests of services do");
+    }
+}
+
+/// The program otherwise waits forever for connections of a server that does not exist.
+#[tokio::test]
+async fn a_service_that_panics_in_drop_does_not_hide_the_end() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = Listen::tcp(port.local_addr().unwrap());
+    let server = Server::builder().listen(taken, Http1::new(PanicsInDrop));
+    let (control, mut handed) = Embed::new(server).start();
+    assert!(control.ready().await.is_err());
+    let end = async {
+        control.shutdown().await;
+        assert!(handed.accept().await.is_none());
+    };
+    tokio::time::timeout(Duration::from_secs(20), end).await.expect("the end is reported");
 }
