@@ -98,6 +98,9 @@ impl Doorbell {
 
     /// Starts the server and waits until it accepts.
     ///
+    /// From then on SIGTERM no longer ends the process, even after the server has failed or ended:
+    /// Tokio keeps its signal handler. See [`Self::without_signals`].
+    ///
     /// # Errors
     /// The address is invalid, or the server cannot start.
     pub async fn start(self) -> Result<(Control, Handed), BindError> {

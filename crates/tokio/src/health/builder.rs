@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use doorbell_checks::{Call, Plan, Run, Runner, SchedulerCounters};
+use doorbell_checks::{Call, CheckStats, Plan, Run, Runner, SchedulerCounters};
 use doorbell_health::{
     CheckConfig, CheckIndex, Details, EndpointConfig, Initial, OnDrain, Severity, Time, Use,
 };
@@ -24,12 +24,17 @@ use crate::registry::{ClockedRegistry, LogSink, TransitionCounters, time_of_day}
 /// Default maximum number of concurrent runs.
 const CONCURRENT_RUNS: usize = 64;
 
-/// Creates the runner of a check once the runtime is known; `None` if its results are pushed.
-type CreateRunner = Box<dyn FnOnce(&mut RunnerContext) -> Result<Option<Runner>, HealthError> + Send>;
+/// Creates the run of a check once the runtime is known; `None` if its results are pushed.
+type CreateRun = Box<dyn FnOnce(&mut RunContext, Place) -> Result<Option<Run>, HealthError> + Send>;
 
-/// What runners need.
-struct RunnerContext {
+/// The number of a check, and its counters.
+type Place = (usize, Arc<CheckStats>);
+
+/// What runs need.
+struct RunContext {
     runtime: Option<Handle>,
+    /// Distinguishes replicas.
+    instance: String,
     #[cfg(feature = "checks")]
     shared: Option<doorbell_checks::Shared>,
 }
@@ -39,8 +44,7 @@ struct PendingCheck {
     name: String,
     config: CheckConfig,
     severity: Severity,
-    jitter: u32,
-    runner: CreateRunner,
+    create: CreateRun,
 }
 
 /// Configures and starts a [`Health`]; see [`Health::builder`].
@@ -85,19 +89,24 @@ impl HealthBuilder {
             config.max_age = Some(config.max_age().max(timeout.saturating_mul(3)));
         }
         let owned = name.to_owned();
-        let runner: CreateRunner = Box::new(move |context| match &context.runtime {
-            Some(runtime) => Ok(Some(Runner::call(Call::new(runtime.clone(), timeout, function)))),
-            None => Err(HealthError::NoRuntime { name: owned }),
+        let create: CreateRun = Box::new(move |context, (position, stats)| {
+            let Some(runtime) = &context.runtime else { return Err(HealthError::NoRuntime { name: owned }) };
+            let runner = Arc::new(Runner::call(Call::new(runtime.clone(), timeout, function)));
+            Ok(Some(Run::every(position, &owned, &context.instance, jitter, runner, stats)))
         });
-        self.checks.push(PendingCheck { name: name.to_owned(), config, severity, jitter, runner });
+        self.checks.push(PendingCheck { name: name.to_owned(), config, severity, create });
         self
     }
 
     /// Adds a check whose results the program reports: see [`Health::pushed`].
     pub fn push(mut self, name: &str, ttl: Ttl) -> Self {
         let Ttl { config, severity } = ttl;
-        let runner: CreateRunner = Box::new(|_| Ok(None));
-        self.checks.push(PendingCheck { name: name.to_owned(), config, severity, jitter: 0, runner });
+        self.checks.push(PendingCheck {
+            name: name.to_owned(),
+            config,
+            severity,
+            create: Box::new(|_, _| Ok(None)),
+        });
         self
     }
 
@@ -105,14 +114,17 @@ impl HealthBuilder {
     #[cfg(feature = "checks")]
     pub fn target(mut self, check: doorbell_checks::options::Check, severity: Severity) -> Self {
         let (name, config) = (check.name.clone(), crate::registry::check_config(&check));
-        let jitter = check.pace.jitter;
-        let runner: CreateRunner = Box::new(move |context| context.target(&check));
-        self.checks.push(PendingCheck { name, config, severity, jitter, runner });
+        let create: CreateRun = Box::new(move |context, place| context.target(&check, place));
+        self.checks.push(PendingCheck { name, config, severity, create });
         self
     }
 
     /// Adds an endpoint with some of the checks, at the path `/NAME`. `livez`, `readyz` and
     /// `startupz` always exist.
+    ///
+    /// Only these checks and a drain decide its state. To include the state of the program, add
+    /// `alive` ([`Health::set_live`], long stalls), `runtime` and `accept` (short stalls), or
+    /// `ready` ([`Health::set_ready`]).
     pub fn endpoint<'n>(mut self, name: &str, checks: impl IntoIterator<Item = &'n str>) -> Self {
         let checks = checks.into_iter().map(str::to_owned).collect();
         self.endpoints.push((name.to_owned(), checks));
@@ -185,21 +197,21 @@ impl HealthBuilder {
     pub fn build(mut self) -> Result<Health, HealthError> {
         let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
         let origin = Instant::now();
-        let (builder, routes) = self.registry()?;
-        let registry = builder.build();
-        let routes = routes.into_iter().fold(ProbeRoutes::default(), |mut all, (path, endpoint)| {
-            let options = ReplyOptions { endpoint, details: self.details, ..ReplyOptions::default() };
+        let (builder, paths) = self.registry()?;
+        let registry = ClockedRegistry::new(builder.build(), origin, time_of_day);
+        let names: Vec<String> = self.checks.iter().map(|check| check.name.clone()).collect();
+        let (details, limits, starts_ready) = (self.details, self.limits, self.starts_ready);
+        let counters = Arc::new(SchedulerCounters::default());
+        let (plan, push) = self.plan(runtime.clone(), &counters)?;
+        registry.run_on_demand(plan.run_requests());
+        let routes = paths.into_iter().fold(ProbeRoutes::default(), |mut all, (path, endpoint)| {
+            let options = ReplyOptions { endpoint, details, ..ReplyOptions::default() };
             let _each_endpoint_exists = all.add(&registry, &path, options);
             all
         });
         registry.report_to(Arc::new(LogSink));
-        let names: Vec<String> = self.checks.iter().map(|check| check.name.clone()).collect();
-        let registry = ClockedRegistry::new(registry, origin, time_of_day);
-        let watched = Arc::new(WatchedRegistry::new(registry, Watch::new(self.limits)));
-        let counters = Arc::new(SchedulerCounters::default());
-        let starts_ready = self.starts_ready;
-        let (plan, push) = self.plan(runtime.clone(), &counters)?;
-        watched.registry().report_to(Arc::new(TransitionCounters(plan.stats().to_vec())));
+        registry.report_to(Arc::new(TransitionCounters(plan.stats().to_vec())));
+        let watched = Arc::new(WatchedRegistry::new(registry, Watch::new(limits)));
         let wake = plan.heartbeat();
         let ready = plan.start(Arc::clone(&watched))?;
         let parts = Parts { watched, routes, names, push, counters, wake };
@@ -255,8 +267,12 @@ impl HealthBuilder {
             ..EndpointConfig::new("startupz")
         };
         add(startupz, other)?;
-        for (name, checks) in &self.endpoints {
-            let uses = self.uses_by_name(name, checks, &uses)?;
+        for (at, (name, checks)) in self.endpoints.iter().enumerate() {
+            let before = self.endpoints.iter().take(at).map(|(name, _)| name.as_str());
+            if !is_path(name) || OWN_PATHS.into_iter().chain(before).any(|other| overlap(name, other)) {
+                return Err(HealthError::Path { name: name.clone() });
+            }
+            let uses = self.uses_by_name(name, checks, &uses, &internal)?;
             add(EndpointConfig { uses, ..EndpointConfig::new(name.as_str()) }, EndpointOptions::default())?;
         }
         // The former path of Kubernetes for liveness.
@@ -264,10 +280,20 @@ impl HealthBuilder {
         Ok((builder, paths))
     }
 
-    fn uses_by_name(&self, endpoint: &str, checks: &[String], uses: &[Use]) -> Result<Vec<Use>, HealthError> {
+    fn uses_by_name(
+        &self,
+        endpoint: &str,
+        checks: &[String],
+        uses: &[Use],
+        internal: &[CheckIndex],
+    ) -> Result<Vec<Use>, HealthError> {
+        let internal = Internal::ALL.iter().zip(internal);
+        let internal = internal.map(|(check, index)| (check.name(), Use::new(*index, Severity::Required)));
+        let own = self.checks.iter().map(|check| check.name.as_str()).zip(uses.iter().copied());
+        let all: Vec<_> = own.chain(internal).collect();
         let find = |wanted: &String| {
-            let at = self.checks.iter().position(|check| check.name == *wanted);
-            at.and_then(|at| uses.get(at)).copied().ok_or_else(|| HealthError::UnknownCheck {
+            let found = all.iter().find(|(name, _)| name == wanted).map(|(_, found)| *found);
+            found.ok_or_else(|| HealthError::UnknownCheck {
                 endpoint: endpoint.to_owned(),
                 check: wanted.clone(),
             })
@@ -283,30 +309,32 @@ impl HealthBuilder {
         let names = Internal::ALL.map(Internal::name).into_iter();
         let names = names.chain(self.checks.iter().map(|check| check.name.as_str()));
         let stats = counters.by_check.of(names);
-        let mut context = RunnerContext::new(runtime);
-        let (mut runs, instance) = (Vec::new(), instance());
-        for (at, PendingCheck { name, jitter, runner, .. }) in self.checks.into_iter().enumerate() {
-            let position = Internal::ALL.len() + at;
-            if let (Some(runner), Some(stats)) = (runner(&mut context)?, stats.get(position)) {
-                let stats = Arc::clone(stats);
-                runs.push(Run::every(position, &name, &instance, jitter, Arc::new(runner), stats));
-            }
+        let mut context = RunContext::new(runtime);
+        let mut runs = Vec::new();
+        let places = stats.iter().map(Arc::clone).enumerate().skip(Internal::ALL.len());
+        for (PendingCheck { create, .. }, place) in self.checks.into_iter().zip(places) {
+            runs.extend(create(&mut context, place)?);
         }
         Ok(Plan::new(runs, stats, self.concurrent_runs.max(1), Arc::clone(counters)))
     }
 }
 
-impl RunnerContext {
-    const fn new(runtime: Option<Handle>) -> Self {
+impl RunContext {
+    fn new(runtime: Option<Handle>) -> Self {
         Self {
             runtime,
+            instance: instance(),
             #[cfg(feature = "checks")]
             shared: None,
         }
     }
 
     #[cfg(feature = "checks")]
-    fn target(&mut self, check: &doorbell_checks::options::Check) -> Result<Option<Runner>, HealthError> {
+    fn target(
+        &mut self,
+        check: &doorbell_checks::options::Check,
+        (position, stats): Place,
+    ) -> Result<Option<Run>, HealthError> {
         use doorbell_checks::options::EgressOptions;
         use doorbell_checks::{Connector, Shared};
 
@@ -317,8 +345,27 @@ impl RunnerContext {
                 none.insert(Shared::new(Arc::new(connector)))
             }
         };
-        Runner::build(check, shared).map_err(HealthError::Kind)
+        let runner = Runner::build(check, shared).map_err(HealthError::Kind)?;
+        Ok(runner.map(|runner| Run::new(position, check, &self.instance, Arc::new(runner), stats)))
     }
+}
+
+/// Names that are paths without [`HealthBuilder::endpoint`].
+const OWN_PATHS: [&str; 4] = ["livez", "readyz", "startupz", "healthz"];
+
+/// Whether a name can be a path of requests in every framework.
+fn is_path(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+        is_plain && !matches!(part, "" | "." | "..")
+    };
+    name.split('/').all(is_part)
+}
+
+/// Whether one of two paths contains the other. The paths below an endpoint are those of its checks.
+fn overlap(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn add_check(

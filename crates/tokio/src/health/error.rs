@@ -34,6 +34,15 @@ pub enum HealthError {
         /// Name of the check.
         check: String,
     },
+    /// The name of an endpoint, which is also its path, is not a path of its own.
+    #[error(
+        "endpoint {name}: the name is also the path: it needs letters, digits, '-', '.', '_', '~' or \
+         '/', and /{name} must be neither the path of another endpoint nor above or below one"
+    )]
+    Path {
+        /// Name of the endpoint.
+        name: String,
+    },
     /// A check of a built-in kind cannot be made.
     #[error("{0}")]
     Kind(String),

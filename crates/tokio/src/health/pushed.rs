@@ -21,7 +21,7 @@ impl Pushed {
     }
 
     /// Reports a result; the text of an error is the reason of the failure. Returns false and
-    /// counts the loss if too many results are pending.
+    /// counts the loss if too many results are pending, or the `Health` was dropped.
     pub fn report<E: fmt::Display>(&self, result: Result<(), E>) -> bool {
         let (outcome, reason) = match result {
             Ok(()) => (Outcome::Success, String::new()),
