@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use axum::{Router, routing::get};
-use doorbell_tokio::{Check, Health, Ttl};
+use doorbell_tokio::{Check, Details, Health, Ttl};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,6 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let health = Health::builder()
         .check("config", every, async || tokio::fs::metadata("/etc/hosts").await.map(drop))
         .push("queue", Ttl::of(Duration::from_secs(30)).degrading())
+        .details(Details::Always)
         .build()?;
     let queue = health.pushed("queue").ok_or("there is such a check")?;
     let app = Router::new().route("/", get(|| async { "hello\n" })).merge(health.routes());

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use axum::{Router, routing::get};
-use doorbell_tokio::{Check, Doorbell, Health, Ttl};
+use doorbell_tokio::{Check, Details, Doorbell, Health, Ttl};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,6 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .check("cache", Check::every(Duration::from_secs(5)).degrading(), ping_cache)
         .push("queue", Ttl::of(Duration::from_secs(30)))
+        .details(Details::Always)
         .build()?;
     let addr = std::env::args().nth(1).unwrap_or_else(|| "0.0.0.0:8080".to_owned());
     let (control, incoming) = Doorbell::bind(addr).health(&health).start().await?;

@@ -15,7 +15,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use axum::routing::get;
-use doorbell_tokio::{Check, Embed, Handed, Health, Ttl};
+use doorbell_tokio::{Check, Details, Embed, Handed, Health, Ttl};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -50,6 +50,7 @@ fn health() -> Health {
     let limit = Duration::from_secs(60);
     let every = Check::every(Duration::from_secs(3_600));
     Health::builder()
+        .details(Details::Always)
         .starts_unready()
         .stalled_after(limit)
         .accept_within(limit)

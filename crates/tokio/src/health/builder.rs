@@ -65,7 +65,7 @@ impl Default for HealthBuilder {
             checks: Vec::new(),
             endpoints: Vec::new(),
             limits: WatchLimits::default(),
-            details: Details::Always,
+            details: Details::Never,
             starts_ready: true,
             concurrent_runs: CONCURRENT_RUNS,
             runtime: None,
@@ -131,8 +131,9 @@ impl HealthBuilder {
         self
     }
 
-    /// Which clients see the checks and their reasons. Default: all. There is no authentication
-    /// here, so the choice is all clients or none.
+    /// Whether the replies name the checks and their reasons: `Always` or `Never`, the default,
+    /// because a reason is the text of an error and the port may be public. There is no
+    /// authentication here, so `Authenticated` shows them to nobody.
     pub const fn details(mut self, details: Details) -> Self {
         self.details = details;
         self

@@ -39,8 +39,8 @@ use sink::WatchedRegistry;
 /// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up |
 /// | `startupz` | `/startupz` | once the checks of `readyz` were up, with `started` ([`Self::set_started`]) instead of `ready` |
 ///
-/// GET, HEAD and OPTIONS get 200 or 503, with the state, the checks and their reasons. A request
-/// chooses the format by `Accept` or by its query: `?verbose`, `?format=json` (health+json),
+/// GET, HEAD and OPTIONS get 200 or 503 with the state and, if [`HealthBuilder::details`] shows
+/// them, the checks and their reasons. A request chooses the format by `Accept` or by its query: `?verbose`, `?format=json` (health+json),
 /// `?format=spring`, `?format=text`; `?exclude=NAME` leaves a check out, and `/readyz/NAME` is the
 /// state of one check. The ring threads, [the routes, the layer and the hyper
 /// service](crate::Handed#requests-on-connections-that-were-handed-over) give the same replies.

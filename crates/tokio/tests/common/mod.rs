@@ -16,7 +16,7 @@ use doorbell::driver::DriverKind;
 use doorbell::{Descriptors, Engine, Http1, Listen, Server, ServerBuilder, Workers};
 use doorbell_testkit::peers::{Reply, Unique, exchange};
 use doorbell_testkit::skip;
-use doorbell_tokio::{Control, Handed, Health, HealthBuilder, Probes};
+use doorbell_tokio::{Control, Details, Handed, Health, HealthBuilder, Probes};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -52,13 +52,19 @@ pub(crate) fn patient() -> Health {
 /// Like [`patient`], with changed limits.
 pub(crate) fn limited(change: impl FnOnce(HealthBuilder) -> HealthBuilder) -> Health {
     let limit = Duration::from_secs(60);
-    let health = Health::builder().starts_unready().stalled_after(limit).accept_within(limit);
+    let health =
+        Health::builder().details(Details::Always).starts_unready().stalled_after(limit).accept_within(limit);
     change(health).build().expect("it is valid")
 }
 
 /// A health that is not ready at first and does not wake a runtime.
 pub(crate) fn without_heartbeat() -> Health {
-    Health::builder().starts_unready().without_heartbeat().build().expect("it is valid")
+    Health::builder()
+        .starts_unready()
+        .without_heartbeat()
+        .details(Details::Always)
+        .build()
+        .expect("it is valid")
 }
 
 /// The combinations of driver and descriptors.
