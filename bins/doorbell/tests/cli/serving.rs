@@ -23,7 +23,7 @@ impl Serving {
             let mut line = String::new();
             assert!(lines.read_line(&mut line).unwrap() > 0, "{args:?} exited before it was ready");
             let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-            if line["driver"].is_string() {
+            if line["driver"].is_string() && line["addresses"].is_string() {
                 break line;
             }
         };
