@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(Schedule::parse("0 3 * * SUN").unwrap().to_string(), "0 3 * * SUN");
     }
 
-    /// Time zones resolve without a database of the system, as in an image built from scratch.
+    /// Time zones come from the bundled database, because an image built from scratch has none.
     #[test]
     fn time_zones_come_with_the_program() {
         let bundled = jiff::tz::TimeZoneDatabase::bundled();

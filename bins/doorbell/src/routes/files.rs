@@ -1,5 +1,4 @@
-//! Serves small files of a directory: jobs of the compute lane read files when they change, workers
-//! look them up in memory.
+//! Serves small files of a directory from memory. Jobs of the compute lane read changed files.
 //!
 //! Does not know about: routes, watching. Designed for `/.well-known/acme-challenge/` (RFC 8555
 //! 8.3): few files, which exist for minutes and are requested immediately after their creation. If

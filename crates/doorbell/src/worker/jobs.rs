@@ -125,7 +125,7 @@ impl Jobs {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Stores a request that the protocol deferred to a job, in this call or an earlier one.
+    /// Stores the request that the protocol passed to a job, if there is one.
     #[cold]
     pub(super) fn hold_request(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
