@@ -157,7 +157,7 @@ mod tests {
         let [mut first, mut second] = [(); 2].map(|()| Reading::new(Some(lane.clone())));
         // The thread is held until after both calls, so a call that waited for it would never return.
         assert_eq!(first.look(where_it_runs), Look::Later);
-        assert_eq!(second.look(where_it_runs), Look::Later, "there is no room");
+        assert_eq!(second.look(where_it_runs), Look::Later, "the queue is full");
         drop(hold);
         assert!(matches!(found(&mut first, where_it_runs), Look::Changed(_)));
         assert!(matches!(found(&mut second, where_it_runs), Look::Changed(_)));

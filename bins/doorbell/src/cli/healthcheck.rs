@@ -1,7 +1,7 @@
 //! `doorbell healthcheck`: queries the health of a running instance.
 //!
-//! Does not know about: the validity of a configuration. It sends one request; one deadline covers
-//! all steps; the exit code is 0 or 1.
+//! Does not know about: the validity of a configuration. The command sends one request; one
+//! deadline covers all steps; the exit code is 0 or 1.
 
 use super::load;
 use super::operate::the_only_one;

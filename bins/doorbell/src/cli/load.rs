@@ -137,7 +137,7 @@ fn count_errors(problems: &[Problem]) -> String {
     if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") }
 }
 
-/// Applies `--admin`, `--listen`, `--check`, `--driver` and `--workers`.
+/// Applies the options of `serve`, and the variables for `--admin` and `--listen`.
 pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
     if let Some(driver) = args.driver {
         config.runtime.driver = match driver {

@@ -57,7 +57,7 @@ pub struct Outside<'a> {
     pub env: Env<'a>,
     /// `${file:PATH}`
     pub read_secret: ReadSecret<'a>,
-    /// Time in seconds since 1970 for validating certificates and keys; `None` skips them.
+    /// Current time in seconds since 1970; `None` skips the validation of files.
     pub files_at: Option<i64>,
 }
 

@@ -3,8 +3,8 @@
 //! Does not know about: the purpose of a request.
 //!
 //! A browser can connect to every address of its machine, including the loopback address. A page
-//! cannot forge the fields that the browser sets: `Host` contains the name of the page's site, even
-//! under DNS rebinding, and every request except GET and HEAD has `Origin` (Fetch, section 3.2).
+//! cannot forge the fields that the browser sets: under DNS rebinding, `Host` contains the name of
+//! the page's site, and every request except GET and HEAD has `Origin` (Fetch, section 3.2).
 
 use rustix::system::uname;
 use std::net::IpAddr;

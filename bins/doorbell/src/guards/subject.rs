@@ -23,7 +23,7 @@ pub(crate) struct Subject {
 pub(crate) struct Promise(Arc<OnceLock<Box<str>>>);
 
 impl Subject {
-    /// Creates a subject without a bearer.
+    /// Creates a subject without a name.
     pub(crate) const fn new() -> Self {
         Self { text: [0; LEN_MAX], len: 0, promised: None }
     }

@@ -17,12 +17,12 @@ use std::time::Duration;
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONN_WINDOW: u32 = 256 << 10;
 
-/// Maximum size of a header list (RFC 9113 6.5.2); also the size of a stream's send buffer.
+/// Maximum size of a header list (RFC 9113 6.5.2), and of the send buffer of a stream.
 const HEADER_LIST_MAX: u32 = 16 << 10;
 const SEND_BUF_MAX: usize = 64 << 10;
 
 /// Maximum number of pending streams that the client reset, and of those that were reset for an
-/// error of the client. These are limits of hyper, lower than those of [`Budget`].
+/// error of the client. These are limits of hyper, not above those of [`Budget`].
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_RESETS_MAX: usize = 200;
 

@@ -31,7 +31,7 @@ struct Conns {
 /// The thread of the lane.
 #[derive(Default)]
 enum Thread {
-    /// Not started yet. `has_failed` is set after the first error, which alone is logged.
+    /// Not started yet. `has_failed` is set after the first error; later errors are not logged.
     Idle {
         start: Start,
         has_failed: bool,

@@ -58,7 +58,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use windows::Windows;
 
-/// Maximum duration of limited maintenance.
+/// Maximum duration of a drain or maintenance with a time limit.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Handle of the running program. Cheap to clone.

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: signals.
 //!
-//! One line of JSON, then one line for each drain, maintenance, prober, worker, endpoint and check.
-//! The lines are logged at every log level.
+//! One line of JSON, then one for the program and for each worker, endpoint, check, drain,
+//! maintenance and prober. The lines are logged at every log level.
 
 use super::Operator;
 use crate::config::format_duration;

@@ -123,7 +123,7 @@ fn an_endpoint_drains_alone_until_it_is_cancelled() {
 
     operator.drain("second", "", None, true).unwrap();
     operator.ready("readyz").unwrap();
-    assert_eq!(state(&later, "second"), EndpointWord::Drain, "another one");
+    assert_eq!(state(&later, "second"), EndpointWord::Drain, "readyz is another endpoint");
     operator.ready("second").unwrap();
     assert_eq!(state(&later, "second"), EndpointWord::Down, "ready ends everything");
     operator.drain("second", "", None, true).unwrap();

@@ -81,8 +81,8 @@ impl Window {
 }
 
 impl Windows {
-    /// Replaces the windows. Open windows stay open until the next [`Self::look`]; those that the
-    /// new configuration contains unchanged stay open longer.
+    /// Replaces the windows. The next [`Self::look`] closes the open windows that the new
+    /// configuration does not contain unchanged.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
         let place = |which: usize| {
             let known = self.all.get(which);

@@ -63,7 +63,7 @@ impl HealthRegistry {
         Ok(Arc::new(Self { registry, windows, has_event_log: OnceLock::new() }))
     }
 
-    /// The receiver of what checks find.
+    /// The receiver of check results.
     pub(crate) const fn result_sink(&self) -> &Arc<ClockedRegistry> {
         &self.registry
     }

@@ -1,4 +1,4 @@
-//! Waits for the end of a server on a thread. The thread is started before the server, so that a
+//! Waits on a thread for the end of a server. The thread is started before the server, so that a
 //! failed start of the thread cannot leave a server without it.
 //!
 //! Does not know about: reactions to the end.

@@ -101,7 +101,7 @@ impl<const COUNTS: bool> Service for BareService<COUNTS> {
         self.0.hands_over(begun)
     }
 
-    /// The routes know the methods of a path.
+    /// TRACE reaches the routes, because their 405 lists the methods of the path.
     fn takes_trace(&self) -> bool {
         true
     }
@@ -121,7 +121,7 @@ impl Service for LayeredService {
         self.routes.hands_over(begun)
     }
 
-    /// The routes know the methods of a path.
+    /// TRACE reaches the routes, because their 405 lists the methods of the path.
     fn takes_trace(&self) -> bool {
         true
     }

@@ -29,8 +29,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Maximum number of open connections of an address; further ones are accepted and closed. Also the
-/// maximum number of connections that are being closed.
+/// Maximum number of open connections to an address of a gate; further ones are accepted and
+/// closed. Also the maximum number of connections that are being closed.
 const CONNS_MAX: usize = 64;
 
 /// Maximum time that a connection is kept open.

@@ -142,7 +142,7 @@ fn protocol(
     })
 }
 
-/// Builds the routes of a listener for HTTP/1 and HTTP/2.
+/// Builds the routes of a listener for one protocol.
 fn routes(
     materials: &Materials<'_>,
     listener: &Listener,

@@ -33,7 +33,7 @@ type Slots = [AtomicU64; SLOTS];
 /// Slots of each shard.
 static SHARDS: [OnceLock<Box<Slots>>; SHARDS_MAX] = [const { OnceLock::new() }; SHARDS_MAX];
 
-/// Slots of threads without a shard, which may lose counts.
+/// Slots of all threads without a shard; concurrent increments may be lost.
 static SHARED: LazyLock<Box<Slots>> = LazyLock::new(empty);
 
 static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(Mutex::default);

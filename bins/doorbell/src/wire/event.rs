@@ -81,7 +81,7 @@ pub enum Happening {
         /// The end, if it is limited.
         until_unix_ms: Option<u64>,
     },
-    /// The configuration was reloaded.
+    /// A reload succeeded or failed.
     Reload {
         /// Whether the new configuration is in use.
         ok: bool,

@@ -44,7 +44,7 @@ pub struct Status {
     pub addresses: Vec<String>,
     /// Listeners that wait for their certificate.
     pub waiting: Vec<WaitingView>,
-    /// Other addresses by purpose: `admin`, `blackbox`, `tcp_gate.NAME`. A closed gate is omitted.
+    /// Other addresses by purpose: `admin`, `blackbox`, `tcp_gate.NAME` (open or not).
     pub ports: BTreeMap<String, Vec<String>>,
     /// Workers, in order.
     pub workers: Vec<WorkerView>,
@@ -196,7 +196,7 @@ pub struct HoldView {
     pub source: HoldSource,
     /// Reason.
     pub reason: String,
-    /// The end, if it is limited.
+    /// Remaining time, if it is limited.
     pub left_ms: Option<u64>,
 }
 
@@ -209,7 +209,7 @@ pub struct DrainView {
     pub reason: String,
     /// Remaining time of `drain_delay`, in which load balancers detect the drain.
     pub heard_in_ms: u64,
-    /// The end, if it is limited.
+    /// Remaining time, if it is limited.
     pub left_ms: Option<u64>,
 }
 

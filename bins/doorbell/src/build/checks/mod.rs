@@ -38,8 +38,8 @@ impl Left {
     }
 }
 
-/// Plans the checks; `None` without checks. Counts in `counters`. Unchanged checks reuse their
-/// state from `left`.
+/// Plans the checks; `None` without checks. The scheduler counts in `counters`. Unchanged checks
+/// reuse their state from `left`.
 ///
 /// # Errors
 /// If a check needs a file that cannot be used.

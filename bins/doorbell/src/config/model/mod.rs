@@ -53,7 +53,7 @@ pub(crate) use tls::is_field_value;
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 pub use tuning::{Descriptors, Tuning};
 
-/// Checks of one configuration.
+/// Maximum number of checks of a configuration.
 pub const CHECKS_MAX: usize = 10_000;
 
 /// Configuration of doorbell. Durations are written "250ms", "5s" or "1m30s", sizes "512B", "16KiB"
@@ -171,7 +171,7 @@ impl Config {
         if mode == ClientAuthMode::Require && exempts { ClientAuthMode::Request } else { mode }
     }
 
-    /// Whether a route answers 403 on this listener to a client without a certificate.
+    /// Whether a route replies 403 on this listener to a client without a certificate.
     #[must_use]
     pub fn needs_client_cert(&self, listener: usize, route: &Route) -> bool {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);

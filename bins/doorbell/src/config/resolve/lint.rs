@@ -91,7 +91,7 @@ fn connections(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports endpoints that no client can ask for. A configuration without routes has built-in routes
+/// Reports endpoints that no client can request. A configuration without routes has built-in routes
 /// for `livez` and `readyz`; one route removes them.
 fn unused_health(config: &Config, places: &Places, problems: &Problems) {
     let has_overall = places.get("grpc.overall").is_some()
@@ -107,7 +107,7 @@ fn unused_health(config: &Config, places: &Places, problems: &Problems) {
         let used = services.chain(agents).chain(gates).chain(routes).any(names)
             // Through such an agent, HAProxy can select any endpoint by name.
             || config.agents.iter().any(|agent| agent.select_by_send);
-        // Without a table, checks may serve metrics alone.
+        // An endpoint without a table is not reported: its checks may serve metrics only.
         let is_written = places.get(&format!("health.{name}")).is_some();
         if is_written && !used {
             let message = format!("no route reports health endpoint `{name}`");
@@ -202,7 +202,7 @@ const HEALTH_PATHS: [&str; 16] = [
     "status",
 ];
 
-/// Checks of one route.
+/// The context of warnings about one route.
 struct OfRoute<'a> {
     route: &'a Route,
     config: &'a Config,

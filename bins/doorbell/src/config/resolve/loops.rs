@@ -1,6 +1,6 @@
 //! Redirect loops.
 //!
-//! Does not know about: redirects on listeners with trusted proxies.
+//! Does not know about: redirects on listeners with `forwarded`.
 
 use super::super::bind::Bind;
 use super::super::model::{Action, Config, Forwarded, Listener, Redirect, Route};
@@ -8,8 +8,8 @@ use crate::http::Method;
 use crate::http::redirect::Scheme;
 use doorbell_config::{At, Places, Problem, Problems};
 
-/// Refuses redirects that lead to themselves. With trusted proxies the scheme depends on the
-/// request; such a loop gets 404 at run time.
+/// Refuses redirects that lead to themselves. With `forwarded`, the scheme depends on the request;
+/// a loop then gets 404 at run time.
 pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
     for route in &config.routes {
         let (Action::Redirect(to), Some(place)) =

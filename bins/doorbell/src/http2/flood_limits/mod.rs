@@ -1,4 +1,4 @@
-//! Limits frames that are cheap to send for an HTTP/2 client: budgets for a window of ten seconds.
+//! Limits frames that an HTTP/2 client can send cheaply: budgets for a window of ten seconds.
 //!
 //! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module
 //! counts frame headers before they reach it, and ends a connection before a flood is processed.
@@ -107,7 +107,7 @@ pub(super) struct FloodLimits {
 /// The timeout that applies to a connection now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Nothing.
+    /// No timeout.
     Nothing,
     /// No request for this long.
     Idle(Duration),

@@ -136,9 +136,9 @@ fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
     token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token)
 }
 
-/// Admits a client on this machine. A browser or proxy on this machine may send requests of others,
-/// so its header fields are checked. Of 127.0.0.0/8 only 127.0.0.1 is accepted: Istio's proxy
-/// connects from 127.0.0.6 for remote clients.
+/// Admits a client on this machine. A browser or proxy on this machine may send requests for other
+/// parties, so the header fields are checked. Of 127.0.0.0/8 only 127.0.0.1 is accepted: Istio's
+/// proxy connects from 127.0.0.6 for remote clients.
 fn admit_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
     let peer = ends.peer.to_canonical();
     if peer != IpAddr::V4(Ipv4Addr::LOCALHOST) && peer != IpAddr::V6(Ipv6Addr::LOCALHOST) {

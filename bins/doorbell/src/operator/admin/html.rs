@@ -34,7 +34,7 @@ impl Write for Escaper<'_, '_> {
     }
 }
 
-/// A duration in milliseconds, shown in its largest unit.
+/// A duration in milliseconds, shown in one suitable unit.
 pub(super) struct Ago(pub(super) u64);
 
 impl Display for Ago {
@@ -50,7 +50,7 @@ impl Display for Ago {
     }
 }
 
-/// A duration in microseconds, shown with at most three digits.
+/// A duration in microseconds, shown in one suitable unit.
 pub(super) struct Took(pub(super) u64);
 
 impl Display for Took {

@@ -220,7 +220,7 @@ fn reports_drain(one: &EndpointView) -> bool {
     one.answers.iter().any(|answer| answer.state == EndpointWord::Drain)
 }
 
-/// Names of the checks because of which an endpoint is not up, at most [`NAMED_MAX`].
+/// Names of at most [`NAMED_MAX`] checks that make an endpoint degraded or down.
 fn failing(view: &View) -> String {
     let not_up = view
         .status

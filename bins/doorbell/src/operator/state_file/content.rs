@@ -155,7 +155,7 @@ pub(super) fn encode_before(moment: Moment, drain: Option<String>, maintenance: 
     [&MAGIC[..], &VERSION_BEFORE.to_le_bytes(), &digest(&rest).to_le_bytes(), &rest].concat()
 }
 
-/// Adds a valid header to a payload, for tests with crafted files.
+/// Returns the checksum of a payload, for tests with crafted files.
 #[cfg(test)]
 pub(super) fn digest_of(bytes: &[u8]) -> u64 {
     digest(bytes)

@@ -3,7 +3,7 @@
 //! Does not know about: the effect of the state, when it changes.
 //!
 //! A new file is written next to the old one, synced, and renamed over the old one, so that one of
-//! both is intact if the process is killed at any moment. A file that cannot be decoded is set
+//! them is intact if the process is killed at any moment. A file that cannot be decoded is set
 //! aside. The process that holds the lock on `NAME.lock` owns the file; the kernel releases the
 //! lock when the process ends.
 

@@ -76,7 +76,7 @@ fn the_socket_of_a_failed_worker_is_shut_down_and_the_others_keep_serving() {
     assert_eq!(store.kept.len(), 1);
     for _ in 0..100 {
         let got = exchange(addr, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        assert!(got.bytes.ends_with(b"ok\n"), "all connections go to the socket that is accepted from");
+        assert!(got.bytes.ends_with(b"ok\n"), "all connections go to the socket of the running worker");
     }
     // After the second worker has failed, the manager drops the name and the address is free.
     handle.fail_worker(WorkerIndex(1));

@@ -134,8 +134,8 @@ impl Origins {
         origins
     }
 
-    /// Returns the previous origins, unless they differ by more than the time that reading the
-    /// clocks took.
+    /// Returns the previous origins, except those that differ by a step. If reading the clocks took
+    /// too long to detect a step, returns all previous origins.
     fn or_kept(self, kept: Option<Self>, took: Duration) -> Self {
         match kept {
             None => self,

@@ -277,7 +277,7 @@ fn the_golden_files_match() {
     }
 }
 
-/// The reference page of metrics equals the page generated from the golden file.
+/// The reference page of metrics is generated from a golden file, which must have every family.
 #[test]
 fn every_family_has_a_sample_in_the_golden_files() {
     assert_eq!(gather(&scrape()).without_samples(), Vec::<&str>::new());

@@ -63,7 +63,7 @@ fn older(text: &str) -> String {
                 }
                 lines.extend(["# TYPE ", name, total, " ", kind, "\n"]);
             }
-            // `EOF` and `UNIT`.
+            // Drops `EOF` and `UNIT`.
             Some(_) => {}
             None => lines.extend([line, "\n"]),
         }

@@ -78,7 +78,7 @@ impl Redirect {
         }
     }
 
-    /// The rules for a location from a template, together with the hosts and paths of its route.
+    /// Validates a location from a template against the hosts and paths of its route.
     pub(super) fn check_route(&self, route: &Route, at: &Section<'_>) {
         if at.place("hosts").is_none() && at.place("redirect.host").is_none() {
             let message = format!("redirect `{}` would trust any Host a client sends", route.name);
