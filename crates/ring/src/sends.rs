@@ -29,7 +29,7 @@ impl Sends {
     /// Stores `buf` and returns the address and length of its unsent bytes.
     ///
     /// # Panics
-    /// If the slot does not exist or has a send in flight (I-2).
+    /// If the slot does not exist or has a send in flight.
     #[inline]
     pub(crate) fn put(&mut self, slot: u32, buf: SendBuf) -> (*const u8, u32) {
         assert!(slot < self.busy.len(), "slot {slot} is beyond the ring's table");

@@ -17,7 +17,7 @@ const CONNS: u32 = 10_000;
 const CLIENTS: u32 = 8;
 const LISTENER: u32 = u32::MAX;
 
-/// One connection of the server: its descriptor or index, and the number of its pending operations.
+/// One connection of the server: its descriptor or index.
 enum Conn {
     Fd(OwnedFd),
     Fixed(u32),

@@ -45,10 +45,10 @@ const FULL_RETRIES_MAX: u32 = 64;
 
 impl Ring {
     /// Submits pushed entries, lets the kernel run deferred work, and waits until `wait_for`
-    /// completions are available or `timeout` has passed (`None`: no limit). May return early
-    /// because of completions, a signal or a busy kernel, so the caller must read the clock to know
-    /// whether `timeout` has passed. Does not wait while completions that were already removed from
-    /// the queue are unread.
+    /// completions are available or `timeout` has passed (`None`: no limit). A signal or a busy
+    /// kernel may end the wait early, so the caller must read the clock to know whether `timeout`
+    /// has passed. Does not wait while completions that were already removed from the queue are
+    /// unread.
     ///
     /// # Errors
     /// The ring is permanently broken.

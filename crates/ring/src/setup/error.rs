@@ -100,7 +100,7 @@ impl std::error::Error for SetupError {}
 struct Evidence {
     /// `/proc/sys/kernel/io_uring_disabled` (6.6).
     io_uring_disabled: Option<u32>,
-    /// `Seccomp:` in `/proc/self/status`: 2 means a filter.
+    /// `Seccomp:` in `/proc/thread-self/status`: 2 means a filter.
     seccomp: Option<u32>,
     /// `RLIMIT_MEMLOCK`; `None` means no limit.
     memlock: Option<u64>,
