@@ -9,20 +9,20 @@ use loom::thread;
 use super::explore;
 use crate::pulse::{Place, Pulse};
 
-/// The place of a heartbeat is empty after the heartbeat has ended, even if a beat races with the
+/// The slot of a heartbeat is free after the heartbeat has ended, even if a beat races with its
 /// end.
 pub fn last_beat() -> usize {
     explore(None, || assert_eq!(beats_during_end(|_| ()), 0))
 }
 
-/// A new owner that takes the place immediately after the end keeps it: a late beat of the previous
-/// owner neither changes nor empties the place.
+/// A new owner that takes the slot immediately after the end keeps it: a late beat of the previous
+/// owner neither changes nor frees the slot.
 pub fn next_heart() -> usize {
     explore(None, || assert_eq!(beats_during_end(|place| assert!(place.take(9), "the place is empty")), 9))
 }
 
 /// Ends a heartbeat while another thread beats, runs `then` after the end, and returns the final
-/// value of the place.
+/// value of the slot.
 fn beats_during_end(then: impl FnOnce(&Place)) -> u64 {
     let shared = Arc::new((Place::default(), Pulse::default()));
     assert!(shared.0.take(1));
