@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p doorbell-tokio --features axum --example axum_probes -- 127.0.0.1:8080`, then
 //! `curl 127.0.0.1:8080/block` blocks the runtime for 5 s. `/livez` still replies immediately,
-//! after 3 s with 503.
+//! with 503 once the runtime has been blocked for 3 s.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 #![expect(clippy::disallowed_methods, reason = "the example shows what not to do")]
 

@@ -1,4 +1,4 @@
-//! Promise: a check reports what it knows for as long as it runs.
+//! Promise: a result outlasts a slow run, a run ends with its `Health`, which outlives its runtime.
 //!
 //! Does not know about: what a check does.
 

@@ -1,4 +1,4 @@
-//! Promise: a check of a built-in kind runs as its pace says.
+//! Promise: a check of a built-in kind runs at its configured pace.
 //!
 //! Does not know about: kinds of checks.
 
@@ -19,7 +19,7 @@ fn runs(health: &Health) -> u64 {
     fields.into_iter().find(|(name, _)| *name == "runs").unwrap().1
 }
 
-/// With `cache` and without an interval of its own, the check runs when a probe finds an old result.
+/// With `cache` and without a schedule, the check runs when a probe finds an old result.
 #[tokio::test]
 async fn a_probe_triggers_a_run_on_demand() {
     let hour = Duration::from_secs(3_600);

@@ -131,9 +131,9 @@ impl HealthBuilder {
         self
     }
 
-    /// Whether the replies name the checks and their reasons: `Always` or `Never`, the default,
-    /// because a reason is the text of an error and the port may be public. There is no
-    /// authentication here, so `Authenticated` shows them to nobody.
+    /// Whether the replies name the checks and their reasons: `Always`, or `Never`, which is the
+    /// default because a reason is the text of an error and the port may be public. There is no
+    /// authentication here, so `Authenticated` has the same effect as `Never`.
     pub const fn details(mut self, details: Details) -> Self {
         self.details = details;
         self

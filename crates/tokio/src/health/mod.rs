@@ -40,9 +40,9 @@ use sink::WatchedRegistry;
 /// | `startupz` | `/startupz` | once the checks of `readyz` were up, with `started` ([`Self::set_started`]) instead of `ready` |
 ///
 /// GET, HEAD and OPTIONS get 200 or 503 with the state and, if [`HealthBuilder::details`] shows
-/// them, the checks and their reasons. A request chooses the format by `Accept` or by its query: `?verbose`, `?format=json` (health+json),
-/// `?format=spring`, `?format=text`; `?exclude=NAME` leaves a check out, and `/readyz/NAME` is the
-/// state of one check. The ring threads, [the routes, the layer and the hyper
+/// them, the checks and their reasons. `Accept` or the query selects the format: `?verbose`,
+/// `?format=json` (health+json), `?format=spring`, `?format=text`. `?exclude=NAME` ignores a check,
+/// and `/readyz/NAME` is the state of one check. The ring threads and [routes, layer and hyper
 /// service](crate::Handed#requests-on-connections-that-were-handed-over) give the same replies.
 ///
 /// The checks run on a separate thread, which also monitors the runtimes. It ends when the last
@@ -54,8 +54,8 @@ pub struct Health {
 
 struct Inside {
     parts: Parts,
-    /// The heartbeat of the runtime that built it, until a server starts in the same runtime. Only
-    /// its task owns it: it ends with the runtime.
+    /// The heartbeat of the runtime that built this value, until a server starts in that runtime.
+    /// Only its task owns the heartbeat, which therefore ends with the runtime.
     own: Mutex<Option<(runtime::Id, Weak<Heartbeat>)>>,
     /// Ends when dropped.
     _scheduler: Scheduler,

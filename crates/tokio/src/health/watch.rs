@@ -57,7 +57,7 @@ pub(crate) struct Watch {
     /// Whether the last run of the internal checks failed `accept`. The next accepted connection
     /// then starts another run.
     pub(crate) accept_failed: AtomicBool,
-    /// Set by each run of the internal checks, cleared when it evaluates them.
+    /// Set by each call of `run_internal_checks`, and cleared before the checks are evaluated.
     is_due: AtomicBool,
     /// The thread that runs the internal checks.
     runner: Mutex<Option<ThreadId>>,
