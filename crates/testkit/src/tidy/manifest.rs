@@ -17,8 +17,7 @@ pub struct Arrow {
     pub may_in_tests: &'static [&'static str],
 }
 
-/// Bins depend on `doorbell`, which depends on `http` and `ring`; those two are independent;
-/// `testkit` is for tests only.
+/// The permitted dependencies. `testkit` is for tests only.
 pub const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "benches",
@@ -56,7 +55,7 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell-egress", "doorbell-ring"],
         may_in_tests: &["doorbell", "doorbell-testkit"],
     },
-    // Active checks, for the binary and other applications: no engine, no configuration file.
+    // Active checks, for the binary and other applications: no engine.
     Arrow {
         folder: "crates/checks",
         may: &["doorbell-config", "doorbell-egress", "doorbell-health"],
@@ -72,7 +71,7 @@ pub const ARROWS: &[Arrow] = &[
     },
     // Sockets for outgoing connections, for any runtime.
     Arrow { folder: "crates/egress", may: &["doorbell-ring"], may_in_tests: &["doorbell-testkit"] },
-    // Health is pure logic; only `crates/probes` and the binary use both it and HTTP.
+    // Health is pure logic; `crates/probes` connects it with HTTP.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     // The models include the modelled sources by path, and need no other part of the engine.
@@ -81,7 +80,7 @@ pub const ARROWS: &[Arrow] = &[
     // runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
-    // Connects the engine to a Tokio runtime; depends on no other layer.
+    // Embedding: connects the engine and health to a Tokio runtime.
     Arrow {
         folder: "crates/tokio",
         may: &["doorbell", "doorbell-checks", "doorbell-health", "doorbell-probes"],

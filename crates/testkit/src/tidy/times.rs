@@ -18,7 +18,7 @@ const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patienc
 pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut known: Vec<_> = ratchet.to_vec();
-    // Files that use the simulator are exempt, because its time is virtual. Other code than tests
+    // Files that use the simulator are exempt, because its time is virtual. Code outside tests
     // asserts no times.
     let in_real_time = |source: &&Source| source.is_rust() && !source.path.contains("/simulator/");
     for source in sources.iter().filter(in_real_time) {
