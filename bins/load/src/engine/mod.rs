@@ -139,7 +139,7 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     })
 }
 
-/// Runs one thread. Returns `None` if another thread has no ring, whose error is the reason.
+/// Runs one thread. Returns `None` if another thread has no ring; that thread returns the error.
 fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Option<Ended>, Failure> {
     let worker = worker::Worker::open(plan, index);
     if worker.is_err() {

@@ -18,7 +18,7 @@ pub use target::{Url, not_loopback, resolve};
 use crate::exit::Failure;
 use crate::reply::Expect;
 
-/// Maximum number of connections per thread: the capacity of the kernel's largest completion queue.
+/// Maximum number of connections per thread, limited by the kernel's largest completion queue.
 pub const CONNS_PER_THREAD_MAX: u32 = 30_000;
 /// Maximum number of threads.
 pub const THREADS_MAX: u32 = 256;
