@@ -263,8 +263,8 @@ fn clock_jumps_neither_break_checks_nor_extend_results(engine: &str) {
         assert_eq!(sets_said(&control), 5, "one message for each change of the clock:\n{log}");
         assert_eq!(control.status()["event"].as_u64(), Some(before), "nothing happened:\n{log}");
         assert_eq!(rare.conns(), 1, "the result is younger than its cache time of 30m");
-        // The clock now reads an hour before the start of these results. A result without renewal
-        // must not last an hour.
+        // The clock now reads an hour before the start of these results. A result that is not
+        // renewed must not stay valid for an hour.
         time.set(0);
         all_is_as_before(&control, &time, started);
         drop(stop);

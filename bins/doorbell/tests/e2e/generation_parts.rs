@@ -387,7 +387,7 @@ impl Drop for Gone<'_> {
 }
 
 /// A gauge between its thresholds keeps its state. A file with a future modification time does not
-/// become fresh again. A fresh on-demand result is not repeated.
+/// become fresh again. A fresh result of an on-demand check causes no run.
 fn the_state_of_checks_survives_a_reload(engine: &str) {
     // Uses a small file system with one driver at a time, so that its number of free files is
     // stable.

@@ -218,8 +218,8 @@ fn half_open_handshakes_end(engine: &str) {
     assert_eq!(Https::new(doorbell.addr).get("/hello").unwrap().status, 200);
 }
 
-/// The client sends its ClientHello slowly, and the lane then continues the handshake. The time
-/// before the hand-over counts toward the limit.
+/// The client sends its ClientHello slowly, and the HTTP/2 runtime continues the handshake. The
+/// time before the hand-over counts toward the limit.
 fn a_handshake_that_is_handed_over_has_one_time(engine: &str) {
     const WHOLE: Duration = Duration::from_secs(3);
     let scratch = Scratch::new();

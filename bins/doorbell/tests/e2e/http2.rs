@@ -234,7 +234,7 @@ fn no_more_connections_than_allowed(engine: &str) {
     assert_eq!(frames.map(|frame| frame.kind), [SETTINGS, GOAWAY]);
     assert_eq!(peer.ending(LIMIT), (true, false));
     drop(peers);
-    // The permits are released once the lane has processed the end of the connections.
+    // The permits are released once the HTTP/2 runtime has processed the end of the connections.
     wait_until(LIMIT, || open(1).iter().all(Result::is_ok)).unwrap();
     assert!(Shape::Curl.probe(doorbell.addr, "/livez").is_ok());
 }

@@ -43,7 +43,7 @@ struct Subject {
     rng: Rng,
     number: u32,
     acknowledged: Option<String>,
-    /// The last command if it was sent but perhaps not received.
+    /// Reason in a command that is not acknowledged yet; `Some(None)` for a command that clears.
     under_way: Option<Option<String>>,
 }
 

@@ -1,8 +1,8 @@
 //! slowhttptest in four modes at once, without effect on probes.
 //!
 //! Does not know about: the details of the modes. `DOORBELL_FULL=1` takes longer and limits probes
-//! to 50 ms at p99. The slowest probe may exceed that by the maximum of a one-thread server on the
-//! same machine.
+//! to 50 ms at p99. The slowest probe may exceed that by the slowest reply of a one-thread server
+//! on the same machine.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

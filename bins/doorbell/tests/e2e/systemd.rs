@@ -121,7 +121,7 @@ fn ready_may_wait_for_the_first_round_of_checks() {
     assert!(ready.starts_with("READY=1") && ready.contains("1 unknown"), "{ready:?}");
 }
 
-/// A reload ends with READY=1. Before the checks have results it must not be sent.
+/// A reload ends with READY=1, which must not be sent before the checks have results.
 #[test]
 fn an_early_reload_does_not_report_ready() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
