@@ -17,23 +17,7 @@
 //! | `conn/probe, keep-alive`: the whole request, from parsing to rendering | 33 ns | | 1,470 ns (its whole chain) |
 //!
 //! `cargo bench -p doorbell-benches --bench instructions` counts instructions with callgrind. The
-//! counts are exact, and each row has a limit. The measured code converts input bytes to output
-//! bytes, with a router and a service behind a trait object. "Again" is a worker that has cached
-//! the head ([`doorbell_http::parse::Seen`]).
-//!
-//! | request | first time | again |
-//! |---|---|---|
-//! | kubelet | 603 | 443 |
-//! | HAProxy `option httpchk` | 497 | 538 |
-//! | HAProxy with `send-state` | 754 | 810 |
-//! | ELB | 801 | 443 |
-//! | Envoy | 618 | 458 |
-//! | second on a connection | 654 | 470 |
-//! | 16 pipelined | 10,592 | 7,388 |
-//! | redirect | 1,982 | 1,489 |
-//!
-//! Of the first count, the head takes 400, the route 100 and the reply 90, when each is called
-//! alone.
+//! counts are exact, and each row has a limit in `benches/instructions`.
 //!
 //! Does not know about: measurements; see `benches/`.
 #![forbid(unsafe_code)]

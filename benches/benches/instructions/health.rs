@@ -3,11 +3,11 @@
 //!
 //! Each row of a probe is a whole request on a worker that has served the same request before:
 //! parsing, route, state, counters, rendering. The request comes one second after the previous one,
-//! because a second request within one step of the clock costs ten instructions less. **The limit
-//! of a row of `health` is the cost of the same row of `fixed` plus 60 instructions.** The
-//! exception is the state that HAProxy sends with `send-state`, which differs each time and is
-//! parsed. A row of `change` is one result that changes the state of a check and of its endpoint,
-//! including the replies. With ten thousand checks it may cost hardly more than with a hundred.
+//! because a second request within one step of the clock costs ten instructions less. **A row of
+//! `health` may cost at most 60 instructions more than the same row of `fixed`.** The exception is
+//! the state that HAProxy sends with `send-state`, which differs each time and is parsed. A row of
+//! `change` is one result that changes the state of a check and of its endpoint, including the
+//! replies. With ten thousand checks it may cost hardly more than with a hundred.
 //!
 //! Does not know about: time; sockets and the kernel, which the rig measures.
 use doorbell_benches::machine::Machine;

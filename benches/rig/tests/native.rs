@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Variable that enables the tests. Turns need a release build, the floor's crates from a registry,
-/// and two cores. `.ci/run` enables them.
+/// and two cores. `.ci/release` enables them.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
 /// Returns the report for these arguments, or `None` if the tests are not enabled.

@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Variable that enables the test. A boot needs a release build, a kernel package from the network,
-/// and most of a minute. `.ci/run` enables it.
+/// and most of a minute. `.ci/release` enables it.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
 /// Programs that the rig needs besides cargo. It also needs a package list that apt has fetched.

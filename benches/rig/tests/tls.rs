@@ -9,8 +9,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Variable that enables the tests. Turns need a release build, nginx and two cores. `.ci/run`
-/// enables them.
+/// Variable that enables the tests. Turns need a release build, nginx and two cores.
+/// `.ci/release` enables them.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
 #[test]

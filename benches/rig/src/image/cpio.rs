@@ -2,7 +2,6 @@
 //!
 //! Does not know about: the contents of files. All files belong to root and have the date 0, so
 //! that equal contents give equal bytes.
-//! give equal bytes.
 
 use std::collections::BTreeSet;
 

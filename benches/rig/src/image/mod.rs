@@ -50,8 +50,8 @@ const FOLDERS: [&str; 9] = [
     "/root",
 ];
 
-/// The guest's init script. It enlarges the number of TIME_WAIT buckets and the port range, so that
-/// one boot can make thousands of connections.
+/// The guest's init script. It raises the limit of TIME_WAIT sockets and widens the port range, so
+/// that one boot can make thousands of connections.
 const INIT: &str = r"#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys

@@ -134,8 +134,8 @@ fn judge(base: &Samples, ours: &Samples, page: &mut Page) -> bool {
 }
 
 /// The medians of both builds. Under default scheduling each boot is first moved to the median
-/// switches of the base, along the line that both builds' boots follow. Moving the medians instead
-/// would move a pair that no boot had, because each of its parts comes from another boot.
+/// switches of the base, along the line that both builds' boots follow. The medians are
+/// taken afterwards, because median instructions and median switches may be of different boots.
 fn compared(row: &str, base: &[Point], ours: &[Point]) -> Option<[Point; 2]> {
     let [before, now] = [middle(base)?, middle(ours)?];
     if row_of(row).load.mode.is_batch() {
@@ -223,7 +223,7 @@ mod tests {
         let base = [boot(0.1, 0.0), boot(0.5, 0.0), boot(0.9, 0.0)];
         let ours = [boot(0.4, 1_000.0), boot(0.5, 100.0), boot(0.6, 100.0)];
         let [before, now] = compared("doorbell-uring/free/64", &base, &ours).expect("both are measured");
-        // Moved medians would differ by 400.
+        // Moving the medians would give a difference of 400.
         assert!((now.server - before.server - 100.0).abs() < 50.0, "{now:?}");
     }
 }
