@@ -62,7 +62,7 @@ fn memory_mib(plan: &Plan) -> u32 {
 struct Progress<'a> {
     plan: &'a Plan,
     run: Run,
-    /// Uptime of this machine in seconds when the guest was started.
+    /// Time in seconds ([`now_s`]) at which the guest had booted.
     up_at_s: f64,
     samples: usize,
 }

@@ -20,7 +20,7 @@ use crate::report::{Form, Page, Run, show};
 use crate::session::Session;
 use crate::tool;
 
-/// The rows: new connections, few and many at once, closed by either side; kept ones, also
+/// The rows: new connections, few and many at once, also under default scheduling; kept ones, also
 /// pipelined; and the other driver.
 const ROWS: [&str; 6] = [
     "doorbell-uring/close/64",

@@ -6,8 +6,8 @@
 use super::figures::{Committed, Taken};
 use crate::report::{Page, Table, or_dash};
 
-/// Maximum deviation of a row from its committed figure in both directions. Boots of one binary
-/// differ by a few tenths of a per cent.
+/// Deviation from the committed figure above which a row fails, and below which it can be lowered.
+/// Boots of one binary differ by a few tenths of a per cent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
 /// The limit of a promise: how far its first row may exceed the second.
