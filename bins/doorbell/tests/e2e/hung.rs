@@ -108,7 +108,7 @@ fn probe_both(servers: [SocketAddr; 2], time: Duration) -> [Vec<Duration>; 2] {
 }
 
 fn hung_upstreams_delay_nothing_else(engine: &str) {
-    // One byte a second with a timeout of about one byte, or the same several times faster.
+    // One byte a second with a slightly longer timeout, or the same several times faster.
     let (drip, timeout, rounds) = match is_judged() {
         true => (Duration::from_secs(1), Duration::from_millis(1_200), 10),
         false => (Duration::from_millis(250), Duration::from_millis(300), 6),

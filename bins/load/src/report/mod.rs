@@ -169,7 +169,7 @@ impl Report {
         }
     }
 
-    /// Whether every request got the expected reply, and there was at least one.
+    /// Whether every request got the expected reply. A run that was not stopped needs at least one.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failed == 0 && self.foreign_bytes.unwrap_or(0) == 0 && (self.requests > 0 || self.stopped)
