@@ -91,8 +91,8 @@ pub enum LimitsError {
 
 /// The largest valid value of `conns_max`.
 ///
-/// A slot index and the accept margin fit into the token of a completion, together with the
-/// generation.
+/// Up to this number, every slot index, including those of the accept margin, fits into the token
+/// of a completion.
 pub const CONNS_MAX_LARGEST: u32 = 1 << 24;
 
 impl Limits {

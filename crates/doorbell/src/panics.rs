@@ -4,8 +4,7 @@
 //! Does not know about: the code that is called, how a panic is counted.
 //!
 //! A panic payload and the captures of a closure are arbitrary values. Dropping them runs code of
-//! the application, which may panic again. [`caught`] and [`dispose`] are the only callers of
-//! `catch_unwind` in this crate.
+//! the application, which may panic again. Only this file calls `catch_unwind`.
 
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};

@@ -151,9 +151,10 @@ counters! {
     jobs_panicked,
     /// Results of jobs dropped because their requests no longer waited (invariant I-10).
     answers_dropped,
-    /// Accepted connections closed at once because no slot was free.
+    /// Accepted connections closed at once because no slot was free, and invalid completions of the
+    /// ring.
     accepts_dropped,
-    /// Completions that went through the kernel's overflow list.
+    /// Calls of `io_uring_enter(2)` after which completions were in the kernel's overflow list.
     cq_overflows,
     /// System calls that waited for events.
     enters,

@@ -13,8 +13,8 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// The counters. The alignment puts them into separate cache lines, because worker threads
-        /// read the fields that are stored next to the counters.
+        /// The counters. The alignment keeps them out of the cache lines of the neighbouring
+        /// fields, which worker threads read.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(super) struct Counts {

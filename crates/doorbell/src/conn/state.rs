@@ -68,8 +68,8 @@ pub(crate) enum Arriving {
     Answer,
     /// Nothing: the protocol processes the input.
     Done,
-    /// A PROXY protocol header, optional or required, must arrive. This is also the state of a peer
-    /// that is always refused.
+    /// The first bytes must arrive, which may or must be a PROXY protocol header. A connection that
+    /// is refused because of its peer is also in this state.
     Header,
 }
 

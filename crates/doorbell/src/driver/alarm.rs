@@ -19,7 +19,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Alarm {
     fd: OwnedFd,
-    /// The time at which the timer expires, in the worker's time; `None` after the expiry.
+    /// The time at which the timer expires, in the worker's time; `None` while it is not armed.
     due: Option<Time>,
 }
 

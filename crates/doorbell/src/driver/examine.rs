@@ -47,7 +47,7 @@ pub enum Cause {
     Sandbox,
     /// A seccomp filter.
     Seccomp,
-    /// `kernel.io_uring_disabled`
+    /// `kernel.io_uring_disabled`.
     Sysctl,
 }
 
@@ -114,7 +114,7 @@ impl Cause {
         }
     }
 
-    /// The cause of the failure of a ring that worked after set-up.
+    /// The cause of a failure of the ring after a successful set-up.
     pub(crate) const fn of_failure(errno: Errno) -> Self {
         match errno {
             Errno::MFILE | Errno::NFILE => Self::Files,

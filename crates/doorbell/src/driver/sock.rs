@@ -13,8 +13,8 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, recv, send, shutd
 
 use super::{Chunk, Received};
 
-/// Maximum number of bytes per `recv(2)`. A request head at its default limit fits, so that a short
-/// read means an empty socket.
+/// Maximum number of bytes per `recv(2)`; a shorter read means that the socket is empty. A request
+/// head at its default limit fits.
 pub(crate) const SCRATCH_LEN: usize = 16 * 1024;
 
 /// Calls `recv(2)` without waiting. The bytes are in `scratch`; `None` means that no bytes have

@@ -45,7 +45,7 @@
 //!
 //! # Extension points
 //!
-//! [`Next::Wait`](doorbell_http::Next) defers a reply to a job on another thread
+//! [`Next::Wait`](doorbell_http::Next) waits for the reply of a job on another thread
 //! ([`compute_lane`](super::compute_lane)). The threads come from an
 //! [`Executor`](crate::offload::Executor): rayon in a program, a seeded scheduler in the simulator,
 //! direct calls in a test.

@@ -21,7 +21,7 @@ pub struct OffloadAuth {
 
 /// A service guarded by an [`OffloadAuth`].
 ///
-/// A request whose token cannot be checked is not handed over, as with any guard.
+/// [`Service::hands_over`] always returns false, as behind any guard.
 #[derive(Clone, Debug)]
 pub struct OffloadAuthService<S>(Arc<Guarded<S>>);
 

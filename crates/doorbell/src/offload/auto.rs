@@ -4,10 +4,10 @@
 //! Does not know about: the work itself, how a job gets to another thread.
 //!
 //! Work starts in jobs. Every run is timed, in jobs and on the ring thread, by two clock readings
-//! (usually no system call: vdso(7)). After a row of consecutive runs within the limit, work moves
-//! to the ring thread, called *home* in names. The first run above the limit moves it back, so a
-//! ring thread has only one such run. A run that has already begun on another ring thread finishes
-//! there.
+//! (usually no system call: vdso(7)). After a *row*, which is a number of consecutive runs within
+//! the limit, work moves to the ring thread, called *home* in names. The first run above the limit
+//! moves it back, so a ring thread has only one such run. A run that has already begun on another
+//! ring thread finishes there.
 //!
 //! Each move back doubles the length of the row that is needed to return, up to [`ROW_MAX`];
 //! [`FORGIVEN_AFTER`] cheap runs on the ring thread halve it. The clock cannot distinguish
@@ -32,7 +32,7 @@ use super::{Answer, Offload};
 /// Number of consecutive runs within the limit after which work first moves to the ring thread.
 pub const ROW_MIN: u32 = 64;
 
-/// Length of the longest row, which limits how long work stays in jobs after many failures.
+/// Length of the longest row, which limits how long work stays in jobs after many expensive runs.
 pub const ROW_MAX: u32 = ROW_MIN << LEVEL_MAX;
 
 /// Number of consecutive runs within the limit on the ring thread after which the required row is

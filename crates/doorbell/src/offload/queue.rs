@@ -101,8 +101,8 @@ impl Core {
         self.pumps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Uncounts a pump that found no job. Returns false if the pump must continue, because a job
-    /// has arrived in the meantime.
+    /// Lowers the count of pumps by one that found no job. Returns false if the pump must continue,
+    /// because a job has arrived in the meantime.
     fn disengage(&self) -> bool {
         self.pumps.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -114,7 +114,7 @@ impl Core {
 /// [`Pump::take`].
 #[must_use = "jobs wait until a pump is run"]
 pub struct Pump {
-    /// `None` after the pump was uncounted.
+    /// `None` after the pump has finished.
     core: Option<Arc<Core>>,
     high_in_row: u32,
 }

@@ -342,7 +342,7 @@ impl ServerBuilder {
         Ok(running)
     }
 
-    /// Combines the settings of several calls, and makes the checks that need no system call.
+    /// Combines the settings of several calls, and checks the listeners.
     fn settle(&mut self) -> Result<(), StartError> {
         if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
             return Err(StartError::Listeners);
@@ -514,7 +514,7 @@ struct Bindings {
 
 /// Options to apply to sockets that the predecessor also has.
 struct Renewal {
-    /// The index of the listener in the predecessor.
+    /// The index of the listener in the new server.
     listener: usize,
     listen: Listen,
     speaks_first: bool,

@@ -192,7 +192,7 @@ mod tests {
             before: Mutex::default(),
             misuses_reported: AtomicU8::new(0),
         });
-        // The other workers also hold a sender, until they receive the start signal.
+        // The other workers also hold a sender while they wait for the start signal.
         let (started, starts) = sync_channel(2);
         let (_go, go) = sync_channel(1);
         let thread = WorkerThread {

@@ -147,7 +147,7 @@ impl<'h, H: Handler + ?Sized> TestConn<'h, H> {
         let mut exchange = Exchange::new();
         let mut next = self.call(call);
         loop {
-            // The deferred request is taken before the output is cleared, because the output
+            // The request of a job is taken before the output is cleared, because the output
             // contains it.
             let later = self.out.take_later();
             exchange.add(&mut self.out);

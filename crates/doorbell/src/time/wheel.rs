@@ -70,7 +70,7 @@ impl Wheel {
         }
     }
 
-    /// Ensures that `slot` expires no earlier than `deadline` and at most one tick after it.
+    /// Ensures that `slot` expires at most one tick after `deadline`. It may also expire earlier.
     #[inline(always)]
     pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
         // A deadline at or after the armed one needs no change: it is checked again when the armed

@@ -259,7 +259,7 @@ impl Permit {
             return Admission::Admitted(permit);
         }
         handshakes.counters.handshakes_over_cap.fetch_add(1, Ordering::Relaxed);
-        // Dropping the permit uncounts it.
+        // Dropping the permit lowers the counts again.
         Admission::OverCap
     }
 

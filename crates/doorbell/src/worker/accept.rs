@@ -16,7 +16,7 @@ const REOPEN_AT_PERCENT: u64 = 90;
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// Number of consecutive errors, without a connection in between, that are retried at once. Such
-/// errors concern a single client (accept(2)).
+/// errors concern a single client (accept(2)) or the accept mode.
 const INSTANT_RETRIES_MAX: u32 = 16;
 
 /// Whether the table has room for more connections.
@@ -73,7 +73,7 @@ pub(crate) struct Gate {
     /// Number of connections accepted since the last publication that took a slot of the table.
     placed: u64,
     suspected: bool,
-    /// True from a stall until accept is armed again in the next lower mode.
+    /// True from a stall or an unsupported mode until accept is armed again in the next lower mode.
     downgrade: bool,
     /// True while accept must not be armed, because too many clients of this listener wait to be
     /// handed over.

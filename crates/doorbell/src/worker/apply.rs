@@ -161,8 +161,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         entered.is_ok()
     }
 
-    /// Refuses a connection over the cap of its address without using resources for it. `step` is
-    /// its first receive.
+    /// Refuses a connection over the cap of its address. `step` is its first receive.
     pub(super) fn refuse(&mut self, id: ConnId, step: Step<Received>) {
         match step {
             Step::Done(Received::Data { chunk, drained }) => {

@@ -179,8 +179,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, Todo::Next(next));
     }
 
-    /// True while the client's first request may still arrive: no part of a request has arrived,
-    /// and at most a PROXY header or a handshake.
+    /// True while the client's first request may still arrive: nothing has arrived except a whole
+    /// PROXY header or a handshake.
     pub(super) fn may_ask_first(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];

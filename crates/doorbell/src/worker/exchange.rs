@@ -29,9 +29,9 @@ pub(super) struct InHandler {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Accepts a connection of a listener with deferred accept, so its first bytes should have
-    /// arrived. Usually the bytes are one request whose reply ends the connection; such a
-    /// connection never takes a slot of the table.
+    /// Receives from a new connection on which the client sends first. Usually its first request
+    /// has already arrived, and the reply ends the connection; such a connection never takes a slot
+    /// of the table.
     #[inline(always)]
     pub(super) fn accept_first(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let id = self.table.name(slot);
@@ -272,8 +272,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Handles a panic of a protocol in one of the calls above. Any other panic is a bug of the
     /// worker and is resumed.
     ///
-    /// `catch_unwind` is used only once, around a whole turn, so that the individual calls need
-    /// none.
+    /// `catch_unwind` is used only once, around all completions of a turn, so that the individual
+    /// calls need none.
     #[cold]
     pub(super) fn on_panic(&mut self, panic: Panic) {
         let Some(InHandler { id, number, len, fresh, requests_before }) = self.in_handler.take() else {

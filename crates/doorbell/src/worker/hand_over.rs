@@ -286,7 +286,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let hold = count > conns as usize;
         let looked_at = core::mem::replace(&mut self.departures.looked_at, count);
         if hold {
-            // The listeners of earlier connections already do not accept.
+            // The listeners of the connections checked before are already held.
             let from = if self.departures.holding { looked_at.min(count) } else { 0 };
             for index in from..count {
                 let id = self.departures.waiting[index].id;

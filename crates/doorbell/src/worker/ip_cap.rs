@@ -8,7 +8,7 @@
 //! reply and closes in the turn that accepted it is never looked up. While no worker has more
 //! connections than its share of the cap, no address can exceed the cap, so no address is looked
 //! up. When one worker exceeds its share, all workers count: each worker counts its open
-//! connections once, and then every new connection, until no worker exceeds its share.
+//! connections once, then every new one, until each such worker has fallen to half its share.
 //!
 //! The table is a fixed array of counters, selected by a keyed hash of the address. Two addresses
 //! may share a counter, so the connections of one address can use up the allowance of another;
@@ -31,7 +31,7 @@ const CELLS: usize = 16 * 1024;
 pub(crate) struct IpTable {
     key: RandomState,
     cells: Box<[AtomicU32]>,
-    /// Number of workers above their share.
+    /// Number of workers that exceeded their share and have not fallen to half of it.
     pressure: AtomicU32,
     conns_per_ip_max: u32,
     client_v6_len: u8,
@@ -91,7 +91,7 @@ impl IpTable {
         if self.conns_per_ip_max == 0 { Ok(None) } else { self.enter(addr).map(Some) }
     }
 
-    /// Uncounts the connection counted in `cell`.
+    /// Removes a connection from the count in `cell`.
     pub(crate) fn leave(&self, cell: u32) {
         let before = self.cells[cell as usize].fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "every leave follows an enter");

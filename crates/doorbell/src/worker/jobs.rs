@@ -135,9 +135,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Stores the deferred request directly after the call that deferred it, while the output of
-    /// the call is still in the worker's buffers. If no output must be sent first, the job begins
-    /// now.
+    /// Stores the request directly after the protocol call that passed it to a job, while the
+    /// output of the call is still in the worker's buffers. If no output must be sent first, the
+    /// job begins now.
     #[inline(never)]
     pub(super) fn wait_for_answer(&mut self, id: ConnId) {
         let reply = &mut self.buffers.reply;
@@ -159,7 +159,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return Todo::Park;
         }
         let Some(job) = waiting.later.take_work().and_then(Job::from_work) else {
-            // The request was not deferred by a job of this crate, so there is no job to run.
+            // The stored work is not a job of this crate, so there is no job to run.
             return Todo::Next(self.answer(id, Outcome::Panicked));
         };
         let number = self.jobs.number_next;

@@ -88,7 +88,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Arms accept again. If the kernel has woken a process that no longer accepts, the wake-up is
+    /// Arms accept again. If the kernel has woken a thread that no longer accepts, the wake-up is
     /// lost and the client waits in the backlog; arming accept again finds the client.
     pub(super) fn relisten(&mut self) {
         if !self.drain.is_on() {
@@ -120,7 +120,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Closes listeners during a drain, each when no client is connecting to it or waits in its
+    /// Closes listeners during a drain, each when no client is connecting to it or waiting in its
     /// backlog, so that no client is reset.
     fn close_empty_gates(&mut self) {
         let (mut closed, is_last_call) = (false, self.now < self.last_call);

@@ -13,8 +13,8 @@ use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
-/// Up to this number of connections per report, a poll checks for another client before each
-/// accept. After more connections, accept is called without that check.
+/// After this number of connections of a report, accept is called without a poll for another
+/// client. The first accept needs no poll either, unless the listener is shared.
 const ASK_BEFORE_ACCEPTS: u32 = 2;
 
 impl Uring {

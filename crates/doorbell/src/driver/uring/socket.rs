@@ -57,8 +57,7 @@ pub(super) enum Poll {
     Armed,
     /// Cancelled by a close, which waits for the end of the poll.
     Ending,
-    /// Cancelled by a detach, which waits for the end of the poll. The state is also used while a
-    /// detach waits for an ordinary descriptor.
+    /// Cancelled by a detach, which waits for the end of the poll.
     Leaving,
     Off,
 }

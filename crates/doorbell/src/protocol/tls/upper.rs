@@ -59,7 +59,7 @@ pub(super) struct Upper<C> {
     /// The step that the protocol last requested.
     pub(super) after: Next,
     info: TlsInfo,
-    /// The request that the protocol deferred to a job, until the worker takes the request.
+    /// The request that the protocol passed to a job, until the worker takes the request.
     later: Option<Box<Later>>,
     carry: Carry,
     plain: Out,
@@ -134,7 +134,7 @@ impl<C> Upper<C> {
         out.take_misuses_of(&mut self.plain);
     }
 
-    /// The deferred request, after [`Next::Wait`].
+    /// Takes the request that the protocol passed to a job, after [`Next::Wait`].
     pub(super) const fn take_later(&mut self) -> Option<Box<Later>> {
         self.later.take()
     }
