@@ -109,17 +109,20 @@ async fn a_drain_fails_readiness_and_loses_no_client() {
         let (control, addr, serving) = serve(way).await;
         let slow = tokio::spawn(ask(addr, "GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
         until("it was handed over", || control.stats().handed_out == 1).await;
-        // A client that is connected and has not sent a request.
+        // A client that has sent part of a request.
+        let (began, has_begun) = tokio::sync::oneshot::channel();
         let late = tokio::task::spawn_blocking(move || {
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(addr).unwrap();
             stream.write_all(b"GET /client HTTP").unwrap();
+            began.send(()).unwrap();
             std::thread::park_timeout(Duration::from_millis(200));
             stream.write_all(b"/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
             let mut reply = String::new();
             stream.read_to_string(&mut reply).unwrap();
             reply
         });
+        has_begun.await.unwrap();
         until("it is connected", || control.stats().ring.conns_live == 1).await;
         control.drain(Duration::from_secs(10)).await.unwrap();
         assert!(
