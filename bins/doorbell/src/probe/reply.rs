@@ -123,12 +123,36 @@ fn chunks_end(mut content: &[u8]) -> bool {
                 let trailers = &content[end..];
                 return trailers.windows(4).any(|window| window == b"\r\n\r\n");
             }
-            Some(size) => match content.get(end + 2 + size..).and_then(|rest| rest.get(2..)) {
+            Some(size) => match content.get(end + 2..).and_then(|rest| rest.get(size..)?.get(2..)) {
                 Some(rest) => content = rest,
                 None => return false,
             },
             // An invalid chunk ends the content.
             None => return true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunked_content_ends_after_its_last_chunk_or_an_invalid_one() {
+        for (content, is_whole) in [
+            ("", false),
+            ("2\r\nab\r\n", false),
+            ("2;x=y\r\nab\r\n0\r\n\r\n", true),
+            ("0\r\n", false),
+            ("0\r\nA: b\r\n\r\n", true),
+            ("2\r\na", false),
+            ("x\r\n", true),
+            ("ffffffffffffffff\r\nab\r\n0\r\n\r\n", false),
+            ("fffffffffffffffff\r\nab\r\n", true),
+        ] {
+            let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{content}");
+            let Reply::Head(head) = Reply::parse(response.as_bytes(), false) else { panic!("{content:?}") };
+            assert_eq!(head.is_whole(response.as_bytes(), 1_000), is_whole, "{content:?}");
         }
     }
 }
