@@ -5,7 +5,7 @@
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use doorbell::hand_over::Places;
@@ -74,7 +74,7 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     Starting,
-    Running(Arc<Started>),
+    Running,
     Ended(Result<(), Ended>),
 }
 
@@ -91,20 +91,17 @@ pub(crate) struct Started {
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     phase: watch::Receiver<Phase>,
-    /// The started server; kept after its phase has ended.
-    started: Arc<std::sync::OnceLock<Arc<Started>>>,
+    /// The started server, set before [`Phase::Running`] and kept after the end.
+    started: Arc<OnceLock<Started>>,
 }
 
 impl Running {
-    pub(crate) fn new(phase: watch::Receiver<Phase>) -> Self {
-        Self { phase, started: Arc::default() }
+    pub(crate) const fn new(phase: watch::Receiver<Phase>, started: Arc<OnceLock<Started>>) -> Self {
+        Self { phase, started }
     }
 
-    fn started(&self) -> Option<Arc<Started>> {
-        if let Phase::Running(started) = &*self.phase.borrow() {
-            let _seen = self.started.set(Arc::clone(started));
-        }
-        self.started.get().cloned()
+    fn started(&self) -> Option<&Started> {
+        self.started.get()
     }
 
     pub(crate) fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
@@ -114,11 +111,11 @@ impl Running {
         }
     }
 
-    async fn ready(&self) -> Result<Arc<Started>, Ended> {
+    async fn ready(&self) -> Result<&Started, Ended> {
         let mut phase = self.phase.clone();
         let now = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await;
         match now.as_deref() {
-            Ok(Phase::Running(started)) => Ok(Arc::clone(self.started.get_or_init(|| Arc::clone(started)))),
+            Ok(Phase::Running) => self.started().ok_or(Ended::Over),
             Ok(Phase::Ended(Err(ended))) => Err(ended.clone()),
             Ok(Phase::Starting | Phase::Ended(Ok(()))) | Err(_) => Err(Ended::Over),
         }
@@ -129,7 +126,7 @@ impl Running {
         let now = phase.wait_for(|phase| matches!(phase, Phase::Ended(_))).await;
         match now.as_deref() {
             Ok(Phase::Ended(result)) => result.clone(),
-            Ok(Phase::Running(_) | Phase::Starting) | Err(_) => Err(Ended::Over),
+            Ok(Phase::Running | Phase::Starting) | Err(_) => Err(Ended::Over),
         }
     }
 }

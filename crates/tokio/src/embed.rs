@@ -2,8 +2,8 @@
 //!
 //! Does not know about: the services of the server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use doorbell::{HandOver, ServerBuilder, WhenFull};
 use tokio::sync::watch;
@@ -83,7 +83,8 @@ impl Embed {
         queue.set_places(places.clone());
         let watched = self.health.as_ref().map(|health| Watched::begin(health, &queue));
         let (phase_sender, phase) = watch::channel(Phase::Starting);
-        let running = Running::new(phase);
+        let started = Arc::new(OnceLock::new());
+        let running = Running::new(phase, Arc::clone(&started));
         let failed = Arc::new(AtomicU64::new(0));
         let server = self.server.hand_over(to);
         let ending =
@@ -95,7 +96,7 @@ impl Embed {
         // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
             let mut ending = ending;
-            ending.result = run(server, &ending.phase, &abandoned);
+            ending.result = run(server, &started, &ending.phase, &abandoned);
         });
         if let Err(error) = spawned {
             let error = Arc::new(doorbell::StartError::Thread(error));
@@ -139,17 +140,18 @@ impl Drop for Ending {
 /// Runs the server until its end.
 fn run(
     server: ServerBuilder,
+    started: &OnceLock<Started>,
     phase_sender: &watch::Sender<Phase>,
     abandoned: &AtomicBool,
 ) -> Result<(), Ended> {
     let server = server.start().map_err(|error| Ended::NotStarted(Arc::new(error)))?;
-    let started = Started {
+    let _first = started.set(Started {
         handle: server.handle(),
         local_addrs: server.local_addrs().to_vec(),
         report: server.driver_report().clone(),
         notes: server.notes().to_vec(),
-    };
-    phase_sender.send_replace(Phase::Running(Arc::new(started)));
+    });
+    phase_sender.send_replace(Phase::Running);
     if abandoned.load(Ordering::SeqCst) {
         // All controls and the receiver were dropped during the start.
         server.handle().stop();

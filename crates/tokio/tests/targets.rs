@@ -25,8 +25,9 @@ async fn a_probe_triggers_a_run_on_demand() {
     let hour = Duration::from_secs(3_600);
     let cache = Some(Duration::from_millis(1));
     let pace = Pace { cache, is_scheduled: false, max_age: hour, ..Pace::every(hour) };
-    let check = Check { pace, ..Check::new("file", FileCheck::new("/proc/self/stat".into())) };
-    let health = Health::builder().target(check, Severity::Info).build().unwrap();
+    let file = FileCheck::new("/proc/self/stat".into());
+    let check = Check { pace, severity: Severity::Info, ..Check::new("file", file) };
+    let health = Health::builder().target(check).build().unwrap();
     until("the first run", || runs(&health) == 1).await;
     let request = Request::builder().uri("/readyz").body(()).unwrap();
     until("another run", || {

@@ -90,6 +90,9 @@ impl HealthBuilder {
         }
         let owned = name.to_owned();
         let create: CreateRun = Box::new(move |context, (position, stats)| {
+            if timeout.is_zero() {
+                return Err(HealthError::Timeout { name: owned });
+            }
             let Some(runtime) = &context.runtime else { return Err(HealthError::NoRuntime { name: owned }) };
             let runner = Arc::new(Runner::call(Call::new(runtime.clone(), timeout, function)));
             Ok(Some(Run::every(position, &owned, &context.instance, jitter, runner, stats)))
@@ -112,8 +115,9 @@ impl HealthBuilder {
 
     /// Adds a check of a built-in kind. It runs on the thread of the checks, not on the runtime.
     #[cfg(feature = "checks")]
-    pub fn target(mut self, check: doorbell_checks::options::Check, severity: Severity) -> Self {
-        let (name, config) = (check.name.clone(), crate::registry::check_config(&check));
+    pub fn target(mut self, check: doorbell_checks::options::Check) -> Self {
+        let (name, severity) = (check.name.clone(), check.severity);
+        let config = crate::registry::check_config(&check);
         let create: CreateRun = Box::new(move |context, place| context.target(&check, place));
         self.checks.push(PendingCheck { name, config, severity, create });
         self

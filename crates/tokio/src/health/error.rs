@@ -18,6 +18,12 @@ pub enum HealthError {
         /// The reason.
         source: ConfigError,
     },
+    /// The timeout of a check is 0, so no run could succeed.
+    #[error("check {name}: the timeout is 0")]
+    Timeout {
+        /// Its name.
+        name: String,
+    },
     /// An endpoint was refused.
     #[error("endpoint {name}: {source}")]
     Endpoint {
