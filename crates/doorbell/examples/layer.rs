@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use doorbell::http::layer::{Guard, ServiceExt};
 use doorbell::{Answered, Http1, Listen, Request, Responder, Server, StaticReply, Status, service_fn};
 
-/// A layer that numbers the replies. This method is all that a layer needs.
+/// A layer that numbers the replies. [`Guard::admit`] is the only method that a layer needs.
 struct Numbered(AtomicU64);
 
 impl Guard for Numbered {

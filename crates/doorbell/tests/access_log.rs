@@ -24,7 +24,7 @@ use doorbell_testkit::peers::exchange;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// 200, or 404 for a path that is not `/`.
+/// A service that replies to `/` with a 200 and to any other path with a 404.
 fn service() -> impl Handler + Send + Sync {
     let (ok, missing) = (StaticReply::text(Status::OK, "ok\n"), StaticReply::text(Status::NOT_FOUND, ""));
     service_fn(move |request, reply| reply.send(if request.path() == "/" { &ok } else { &missing }))

@@ -132,8 +132,8 @@ pub(super) fn d4_cancelled_send_reports_once_with_its_buffer<B: Bench>(mut stand
 pub(super) fn d12_unsent_bytes_decrease_when_the_peer_reads<B: Bench>(mut stand: Stand<B>) {
     let big_len = stand.bench.big_len();
     let (peer, conn) = stand.pair();
-    // A connection that cannot be reset is a direct descriptor, whose socket cannot be queried
-    // until the kernel has installed an ordinary descriptor.
+    // A driver that cannot reset connections uses direct descriptors, whose sockets cannot be
+    // queried until the kernel has installed ordinary descriptors.
     assert_eq!(stand.bench.driver().unsent(conn).is_some(), stand.bench.can_reset());
     let payload = Bytes::from(pattern(big_len));
     let mut from = 0;

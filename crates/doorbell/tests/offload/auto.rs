@@ -28,7 +28,7 @@ on_both_engines! {
 const LIMIT: Duration = Duration::from_millis(20);
 const DEAR: Duration = Duration::from_millis(60);
 
-/// More runs than any row requires.
+/// Maximum number of runs until work moves home; far more than the rows of this test require.
 const RUNS_MAX: u32 = 5_000;
 
 struct Bench {

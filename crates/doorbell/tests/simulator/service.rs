@@ -36,8 +36,9 @@ pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
 /// The service. `/echo/ID/LEN` replies with LEN bytes of ID, rendered for this request.
 /// `/bytes/ID/LEN` replies with the same bytes as a separate shared payload. `/body/ID/LEN` replies
 /// with the same bytes, if the body of the request is the pattern of ID. `/shared` has one reply
-/// for all requests, and `/close` none. `/panic` panics in the handler. `/job/ID/LEN` replies like
-/// `/echo`, in a job; `/hasty/ID/LEN` in a job with a short timeout; `/fault` panics in a job.
+/// for all requests; `/close` closes without a reply; `/panic` panics in the handler. `/job/ID/LEN`
+/// replies like `/echo`, in a job; `/hasty/ID/LEN` in a job with a short timeout; `/fault` panics
+/// in a job.
 struct Echo {
     shared: StaticReply,
     jobs: Offload,

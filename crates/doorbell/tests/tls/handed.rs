@@ -161,7 +161,7 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(&bytes[..at]).unwrap();
-        // The time of the handshake begins when the connection is accepted.
+        // The handshake timeout begins when the connection is accepted.
         let is_accepted = || server.stats().conns_accepted > before as u64;
         assert!(wait_until(Duration::from_secs(20), is_accepted).is_some(), "{:?}", server.stats());
         std::thread::sleep(Duration::from_millis(20));
@@ -173,7 +173,7 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
             std::thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(handed.bytes, bytes, "cut at {at}");
-        // The time of the handshake has begun, and the new owner gets the remaining time.
+        // The handshake timeout has begun, and the new owner gets the remaining time.
         let (whole, pause) = (acceptor.limits().handshake_timeout, if at == 0 { 0 } else { 15 });
         let left_max = whole - Duration::from_millis(pause);
         assert!(handed.time_left <= left_max && handed.time_left > whole / 2, "{:?}", handed.time_left);
