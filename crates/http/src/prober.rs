@@ -70,7 +70,7 @@ probers! {
     Pingdom "pingdom";
     /// Amazon Route 53: `Amazon-Route53-Health-Check-Service`.
     Route53 "route53";
-    /// Any client that connects to a silent port to find out whether it is open.
+    /// Any client of a TCP gate, which only connects to find out whether the port is open.
     Tcp "tcp";
     /// `Uptime-Kuma/`.
     UptimeKuma "uptime-kuma";

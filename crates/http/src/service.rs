@@ -64,9 +64,9 @@ pub trait Service {
     /// other notification.
     fn refused(&self, _error: RequestError, _client: &Client<'_>, _now: Time) {}
 
-    /// Whether to hand over the connection, beginning with this message. Like
-    /// [`Responder::hand_over`], but for messages that are not passed to [`Self::call`]. Not called
-    /// for requests without a body.
+    /// Whether to hand over the connection, beginning with this message: a request before its body
+    /// is read, or a message that cannot be passed to [`Self::call`]. Not called for a supported
+    /// request without a body; see [`Responder::hand_over`].
     fn hands_over(&self, _begun: Begun<'_>) -> bool {
         false
     }

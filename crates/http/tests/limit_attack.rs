@@ -92,7 +92,7 @@ fn a_flood_that_fits_changes_nothing() {
     assert!(without == with, "all decisions are equal");
 }
 
-/// A flood that exceeds the table by one half, or by a factor of two, does not change whether
+/// A flood with 1.5 or 3 times as many live keys as the table holds does not change whether
 /// requests of known keys are allowed.
 #[test]
 fn a_flood_that_does_not_fit_changes_no_verdict() {

@@ -17,12 +17,12 @@ struct Layered(StaticReply);
 
 impl Service for Layered {
     fn wants_body(&self, head: &Request<'_>) -> bool {
-        assert!(head.path() != "/panic/wants", "asked for");
+        assert!(head.path() != "/panic/wants", "the path requests a panic");
         true
     }
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {
-        assert!(!matches!(begun, Begun::Body(head) if head.path() == "/panic/hands"), "asked for");
+        assert!(!matches!(begun, Begun::Body(head) if head.path() == "/panic/hands"), "the path requests a panic");
         false
     }
 
@@ -34,7 +34,7 @@ impl Service for Layered {
             Some("made") => reply.status(Status::OK).body_bytes(vec![b'.'; LARGE].into()),
             _ => reply.status(Status::OK).body("small"),
         };
-        assert!(!request.path().starts_with("/panic"), "asked for");
+        assert!(!request.path().starts_with("/panic"), "the path requests a panic");
         answered
     }
 }

@@ -99,7 +99,7 @@ impl Tokens {
     pub fn find(&self, presented: &[u8]) -> Option<&str> {
         let mut found = None;
         for entry in &self.entries {
-            // No early exit: the duration must reveal only whether any secret matches.
+            // No early exit: the duration must not reveal which secret matches.
             if constant_time_eq(&entry.secret, presented) {
                 found = Some(&*entry.name);
             }

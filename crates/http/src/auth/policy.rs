@@ -226,7 +226,7 @@ impl Decision<'_> {
         }
     }
 
-    /// The decision without its principal if it is a refusal; `None` if the request is allowed.
+    /// This decision if it is a refusal; `None` if the request is allowed.
     #[must_use]
     pub const fn refusal(&self) -> Option<Decision<'static>> {
         Some(match self {

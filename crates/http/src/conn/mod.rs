@@ -15,7 +15,7 @@
 //!
 //! Input is parsed in place. `carry` contains only input that cannot be handled yet: the beginning
 //! of one message (its head, then the decoded body if it is wanted) or, after [`Next::Flush`], the
-//! pending input. The part of a message has at most `head_bytes_max + body_bytes_max` bytes; the
+//! pending input. The beginning has at most `head_bytes_max + body_bytes_max` bytes; the
 //! pending input is at most the input of one call. `whole` handles complete requests without a
 //! body; `message` handles all other cases.
 
@@ -44,7 +44,7 @@ pub struct Io<'a> {
     pub date: &'a Date,
     /// The limits, which must be the same at every call.
     pub limits: &'a Limits,
-    /// Unfinished input. Empty between requests.
+    /// Unfinished or held-back input.
     pub carry: &'a mut Vec<u8>,
     /// Output for replies. Its bytes should be sent before the next call, and must be sent at
     /// [`Next::Flush`].
@@ -287,7 +287,7 @@ impl Conn {
         self.phase
     }
 
-    /// The reason why the state machine itself closed the connection, if it did.
+    /// The error for which the state machine itself refused a request, if it did.
     pub const fn error(&self) -> Option<RequestError> {
         match self.verdict {
             Verdict::Refused(error) => Some(error),

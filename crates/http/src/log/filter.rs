@@ -6,15 +6,15 @@ use std::num::NonZeroU32;
 
 /// Selects the requests to log.
 ///
-/// Errors are requests that got a status of 400 or above, were refused, or got no reply. Sampling
-/// never drops errors.
+/// Errors are requests that got a status of 400 or above, were refused, or got neither a reply nor
+/// a hand-over. Sampling never drops errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
     level: Level,
     one_in: Option<NonZeroU32>,
 }
 
-/// The amount to log.
+/// The log level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// No requests, not even errors.
@@ -47,7 +47,7 @@ impl Filter {
         self
     }
 
-    /// The amount to log.
+    /// The log level.
     pub const fn level(self) -> Level {
         self.level
     }

@@ -78,8 +78,8 @@ impl Seen {
         (place.len > 0 && place.is_within(limits)).then_some(&place.head)
     }
 
-    /// Handles a parsed head that may be cached. It is cached only after a few consecutive misses
-    /// of its slot, so that two alternating probers do not cause a copy each time.
+    /// Handles a parsed head that may be cached. It is cached only after a few misses of its
+    /// slot, so that two alternating probers do not cause a copy each time.
     #[inline(never)]
     pub(super) fn learn(&mut self, head: &Head, input: &[u8]) {
         let Some(bytes) = input.get(..head.len()) else {

@@ -59,7 +59,7 @@ impl Head {
             }
             fields += 1;
         }
-        // Fewer than sixteen bytes before the end, there is usually at most one more line.
+        // Fewer than sixteen bytes are left, which are usually at most one more line.
         if ends_here(rest) {
             self.end(window, rest, fields, limits)
         } else {

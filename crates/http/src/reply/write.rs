@@ -93,7 +93,7 @@ pub(super) fn remove_field(head: &mut Vec<u8>, from: usize, name: &[u8]) {
 }
 
 impl DefaultField {
-    /// Validates a field of a handler.
+    /// Creates a field, to which the rules for fields of handlers apply.
     pub fn new(name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
         let mut line = Vec::new();
         put_field(&mut line, 0, name.as_bytes(), value.as_ref())?;

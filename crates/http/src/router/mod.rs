@@ -274,7 +274,7 @@ impl<T> RouterBuilder<T> {
     /// Builds the router.
     ///
     /// # Errors
-    /// All conflicts between these routes, not only the first.
+    /// All invalid routes and all conflicts between routes, not only the first.
     pub fn build(self) -> Result<Router<T>, Vec<RouteError>> {
         let mut errors = Vec::new();
         let drafts: Vec<_> = self.routes.iter().map(|route| Draft::of(route, &mut errors)).collect();
