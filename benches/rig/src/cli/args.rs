@@ -30,7 +30,7 @@ is skipped and named.
 Exit codes: 0 every row was measured without a failed request, 1 not, 2 wrong command line";
 
 /// Counts the instructions of doorbell and its peers, kernel included, in a virtual machine where
-/// an instruction is a nanosecond.
+/// one instruction takes one nanosecond.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-rig", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(super) struct Cli {
@@ -47,7 +47,7 @@ pub(super) enum Command {
         /// Output of `compare -o json`, or file written by `compare --save`
         report: PathBuf,
     },
-    /// Measure doorbell and its peers; one table of all
+    /// Measure doorbell and its peers, in one table
     Compare(RunArgs),
     /// Compare a few rows with the committed figures, and fail if one costs more
     Gate(GateArgs),
@@ -133,7 +133,7 @@ pub(super) struct RunArgs {
 #[derive(Debug, Args)]
 pub(super) struct OutputArgs {
     /// Format of the report
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(super) output: Form,
 
     /// Also write the report to STEM.json and STEM.md, and the chart of a comparison to STEM.svg

@@ -86,14 +86,14 @@ pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page
     }
     for before in committed.rows.iter().filter(|before| measured.rows.iter().all(|now| now.row != before.row))
     {
-        table.row([&before.row, "-", "-", "-", "-", "FAIL: committed, and not measured any more"]);
+        table.row([&before.row, "-", "-", "-", "-", "FAIL: committed but not measured"]);
         passed = false;
     }
     page.table(table);
     if !passed {
         page.words(
-            "A row is dearer than it was. Find out why with `doorbell-rig rows`; when it is worth it, `doorbell-rig gate --write` and say so \
-             in the commit.",
+            "A row costs more than committed. `doorbell-rig rows` shows details; to accept the cost, run `doorbell-rig gate --write` and give \
+             the reason in the commit.",
         );
     }
     if may_be_lower {
@@ -188,7 +188,7 @@ mod tests {
         let (text, passed) = judged(&one, &two);
         assert!(!passed && text.contains("no committed figure"), "{text}");
         let (text, passed) = judged(&two, &one);
-        assert!(!passed && text.contains("not measured any more"), "{text}");
+        assert!(!passed && text.contains("committed but not measured"), "{text}");
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub struct DumpArgs {
     pub with_defaults: bool,
 
     /// Output format
-    #[arg(short, long, value_name = "FORM", default_value = "toml")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "toml")]
     pub output: DumpForm,
 }
 

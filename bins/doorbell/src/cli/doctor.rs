@@ -25,7 +25,7 @@ Exit codes: 0 ok or hints only, 1 degraded, 2 doorbell cannot work on this syste
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Output format
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportForm,
 
     /// Bandwidth of the network, as in 10Gbit or 100Mbit; used to size socket buffers

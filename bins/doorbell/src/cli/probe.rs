@@ -82,7 +82,7 @@ pub struct ProbeArgs {
     verbose: bool,
 
     /// Output format; prom uses the metric names of blackbox_exporter
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ProbeForm,
 
     #[command(flatten)]

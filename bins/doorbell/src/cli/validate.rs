@@ -31,7 +31,7 @@ pub struct ValidateArgs {
     strict: bool,
 
     /// Output format; sarif is for code scanners
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ValidateForm,
 }
 

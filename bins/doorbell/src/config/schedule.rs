@@ -58,7 +58,7 @@ impl Schedule {
         match fields.as_slice() {
             [first, .., last] if fields.len() > FIELDS + 1 || fields.len() > FIELDS && is_field(last) => {
                 return Err(format!(
-                    "it has a field too many: remove {first:?}, there is no field for seconds"
+                    "it has an extra field: remove {first:?}; there is no field for seconds"
                 ));
             }
             _ if fields.len() < FIELDS => {
@@ -195,8 +195,8 @@ mod tests {
             ("0 3 * *", "4 of 5 fields"),
             ("61 * * * *", ""),
             ("0 3 * * SUN Nowhere/City", "no time zone \"Nowhere/City\""),
-            ("0 0 3 * * SUN", "remove \"0\", there is no field for seconds"),
-            ("30 0 3 * * 1-5", "remove \"30\", there is no field for seconds"),
+            ("0 0 3 * * SUN", "remove \"0\"; there is no field for seconds"),
+            ("30 0 3 * * 1-5", "remove \"30\"; there is no field for seconds"),
             ("0 0 3 * * *", "no field for seconds"),
             ("0 0 3 * * SUN Europe/Berlin", "no field for seconds"),
             ("0 0 30 2 *", "never occurs"),

@@ -342,6 +342,6 @@ impl Inside {
 
 impl std::fmt::Debug for Generations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fleet").field("origin", &self.origin).finish_non_exhaustive()
+        f.debug_struct("Generations").field("origin", &self.origin).finish_non_exhaustive()
     }
 }

@@ -80,7 +80,7 @@ pub struct LoadArgs {
 
     /// Side that closes first: the server (by Connection: close), the client, or the client with a
     /// reset
-    #[arg(long, value_name = "WHO", default_value = "server", conflicts_with = "keep_alive")]
+    #[arg(long, value_name = "SIDE", default_value = "server", conflicts_with = "keep_alive")]
     pub close: CloseArg,
 
     /// Finish the handshake first and send the request this much later
@@ -128,7 +128,7 @@ pub struct LoadArgs {
 
     /// Choice of the connections' ports: kernel, select, full, auto, or the size of a window; see
     /// connect --help
-    #[arg(long, value_name = "HOW", default_value = "kernel")]
+    #[arg(long, value_name = "CHOICE", default_value = "kernel")]
     pub ports: PortChoice,
 
     /// Connect to this address instead of that of the URL; several addresses are used in turn
@@ -145,10 +145,10 @@ pub struct LoadArgs {
     pub allow_remote: bool,
 
     /// Format of the report
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputArg,
 
-    /// No progress line; by default a terminal shows one
+    /// Hide the progress line, which is shown on a terminal
     #[arg(short, long)]
     pub quiet: bool,
 }

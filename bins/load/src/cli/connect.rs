@@ -68,7 +68,7 @@ pub(crate) struct ConnectArgs {
     strategy: Vec<PortChoice>,
 
     /// TCP, UDP or both
-    #[arg(short, long, value_name = "WHAT", default_value = "both")]
+    #[arg(short, long, value_name = "TRANSPORT", default_value = "both")]
     transport: TransportArg,
 
     /// Connect from these addresses in turn; each has its own ports: 127.0.0.2,127.1.0.0/28
@@ -79,8 +79,8 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     per_process: Option<u32>,
 
-    /// Run in a separate network namespace with the ports 9024 to 65535, as in the study that this
-    /// one repeats
+    /// Run in a separate network namespace with the ports 9024 to 65535, as in the original
+    /// study
     #[arg(long)]
     own_network: bool,
 
@@ -89,7 +89,7 @@ pub(crate) struct ConnectArgs {
     plot: Option<PathBuf>,
 
     /// Format of the report
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: OutputArg,
 
     /// No progress on standard error

@@ -195,7 +195,7 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         serves: Serves::Keep,
         ..rust(
             "bare-keep",
-            "the floor of kept connections: epoll_wait, recv, send; only the ends of requests looked for",
+            "the floor of kept connections: epoll_wait, recv, send; searches only for the ends of requests",
         )
     },
     installed("nginx", "deferred accept", NGINX, &["-c"], |at| config::nginx(true, at)),
@@ -208,7 +208,7 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         beside: Some((config::BODY_FILE, "ok\n")),
         ..installed(
             "h2o",
-            "deferred accept, which is always on; a file, because a constant reply needs a script",
+            "deferred accept, which is always on; serves a file, because a constant reply needs a script",
             ["h2o", "h2o"],
             &["-m", "worker", "-c"],
             config::h2o,

@@ -113,7 +113,7 @@ pub struct ChecksArgs {
     pub history: bool,
 
     /// Output format
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
 
     /// The instance.
@@ -171,7 +171,7 @@ pub struct EventsArgs {
     pub since: u64,
 
     /// Output format; json prints one line per event
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
 
     /// The instance.
@@ -235,7 +235,7 @@ pub struct StatusArgs {
     pub watch: bool,
 
     /// Output format; json with --watch prints one line per update
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
 
     /// The instance.
@@ -259,7 +259,7 @@ pub struct UndrainArgs {
 #[derive(Debug, Args)]
 pub struct ViewArgs {
     /// Output format
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
 
     /// The instance.

@@ -87,11 +87,11 @@ pub struct Config {
     pub tuning: Tuning,
     /// Threads for files and signatures.
     pub compute: Compute,
-    /// Certificates and client authentication of TLS listeners, by name; listeners refer to it.
+    /// Certificates and client authentication of TLS listeners, by the names that listeners refer to.
     pub tls: Named<Tls>,
-    /// Credentials, by name; routes refer to it.
+    /// Credentials, by the names that routes refer to.
     pub auth: Named<Auth>,
-    /// Rate limits, by name; routes refer to it.
+    /// Rate limits, by the names that routes refer to.
     #[key(name = "limit")]
     pub limits: Named<Limit>,
     /// Listening sockets, by name.
@@ -114,7 +114,7 @@ pub struct Config {
     /// Ports that are open only while an endpoint is up, by name.
     #[key(name = "tcp_gate")]
     pub tcp_gates: Named<TcpGate>,
-    /// Probes on request, as by the Blackbox exporter. Default: none.
+    /// Probes on request, compatible with Prometheus' blackbox_exporter. Default: none.
     #[key(shown)]
     pub blackbox: Option<Blackbox>,
     /// Routes, by name: which requests get which reply. A configuration without routes serves livez

@@ -151,7 +151,7 @@ impl Conflicts<'_> {
             format!("redirect `{}` matches some challenges of route `{}`", redirect.name, route.name);
         self.problems.add(
             Problem::warning("challenge-redirected", place, message)
-                .also(self.place_of_path(&route.name, path, false), "answered here")
+                .also(self.place_of_path(&route.name, path, false), "served here")
                 .help("give the redirect another path"),
         );
     }
@@ -167,7 +167,7 @@ impl Conflicts<'_> {
         let place = self.place_of_path(&redirect.name, inside.map_or("", |path| path.as_str()), false);
         self.problems.add(
             Problem::error("challenge-redirected", place, message)
-                .also(self.place_of_path(&route.name, path, false), "answered here")
+                .also(self.place_of_path(&route.name, path, false), "served here")
                 .help(
                     "give the redirect a wider path, such as \"/{*rest}\": the narrower path then takes precedence",
                 ),

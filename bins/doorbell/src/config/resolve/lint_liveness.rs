@@ -48,7 +48,7 @@ fn drains(route: &Route, config: &Config, problems: &Problems) {
         let name = &health.name;
         let message = format!("`{path}` fails in a drain, as `{name}` does: the container is restarted");
         problems.add(Problem::warning("liveness-drains", at.span.clone(), message).help(format!(
-            "answer with `health = \"livez\"`, or add `on_drain = {{ kubelet = \"ignore\" }}` to [health.{name}]"
+            "reply with `health = \"livez\"`, or add `on_drain = {{ kubelet = \"ignore\" }}` to [health.{name}]"
         )));
     }
 }
