@@ -22,7 +22,10 @@ impl Service for Layered {
     }
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {
-        assert!(!matches!(begun, Begun::Body(head) if head.path() == "/panic/hands"), "the path requests a panic");
+        assert!(
+            !matches!(begun, Begun::Body(head) if head.path() == "/panic/hands"),
+            "the path requests a panic"
+        );
         false
     }
 

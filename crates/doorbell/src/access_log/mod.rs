@@ -101,10 +101,10 @@ pub struct LogBuilder {
 #[non_exhaustive]
 pub enum LogTrouble {
     /// The file could not be reopened; the old one stays in use.
-    #[error("the access log could not be opened again, the old file stays in use")]
+    #[error("cannot reopen the access log: the old file stays in use")]
     Reopen(#[source] io::Error),
     /// Lines could not be written and are lost.
-    #[error("the access log could not be written")]
+    #[error("cannot write the access log: lines are lost")]
     Write(#[source] io::Error),
 }
 

@@ -269,7 +269,7 @@ fn a_failing_target_is_counted_and_reported_once_until_it_works_again() {
         sink.log(&record("/lost", Status::OK));
         wait_for("it is counted", || log.counters().failed == i);
     }
-    assert_eq!(*troubles.lock().unwrap(), ["the access log could not be written"]);
+    assert_eq!(*troubles.lock().unwrap(), ["cannot write the access log: lines are lost"]);
     memory.0.refuse.store(false, Ordering::SeqCst);
     sink.log(&record("/kept", Status::OK));
     wait_for("it is written", || log.counters().written == 1);
@@ -373,10 +373,7 @@ fn a_file_that_cannot_be_opened_again_leaves_the_old_one_in_use() {
     log.sink().log(&record("/kept", Status::OK));
     assert!(log.stop(LONG));
     assert!(dir.read("moved/access.log").contains("/kept"));
-    assert_eq!(
-        *troubles.lock().unwrap(),
-        ["the access log could not be opened again, the old file stays in use"]
-    );
+    assert_eq!(*troubles.lock().unwrap(), ["cannot reopen the access log: the old file stays in use"]);
 }
 
 #[test]

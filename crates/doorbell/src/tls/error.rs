@@ -83,7 +83,7 @@ pub enum TlsError {
         position: usize,
     },
     /// A file without a certificate.
-    #[error("{origin}: no certificate in it{hint}")]
+    #[error("{origin}: contains no certificate{hint}")]
     NoCertificate {
         /// The file.
         origin: String,
@@ -91,7 +91,7 @@ pub enum TlsError {
         hint: &'static str,
     },
     /// A file without a private key.
-    #[error("{origin}: no private key in it{hint}")]
+    #[error("{origin}: contains no private key{hint}")]
     NoKey {
         /// The file.
         origin: String,
@@ -149,7 +149,7 @@ pub enum TlsWarning {
     },
     /// Every user of this machine can read the private key.
     #[error(
-        "{origin}: every user of this machine can read the private key (mode {mode:o}); `chmod o-rwx` it"
+        "{origin}: every user of this machine can read the private key (mode {mode:o}); run `chmod o-rwx` on it"
     )]
     KeyReadableByOthers {
         /// The key's file.

@@ -50,12 +50,12 @@ fn each_mistake_is_reported_with_its_file_and_a_fix() {
     let no_x509 = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
     let no_key = "-----BEGIN PRIVATE KEY-----\nMAMCAQE=\n-----END PRIVATE KEY-----\n";
     let table: [(&str, &str, &str, &str); 12] = [
-        ("", key, "c.pem", "no certificate in it; PEM with"),
+        ("", key, "c.pem", "contains no certificate; PEM with"),
         (key, certificate, "c.pem", "are certificate and key swapped?"),
         ("0\u{2}\u{1}", key, "c.pem", "looks like DER"),
         (broken, key, "c.pem", "not valid PEM"),
         (no_x509, key, "c.pem", "certificate 1 cannot be read"),
-        (certificate, "", "k.pem", "no private key in it; PEM with"),
+        (certificate, "", "k.pem", "contains no private key; PEM with"),
         (certificate, certificate, "k.pem", "are certificate and key swapped?"),
         (certificate, ENCRYPTED, "k.pem", "is encrypted; decrypt it with `openssl pkey"),
         (certificate, no_key, "k.pem", "the private key cannot be used"),

@@ -214,5 +214,5 @@ fn a_resumed_client_with_an_expired_certificate_or_list_is_refused() {
 #[test]
 fn a_bundle_without_a_certificate_is_refused_by_name() {
     let error = ClientCa::from_named_pem(b"", "/etc/ca.pem").unwrap_err().to_string();
-    assert!(error.starts_with("/etc/ca.pem: no certificate in it"), "{error}");
+    assert!(error.starts_with("/etc/ca.pem: contains no certificate"), "{error}");
 }

@@ -149,9 +149,15 @@ fn named(field: &str) -> (&'static str, &'static str) {
         "accept_stalls" => {
             ("doorbell_accept_stalls", "Detected stalls: waiting clients that accept did not report.")
         }
-        "accepts_dropped" => ("doorbell_accepts_dropped", "Accepted connections closed immediately."),
+        "accepts_dropped" => (
+            "doorbell_accepts_dropped",
+            "Accepted connections closed because no slot was free, and invalid completions.",
+        ),
         "answers_dropped" => ("doorbell_answers_dropped", "Results of jobs whose request had ended."),
-        "cq_overflows" => ("doorbell_ring_cq_overflow", "Completions through the overflow list."),
+        "cq_overflows" => (
+            "doorbell_ring_cq_overflow",
+            "Calls of io_uring_enter after which completions were in the kernel's overflow list.",
+        ),
         "driver_fallbacks" => ("doorbell_driver_fallbacks", "Fallbacks of workers to epoll."),
         "enters" => ("doorbell_ring_enters", "System calls that waited for events."),
         "hand_over_errors" => ("doorbell_hand_over_errors", "Failed hand-overs of connections."),
