@@ -2,7 +2,7 @@
 //! replies.
 //!
 //! Does not know about: sockets, threads, clocks, HTTP. No result, name or reason causes a panic,
-//! and a result that changes no state costs no allocation and no formatting.
+//! and a result that changes no state usually costs no allocation and no formatting.
 //!
 //! ```
 //! use std::time::Duration;

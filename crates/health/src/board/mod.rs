@@ -6,7 +6,7 @@
 //!
 //! The cost of a result is that of its check plus one visit to each endpoint that uses the check.
 //! It does not depend on the total number of checks. Allocations and rendering happen only if a
-//! state changed, or if the replies, which contain times and latencies, are 10 s old. After a
+//! state or reason changed, or if the replies, which contain latencies, are 10 s old. After a
 //! change of state, the endpoints that use the check are judged from their counts and rendered
 //! again.
 //!

@@ -5,11 +5,11 @@
 //! The state is based on a *settled* value: unknown, up or down. `rise` consecutive successes
 //! settle the value up, `fall` consecutive failures settle it down. While the check is *undecided*,
 //! a single result settles the value. It is undecided before its first result (unless [`Initial`]
-//! sets a settled state), and when its last result is too old. The first row that applies gives the
-//! state:
+//! sets a settled state), and when its last result is too old. The first matching row applies:
 //!
 //! | state | condition |
 //! |---|---|
+//! | maintenance | declared by an operator, or reported by the last result unless that is stale |
 //! | stale | the last result, or an initial state without any result, is `max_age` old |
 //! | flapping | more than `transitions_max` changes in `window`, and less than `hold` since the last |
 //! | unknown | the settled value is unknown |

@@ -165,7 +165,7 @@ fn old_results_are_none() {
     assert_eq!((check.state(), check.interval()), (CheckState::Down, 10 * SECOND));
     let mut down = check.clone();
     down.handle_time(at(200));
-    assert_eq!((down.state(), down.interval()), (CheckState::Stale, SECOND), "however it was");
+    assert_eq!((down.state(), down.interval()), (CheckState::Stale, SECOND), "whatever the settled value is");
     // A result that arrives after its predecessor became stale reports both changes.
     let moves = check.handle_result(&CheckResult::success(LATENCY), at(500));
     assert_eq!(moves.map(|moved| moved.map(|one| one.to)), [Some(CheckState::Stale), Some(CheckState::Up)]);
