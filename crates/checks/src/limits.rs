@@ -1,4 +1,4 @@
-//! Caps of threads that all checks of the process share.
+//! Limits on the threads that all checks of the process share.
 //!
 //! Does not know about: what these threads do.
 

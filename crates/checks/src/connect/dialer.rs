@@ -129,7 +129,7 @@ impl Dialer {
         Err(last.unwrap_or_else(|| Issue::error("no address to connect to")))
     }
 
-    /// The address to check, or the cached or resolved addresses; at least one.
+    /// The address to check, or the cached or resolved addresses; empty only for a Unix socket.
     pub(crate) async fn addrs(&self, progress: &Progress) -> Result<Vec<SocketAddr>, Issue> {
         progress.enter(Stage::Resolve);
         let (name, port) = match &self.goes_to {

@@ -3,7 +3,7 @@
 //! Does not know about: whether programs are permitted.
 //!
 //! The program is the leader of a process group. The whole group is killed at the timeout and after
-//! the program's exit, so that no process of a run remains. The exit status is collected after
+//! the program's exit, so that no process of the group remains. The exit status is collected after
 //! that, so that the process ID is not reused before.
 
 use crate::finding::{Issue, Verdict, cause_of};
@@ -48,7 +48,7 @@ pub(crate) struct ExecRunner {
 #[derive(Debug)]
 struct Starter(Arc<Semaphore>);
 
-/// A running program with all its descendants. Dropping it kills all of them.
+/// A running program with its process group. Dropping it kills the whole group.
 struct Group {
     child: Option<Own>,
     pid: Pid,

@@ -159,7 +159,7 @@ impl HttpRunner {
                     None => verdict,
                 };
             };
-            // A check with an explicit address uses it for all redirects on the same host.
+            // A check with an explicit address connects to it for every redirect.
             if next.at != url.at && self.check.address.is_none() {
                 elsewhere = Some(self.dialer.to(next.at.clone()));
             }

@@ -223,7 +223,7 @@ impl CheckKind {
         Url::parse(target).map(HttpCheck::new).map(Self::from)
     }
 
-    /// Whether both test the same thing; the lifetime of pushed results is ignored.
+    /// Whether both test the same target; the lifetime of pushed results is ignored.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other

@@ -68,7 +68,7 @@ impl Call {
         let mut call = JoinSet::new();
         let running = async move {
             let _turn = turn;
-            // Called here, so that a panic before the first await is one of the task, too.
+            // Called inside the task, so that a panic before the first await is caught, too.
             function().await
         };
         call.spawn_on(running, &self.runtime);
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The next run may be due at once, before the runtime has cancelled the last one.
+    /// The next run may be due immediately, before the runtime has cancelled the last one.
     #[tokio::test(start_paused = true)]
     async fn a_run_after_a_timeout_waits_for_the_end_of_the_last() {
         let calls = AtomicU32::new(0);

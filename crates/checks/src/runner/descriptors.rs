@@ -54,7 +54,7 @@ impl Descriptors {
 impl Runner {
     pub(crate) fn descriptors(&self) -> Descriptors {
         match &self.0 {
-            // Those of the program are not ours to count.
+            // The number of descriptors that a function of the program opens is unknown.
             Way::Call(_) => Descriptors::default(),
             #[cfg(feature = "kinds")]
             Way::Target(target) => target.descriptors(),

@@ -184,14 +184,14 @@ impl Plan {
         &self.stats
     }
 
-    /// Notes the connector of all checks, for [`Self::connector`].
+    /// Stores the connector of all checks, for [`Self::connector`].
     #[cfg(feature = "kinds")]
     #[must_use]
     pub fn with_connector(self, connector: Arc<Connector>) -> Self {
         Self { connector: Some(connector), ..self }
     }
 
-    /// The connector of all checks, if noted.
+    /// The connector of all checks, if stored.
     #[cfg(feature = "kinds")]
     #[must_use]
     pub const fn connector(&self) -> Option<&Arc<Connector>> {

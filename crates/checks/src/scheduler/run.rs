@@ -19,8 +19,8 @@ pub struct Run {
     pub(crate) check: usize,
     pub(crate) runner: Arc<Runner>,
     pub(crate) schedule: Schedule,
-    /// Age up to which a probe gets the last result instead of triggering a run; `None` if probes
-    /// never trigger runs.
+    /// Age of the last run above which a probe triggers a run; `None` if probes never trigger
+    /// runs.
     pub(crate) cache: Option<Duration>,
     /// Maximum age of a result. A check without an interval runs at least this often.
     pub(crate) max_age: Duration,
