@@ -119,7 +119,7 @@ fn write_head<'f>(
 }
 
 impl<'a> ReplyParts<'a> {
-    /// Splits a reply that the machine has written. `None` for other bytes.
+    /// Splits a reply that the state machine has written. `None` for other bytes.
     #[must_use]
     pub fn parse(written: &'a [u8]) -> Option<Self> {
         let end = written.windows(4).position(|four| four == b"\r\n\r\n")?;

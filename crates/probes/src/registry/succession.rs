@@ -22,12 +22,12 @@ pub(super) struct Predecessor {
     places: Vec<Option<usize>>,
 }
 
-/// Which checks of a new registry test the same thing as in the replaced registry.
+/// Which checks of a new registry test the same target as in the replaced registry.
 #[derive(Clone, Debug, Default)]
 pub struct SameChecks {
     /// By position in the new registry: the position of the same check in the replaced one.
     pub places: Vec<Option<usize>>,
-    /// Checks that test something else under the same name, with the time to wait for their first
+    /// Checks that test another target under the same name, with the time to wait for their first
     /// result.
     pub awaited: HashMap<String, Duration>,
 }
@@ -39,9 +39,9 @@ impl SameChecks {
 }
 
 impl Registry {
-    /// Takes over the state of `before`. Checks that test the same thing keep their results, to
+    /// Takes over the state of `before`. Checks that test the same target keep their results, to
     /// which the new thresholds apply. Endpoints keep their latches, drains and times of change. If
-    /// a check now tests something else, endpoints use its previous state until its first result.
+    /// a check now tests another target, endpoints use its previous state until its first result.
     /// From this call on, results are also forwarded to `before` while it exists. A second call
     /// takes over results only.
     pub fn inherit(&self, before: &Arc<Self>, same: &SameChecks, now: Time) {
