@@ -25,7 +25,7 @@ pub enum RouteError {
         /// The error in the path.
         cause: PatternError,
     },
-    /// Two routes match exactly the same requests.
+    /// Two routes match exactly the same requests of a host.
     Duplicate(Conflict),
     /// The route has no methods.
     NoMethods {

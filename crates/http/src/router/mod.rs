@@ -62,8 +62,8 @@ pub struct Router<T> {
     values: Vec<Built<T>>,
     /// The routes for hosts that no route names.
     any: Table,
-    /// One table for each host or wildcard that a route names. `hosts` maps a host to the index of
-    /// its table, and `wildcards` maps a name after `*.` to its index.
+    /// One table for each distinct set of routes of named hosts. `hosts` maps a host to the index
+    /// of its table, and `wildcards` maps a name after `*.` to its index.
     tables: Vec<Table>,
     hosts: ByteMap<true>,
     wildcards: ByteMap<true>,
