@@ -1,8 +1,8 @@
 //! Outgoing connections: source address, source port, options, and closing without TIME-WAIT.
 //!
 //! An address has at most 64,512 ports for connections to one peer. When Linux (6.18 and earlier)
-//! chooses a port, it searches one half of its range, by parity, before the other half. With 28,000
-//! connections to one peer the first half is full, and every further `connect()` searches that half
+//! chooses a port, it searches one half of its range, by parity, before the other half. Once the
+//! connections to one peer fill the first half, every further `connect()` searches that half
 //! without success. An [`Egress`] chooses ports so that such searches are rare or do not occur; its
 //! [`report`](Egress::report) names the strategy and the reason.
 //!
