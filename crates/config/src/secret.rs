@@ -94,7 +94,7 @@ pub fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
 }
 
-/// Replaces these bytes by stars; every other byte keeps its position.
+/// Replaces these bytes, except quotes and line ends, by stars; no byte changes its position.
 #[must_use]
 pub fn mask(text: &str, spans: &[Range<usize>]) -> String {
     let mut masked = String::with_capacity(text.len());
