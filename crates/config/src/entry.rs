@@ -129,9 +129,9 @@ impl<'r> Entry<'r> {
         self.table().map(crate::table::read)
     }
 
-    /// Reads a list and returns its valid elements, or `None` if there are none. A single value
-    /// needs no brackets. A value of another type is reported, with `expected` as the expected
-    /// type.
+    /// Reads a list and returns its valid elements, or `None` if every element is invalid. A single
+    /// value needs no brackets. A value of another type is reported, with `expected` as the
+    /// expected type.
     pub fn list<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
         let DeValue::Array(list) = self.raw() else {
             return match expected {
