@@ -233,7 +233,7 @@ impl Board {
             Class::Maintenance => codes.maintenance,
             Class::Up => codes.up,
         };
-        // The API server's format has no text for a single check.
+        // The API server's format of a single check is the text format.
         let format = if format == Format::Kube { Format::Text } else { format };
         out.clear();
         write_single(out, &line, code, format);
