@@ -48,7 +48,7 @@ pub struct GaugeCheck {
     pub bad_is: BadIs,
     /// Threshold beyond which the check fails.
     pub down: Level,
-    /// Threshold at which the check recovers.
+    /// Threshold beyond which the check recovers. If it equals `down`, a value at it suffices.
     pub up: Level,
     /// Threshold beyond which the result is degraded.
     pub degraded: Option<Level>,

@@ -34,7 +34,7 @@ impl Push {
         (Self { destination, counters }, pushes)
     }
 
-    /// Queues a finding; false if the queue is full.
+    /// Queues a finding; false if the queue is full, or a later scheduler has no such check.
     pub fn leave(&self, check: usize, finding: Finding) -> bool {
         let is_taken = self.destination.load().leave(check, finding);
         count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
