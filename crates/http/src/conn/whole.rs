@@ -158,7 +158,7 @@ impl Conn {
         if after.is_empty() { One::Next(Next::Read) } else { One::More(head.len()) }
     }
 
-    /// Continues after the last request of a connection, with or without a reply.
+    /// Continues after a request that was deferred, or was the last one of its connection.
     #[inline(always)]
     fn end_after(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> Next {
         match outcome {
