@@ -302,7 +302,7 @@ impl<'r> Entry<'r> {
             ExpandError::File { path, why } => (
                 "missing-file",
                 format!("{path:?} cannot be read: {why}"),
-                "put the secret there, readable for the user that doorbell runs as".to_owned(),
+                "create the file, readable by the user of the process".to_owned(),
             ),
             ExpandError::Unclosed => (
                 "bad-reference",

@@ -21,9 +21,9 @@ struct Keys {
     down_above: Option<At<String>>,
     /// Threshold below which the check fails: a size or number, or with % a share of the total.
     down_below: Option<At<String>>,
-    /// Threshold at or above which the check recovers. Default: `down_below`.
+    /// Threshold above which the check recovers. Default: `down_below`.
     up_above: Option<At<String>>,
-    /// Threshold at or below which the check recovers. Default: `down_above`.
+    /// Threshold below which the check recovers. Default: `down_above`.
     up_below: Option<At<String>>,
     /// Threshold above which the result is degraded, in the form of `down_above`. Default: never.
     degraded_above: Option<At<String>>,

@@ -26,7 +26,7 @@ pub struct HttpCheck {
     /// Request content.
     #[key(default = "")]
     pub body: String,
-    /// Sends a `traceparent` that is not sampled.
+    /// Send a `traceparent` with the sampled flag cleared.
     #[key(default = true)]
     pub traceparent: bool,
     /// Further header fields; Host replaces the host of the URL. Credentials such as Cookie or

@@ -25,7 +25,7 @@ pub struct GrpcCheck {
     /// Check, which must complete in time.
     #[key(default = "check")]
     pub mode: GrpcMode,
-    /// Sends a `traceparent` that is not sampled.
+    /// Send a `traceparent` with the sampled flag cleared.
     #[key(default = true)]
     pub traceparent: bool,
     /// TLS of the connection. Default: none.
