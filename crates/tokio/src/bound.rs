@@ -64,7 +64,7 @@ pub enum BindError {
 }
 
 impl Doorbell {
-    /// A server on this address, `IP:PORT`. [`Self::start`] binds it.
+    /// A server on this address: `IP:PORT`, not a host name. [`Self::start`] binds it.
     pub fn bind(addr: impl Into<String>) -> Self {
         Self {
             addr: addr.into(),
@@ -75,8 +75,8 @@ impl Doorbell {
         }
     }
 
-    /// Serves the probes of `health` on ring threads. `health` also monitors this server; see
-    /// [`Embed::health`].
+    /// Serves the probes of `health` on ring threads; by default, all requests are handed over.
+    /// `health` also monitors this server; see [`Embed::health`].
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
@@ -90,19 +90,19 @@ impl Doorbell {
         self
     }
 
-    /// Does not handle SIGTERM.
+    /// Leaves SIGTERM to the program, which then calls [`Control::drain_after`].
     pub const fn without_signals(mut self) -> Self {
         self.drains_at_sigterm = false;
         self
     }
 
-    /// Starts the server and waits until it accepts.
+    /// Starts the server and waits until it accepts. Needs a Tokio runtime with I/O and time.
     ///
-    /// From then on SIGTERM no longer ends the process, even after the server has failed or ended:
+    /// SIGTERM then no longer ends the process, even if the start fails or the server has ended:
     /// Tokio keeps its signal handler. See [`Self::without_signals`].
     ///
     /// # Errors
-    /// The address is invalid, or the server cannot start.
+    /// The address is invalid, SIGTERM cannot be received, or the server cannot start.
     pub async fn start(self) -> Result<(Control, Handed), BindError> {
         let Ok(addr) = self.addr.parse::<SocketAddr>() else {
             return Err(BindError::Address { addr: self.addr });

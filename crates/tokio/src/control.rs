@@ -153,23 +153,23 @@ impl Control {
         self.inside.running.ready().await.map(drop)
     }
 
-    /// Address of a TCP listener, with the port that the kernel chose; known once the server is
-    /// ready.
+    /// Address of the TCP listener with this index, with the port that the kernel chose. `None`
+    /// until the server is ready, and for a Unix socket.
     pub fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
         self.inside.running.tcp_addr(listener)
     }
 
-    /// The driver in use and the reason for its choice; known once the server is ready.
+    /// The driver in use and the reason for its choice; `None` until the server is ready.
     pub fn driver_report(&self) -> Option<DriverReport> {
         self.inside.running.started().map(|started| started.report.clone())
     }
 
-    /// Adjustments made at the start, as sentences for the log.
+    /// Adjustments made at the start, as sentences for the log; empty until the server is ready.
     pub fn notes(&self) -> Vec<String> {
         self.inside.running.started().map(|started| started.notes.clone()).unwrap_or_default()
     }
 
-    /// Current counters.
+    /// Current counters; those of the ring threads are 0 until the server is ready.
     pub fn stats(&self) -> Stats {
         let inside = &self.inside;
         Stats {
@@ -181,9 +181,9 @@ impl Control {
     }
 
     /// Fails readiness and drains the ring threads: requests in progress are finished or handed
-    /// over, within `timeout`. Returns when the server has ended. The program finishes the
-    /// connections that were handed over; [`Self::shutdown`] completes when it has received the
-    /// last one.
+    /// over, and connections that remain after `timeout` are closed. Returns when the server has
+    /// ended. The program finishes the connections that were handed over; [`Self::shutdown`]
+    /// completes when it has received the last one.
     ///
     /// # Errors
     /// The server failed, or never started.
@@ -195,7 +195,7 @@ impl Control {
         self.inside.running.ended().await
     }
 
-    /// Closes all listeners and connections of the server, and returns when it has ended.
+    /// Fails readiness, closes the server's listeners and connections, and waits for its end.
     ///
     /// # Errors
     /// The server failed, or never started.

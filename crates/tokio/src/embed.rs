@@ -13,7 +13,7 @@ use crate::handed::Handed;
 use crate::health::{Health, Heartbeat};
 use crate::queue::HandedQueue;
 
-/// Settings of an embedded server.
+/// A builder of a server in front of a program, with any listeners and services.
 #[must_use = "nothing is started before `start`"]
 #[derive(Debug)]
 pub struct Embed {
@@ -44,8 +44,8 @@ impl Embed {
         Self { server, conns_max: None, when_full: WhenFull::Refuse, health: None }
     }
 
-    /// Maximum number of handed-over connections that the program has not dropped yet. Default: see
-    /// [`HandOver::conns_max`].
+    /// Maximum number of handed-over connections that the program has not dropped yet. Default
+    /// 16,384, lowered to what `RLIMIT_NOFILE` allows: see [`HandOver::conns_max`].
     pub const fn handed_max(mut self, conns: u32) -> Self {
         self.conns_max = Some(conns);
         self
@@ -68,11 +68,11 @@ impl Embed {
         self
     }
 
-    /// Starts the server on its own threads and returns at once; [`Control::ready`] waits for the
-    /// start.
+    /// Starts the server's threads and returns at once; [`Control::ready`] waits for the start.
     ///
     /// # Panics
-    /// Panics outside of a runtime if the `Health` has a heartbeat.
+    /// Panics outside of a runtime, unless there is no `Health` or it was built with
+    /// [`without_heartbeat`](crate::HealthBuilder::without_heartbeat).
     pub fn start(self) -> (Control, Handed) {
         let queue = HandedQueue::default();
         let mut to = HandOver::new(queue.clone()).when_full(self.when_full).answer_before_body();

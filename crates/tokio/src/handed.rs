@@ -41,7 +41,7 @@ pub struct Connection {
 /// There is one per server. After it is dropped, the server refuses further hand-overs, and its
 /// [`Health`] fails unless it is draining.
 ///
-/// Poll it inside the runtime that drives the connections.
+/// Poll it inside the runtime that drives the connections; outside of a runtime, it panics.
 ///
 /// # Requests on connections that were handed over
 ///
@@ -57,12 +57,12 @@ pub struct Connection {
 ///
 /// # Services in front of the hand-over
 ///
-/// A service is called before the body of the request is read. So closures, guards and layers can
-/// also hand over requests with bodies. If a service replies without reading the body, the
-/// connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
+/// A service is called before the body of the request is read. So every service, also a closure or
+/// one behind a guard, can hand over requests with bodies. If a service replies without reading the
+/// body, the connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
 /// [`Front`](crate::Front) also hand over other protocols and methods that the parser does not
-/// know. Closures and guards refuse these, because they need a parsed request. A request cannot be
-/// handed over after the service has begun to read its body, or while it waits for a job.
+/// know. Closures and guards need a parsed request, so these get an error reply. A request cannot
+/// be handed over after the service has begun to read its body, or while it waits for a job.
 ///
 /// # TLS
 ///
@@ -131,12 +131,12 @@ impl Handed {
         Self { queue, failed, running, health, _stop_on_drop: stop_on_drop }
     }
 
-    /// The next connection. Cancel safe: dropping the future loses no connection.
+    /// The next connection; `None` after the end of the server. Cancel safe: none is lost.
     pub const fn accept(&mut self) -> Accept<'_> {
         Accept(self)
     }
 
-    /// See [`crate::Control::tcp_addr`].
+    /// Address of the TCP listener with this index; see [`crate::Control::tcp_addr`].
     pub fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
         self.running.tcp_addr(listener)
     }

@@ -9,11 +9,9 @@
 //! | probes that are served even while the program is busy, and a drain at SIGTERM | [`Doorbell`] |
 //! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
 //!
-//! ```text
-//! cargo add doorbell-tokio --features axum
-//! ```
-//!
-//! In a program that already uses axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
+//! Linux only. Features, all off by default: `axum` (0.8), `hyper` (1), `tower`, and `checks` for
+//! built-in kinds of checks. After `cargo add doorbell-tokio --features axum`, in a program that
+//! already uses axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
 //!
 #![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
 //!
@@ -28,17 +26,19 @@
 //! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener` |
 //! | drain and stop | [`Control`] |
 //! | share a TLS port | [`Handed`](Handed#tls) |
+//! | serve gRPC with tonic | merge `Health::routes` into its `Routes::into_axum_router`; needs axum's feature `http2` |
+//! | serve `grpc.health.v1` | not included: a health service of the program follows [`Registry::follow`] |
 //!
 //! # What runs where
 //!
 //! Ring threads accept, read and reply without the runtime: a probe costs the runtime nothing and
 //! gets its reply even if all threads of the runtime are busy. A connection with any other request
 //! is handed over to the runtime, together with the bytes that were already read. Hand-overs are
-//! batched, with one wake-up per batch. The program holds at most
-//! [`HandOver::conns_max`](::doorbell::HandOver) of these connections; beyond that limit, a client
-//! waits or gets a 503. Functions of checks run on the runtime. A separate thread schedules them,
-//! enforces their timeouts, and monitors heartbeats of the runtime and waiting connections. So
-//! `/readyz` and `/livez` fail with the reason if the runtime or one of its workers is stuck
+//! batched, with one wake-up per batch. The program holds at most [`Embed::handed_max`] of these
+//! connections (default 16,384); beyond that limit, a client gets a 503 or waits
+//! ([`Embed::when_full`]). Functions of checks run on the runtime. A separate thread schedules
+//! them, enforces their timeouts, and monitors heartbeats of the runtime and waiting connections.
+//! So `/readyz` and `/livez` fail if the runtime or one of its workers is stuck
 //! ([`HealthBuilder::stalled_after`]), or if connections are not accepted
 //! ([`HealthBuilder::accept_within`]).
 //!

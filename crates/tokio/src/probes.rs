@@ -21,7 +21,7 @@ pub struct Probes<S = Rest> {
     inner: S,
 }
 
-/// Hands all requests over.
+/// Hands all requests over, except TRACE without a body, which gets a 405.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rest;
 

@@ -13,8 +13,8 @@ use super::WithProbes;
 use crate::health::Health;
 
 impl Health {
-    /// Wraps a hyper or tower service: serves the probes and passes other requests to `inner`. For
-    /// HTTP/1.1 and HTTP/2.
+    /// Wraps a hyper or tower service: serves the probes and passes other requests to `inner`. The
+    /// response body must implement `From<Bytes>`, as `http_body_util::Full` does.
     pub fn service<S>(&self, inner: S) -> WithProbes<S> {
         WithProbes { health: self.clone(), inner }
     }

@@ -27,11 +27,11 @@ pub struct WithProbes<S> {
 }
 
 impl Health {
-    /// The probes as a layer, for instance for `Router::layer`.
+    /// The probes as a layer, for instance for `Router::layer`. The response body must implement
+    /// `From<Bytes>`, as axum's `Body` and `http_body_util::Full` do.
     ///
-    /// It serves probes that the ring threads do not see: those that follow a request for the
-    /// program on a kept connection, and those over HTTP/2. The replies are the same as those of
-    /// the ring threads.
+    /// It serves probes that the ring threads do not see, with the same replies: those that follow
+    /// a request for the program on a kept connection, and those over HTTP/2.
     pub fn layer(&self) -> ProbeLayer {
         ProbeLayer { health: self.clone() }
     }

@@ -17,7 +17,7 @@ impl Health {
     /// The probes as routes, for `Router::merge`: each endpoint at `/NAME`, and each of its checks
     /// at `/NAME/CHECK`.
     ///
-    /// The replies are the same as those of the ring threads, for every method.
+    /// The replies are those of the ring threads. `merge` panics if a path exists in both.
     pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         let mut router = Router::new();
         for path in self.paths() {

@@ -150,9 +150,9 @@ impl HealthBuilder {
         self
     }
 
-    /// Time without a tick after which a runtime counts as stuck; readiness and liveness then fail.
-    /// Default: 1.5 s for readiness and 10 s for liveness. At least 100 ms, because the clock of
-    /// the ring threads is coarse.
+    /// Time without a heartbeat after which a runtime counts as stuck: readiness and liveness fail.
+    /// Default 1.5 s for readiness and 10 s for liveness; `time` replaces both. At least 100 ms,
+    /// because the clock of the ring threads is coarse.
     ///
     /// A single blocked worker of the runtime also fails them, because connections and tasks wait
     /// for it. It is detected after the same time, but at the earliest after 6.1 s: Tokio updates
@@ -166,7 +166,7 @@ impl HealthBuilder {
     /// Maximum time that a connection waits to be accepted from [`Handed`](crate::Handed).
     ///
     /// If a connection waits longer, readiness fails. If connections wait and none was accepted for
-    /// that time, liveness fails too. Default: 1.5 s for readiness and 10 s for liveness.
+    /// that time, liveness fails too. Default 1.5 s and 10 s; `time` replaces both.
     pub const fn accept_within(mut self, time: Duration) -> Self {
         self.limits.accept_within = Limit::both(time);
         self
@@ -182,7 +182,7 @@ impl HealthBuilder {
         self
     }
 
-    /// Maximum number of concurrent runs. Default 64.
+    /// Maximum number of concurrent runs of all checks. Default 64; 0 counts as 1.
     pub const fn concurrent_runs(mut self, runs: usize) -> Self {
         self.concurrent_runs = runs;
         self
@@ -195,10 +195,10 @@ impl HealthBuilder {
         self
     }
 
-    /// Starts the checks.
+    /// Starts the checks, and a heartbeat of the runtime if there is one.
     ///
     /// # Errors
-    /// A check or an endpoint is invalid; the error has its name.
+    /// A check or an endpoint is invalid, a check has no runtime, or no thread can be started.
     pub fn build(mut self) -> Result<Health, HealthError> {
         let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
         let origin = Instant::now();

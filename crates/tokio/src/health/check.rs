@@ -28,8 +28,8 @@ pub struct Ttl {
 }
 
 impl Check {
-    /// Runs at this interval, measured between the starts of two runs. While the state is changing
-    /// or unknown, the interval is at most 1 s. While the check is down, the interval is doubled.
+    /// Runs at this interval, from start to start: at most 1 s while the state is changing or
+    /// unknown, doubled while the check is down. Before the first result it counts as down.
     pub fn every(interval: Duration) -> Self {
         Self {
             config: CheckConfig::every(interval),
@@ -83,7 +83,7 @@ impl Check {
         self
     }
 
-    /// Changes settings that have no method here.
+    /// Changes settings that have no method here, such as the state before the first result.
     pub fn with(mut self, change: impl FnOnce(&mut CheckConfig)) -> Self {
         change(&mut self.config);
         self
@@ -91,7 +91,7 @@ impl Check {
 }
 
 impl Ttl {
-    /// Validity of a result. If no newer result arrives in time, the check is down.
+    /// Validity of a result. Without a valid result, as at the start, the check counts as down.
     pub fn of(time: Duration) -> Self {
         Self { config: CheckConfig::ttl(time), severity: Severity::Required }
     }

@@ -36,8 +36,8 @@ use sink::WatchedRegistry;
 /// | endpoint | path | up while |
 /// |---|---|---|
 /// | `livez` | `/livez`, `/healthz` | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] is true |
-/// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up |
-/// | `startupz` | `/startupz` | once the checks of `readyz` were up, with `started` ([`Self::set_started`]) instead of `ready` |
+/// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up, and no drain has begun |
+/// | `startupz` | `/startupz` | always after the checks of `readyz` were up once, with `started` ([`Self::set_started`]) instead of `ready` |
 ///
 /// GET, HEAD and OPTIONS get 200 or 503 with the state and, if [`HealthBuilder::details`] shows
 /// them, the checks and their reasons. `Accept` or the query selects the format: `?verbose`,
@@ -143,12 +143,12 @@ impl Health {
         self.watched().set(Internal::Ready, if ready { None } else { Some("not ready") });
     }
 
-    /// Ends the startup phase.
+    /// Ends the startup phase, which exists only with [`HealthBuilder::starts_unready`].
     pub fn set_started(&self) {
         self.watched().set(Internal::Started, None);
     }
 
-    /// Fails readiness permanently. [`crate::Control::drain`] calls it.
+    /// Begins a drain, which fails readiness permanently. [`crate::Control::drain`] calls it.
     pub fn set_draining(&self) {
         if !self.watched().watch().draining.swap(true, Ordering::Relaxed) {
             self.watched().registry().drain(true);
@@ -176,8 +176,8 @@ impl Health {
         self.watched().watch().draining.load(Ordering::Relaxed)
     }
 
-    /// The state of the endpoint with this name, for probers that are neither load balancers nor
-    /// kubelets.
+    /// The state of the endpoint with this name. During a drain this is `Drain`, also for `livez`
+    /// and `startupz`, although a drain does not change their replies.
     pub fn state(&self, endpoint: &str) -> Option<EndpointState> {
         self.registry()
             .with_board(|board| Some(board.endpoint(board.endpoint_named(endpoint)?)?.verdict().state))
@@ -205,7 +205,7 @@ impl Health {
         &self.inside.parts.counters
     }
 
-    /// The probe paths.
+    /// The probe paths, such as `/readyz`; those of single checks (`/readyz/NAME`) are omitted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.inside.parts.routes.paths()
     }

@@ -30,12 +30,12 @@ impl Pushed {
         self.push.leave(self.check, Finding { outcome, latency: Duration::ZERO, reason })
     }
 
-    /// Reports a success.
+    /// Reports a success; see [`Self::report`].
     pub fn ok(&self) -> bool {
         self.report(Ok::<(), &str>(()))
     }
 
-    /// Reports a degraded result: a success with a warning.
+    /// Reports a degraded result, which is a success with a warning; see [`Self::report`].
     pub fn degraded(&self, reason: impl fmt::Display) -> bool {
         let finding =
             Finding { outcome: Outcome::Degraded, latency: Duration::ZERO, reason: reason.to_string() };
