@@ -33,13 +33,13 @@
 //! | choose addresses, sockets, PROXY protocol | [`Listen`], [`ProxyProtocol`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
 //! | test a handler without sockets | [`testing`] |
-//! | write an access log | [`access_log`] |
+//! | write an access log, require tokens, limit rates | [`access_log`], [`http::layer`] |
 //! | choose a driver | [`Engine`], [`Descriptors`], [`Tuning`]; [`driver`] documents the contract |
 //! | look up limits and defaults | [`manual::limits`], [`Limits`], [`HttpLimits`] |
 //! | understand the design | [`manual::architecture`], [`manual::life_of_a_connection`] |
 //!
 //! Features: `rayon` (default) provides the threads of the compute lane; `tls` adds TLS 1.2 and
-//! 1.3; `jwt` adds signed bearer tokens.
+//! 1.3; `jwt` adds signed bearer tokens. Linux only.
 //!
 //! Does not know about: async runtimes, TOML, metrics libraries.
 #![forbid(unsafe_code)]

@@ -5,11 +5,11 @@
 //!
 //! A protocol decides to hand a connection over
 //! ([`Responder::hand_over`](doorbell_http::Responder::hand_over),
-//! [`RawNext::HandOver`](crate::RawNext)). The worker sends pending output, detaches the connection
-//! from the driver and gives the descriptor and all bytes that were read but not processed to the
-//! [`Taker`], together with all other connections of the turn. Each connection has a [`Permit`],
-//! which its new owner drops together with the connection. Permits limit the number of connections
-//! handed over.
+//! [`RawNext::HandOver`](crate::RawNext::HandOver)). The worker sends pending output, detaches the
+//! connection from the driver and gives the descriptor and all bytes that were read but not
+//! processed to the [`Taker`], together with all other connections of the turn. Each connection has
+//! a [`Permit`], which its new owner drops together with the connection. Permits limit the number
+//! of connections handed over.
 //!
 //! Socket options of a connection are reset to the values that the server of the new owner would
 //! have set:

@@ -52,10 +52,10 @@
 //!
 //! [`Next::HandOver`](doorbell_http::Next) removes a connection from its worker: see
 //! [`hand_over`](crate::hand_over). The handler decides which requests to hand over. For a request
-//! without a body it calls [`Responder::hand_over`](crate::Responder). For a request with a body,
-//! another protocol on the same port, or a method unknown to the parser, it implements
-//! [`Handler::hands_over`](crate::Handler), which is called when the head is complete or when the
-//! parser would send an error. With
+//! without a body it calls [`Responder::hand_over`](crate::Responder::hand_over). For a request
+//! with a body, another protocol on the same port, or a method unknown to the parser, it implements
+//! [`Handler::hands_over`](crate::Handler::hands_over), which is called when the head is complete
+//! or when the parser would send an error. With
 //! [`HandOver::answer_before_body`](crate::HandOver::answer_before_body), `Responder::hand_over`
 //! also works for requests with bodies, including in closures and behind guards. A TLS listener
 //! decides by the ClientHello alone.

@@ -39,7 +39,7 @@ impl Http1 {
         Self { service: Arc::new(service), limits, refusals, hsts: None }
     }
 
-    /// Sets the limits.
+    /// Sets limits and timeouts of each connection. Default [`Limits::default`].
     #[must_use]
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

@@ -120,7 +120,7 @@ impl Default for ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Adds a listener and its protocol.
+    /// Adds a listener and its protocol. A server needs 1 to 256 listeners.
     pub fn listen(mut self, listen: Listen, protocol: impl Into<ListenerProtocol>) -> Self {
         self.listeners.push((listen, protocol.into()));
         self
@@ -148,7 +148,7 @@ impl ServerBuilder {
     /// [`Descriptors::Auto`].
     ///
     /// With [`Descriptors::Direct`] the peer's address is not available. The start fails if a TCP
-    /// listener needs the address: for the cap on connections per address
+    /// listener needs the address: for the cap on connections per address, which is on by default
     /// ([`Self::conns_per_ip_max`]), for the PROXY protocol, or for its service
     /// ([`wants_client`](crate::Handler::wants_client)). The write progress is first checked after
     /// the write timeout, so a client that reads nothing can stay for twice that time. Before Linux
@@ -239,7 +239,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the receiver of hand-overs from protocols without TLS. Default: hand-overs are refused.
+    /// Sets the receiver of connections that are handed over. Default: hand-overs are refused.
     pub fn hand_over(mut self, to: HandOver) -> Self {
         self.hand_over = Some(to);
         self

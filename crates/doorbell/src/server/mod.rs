@@ -85,7 +85,7 @@ pub struct ServeError {
     pub failure: WorkerFailure,
 }
 
-/// A running server. Dropping this value stops the server.
+/// A running server. Dropping this value stops the server and waits for its threads.
 #[derive(Debug)]
 pub struct Server {
     handle: Handle,
@@ -136,7 +136,7 @@ impl Server {
         &self.local_addrs
     }
 
-    /// Returns the TCP address of the listener with this index.
+    /// Returns the TCP address of the listener with this index; `None` for a Unix socket.
     pub fn tcp_addr(&self, listener: usize) -> Option<core::net::SocketAddr> {
         match self.local_addrs.get(listener)? {
             LocalAddr::Tcp(addr) => Some(*addr),
@@ -164,7 +164,7 @@ impl Server {
         self.handle.stats()
     }
 
-    /// Drains the server within `timeout` and returns when it has ended.
+    /// Drains the server as [`Handle::drain_within`] does, and returns when it has ended.
     ///
     /// # Errors
     /// As [`Server::wait`].
@@ -221,15 +221,15 @@ impl Drop for Server {
 }
 
 impl Handle {
-    /// Drains the server within the configured drain timeout.
+    /// Begins a drain with the [configured](ServerBuilder::drain_timeout) timeout; does not wait.
     pub fn drain(&self) {
         self.drain_within(self.core.drain_timeout);
     }
 
-    /// Drains the server: accepts no new clients, finishes requests in progress, and closes the
-    /// remaining connections after `timeout`.
+    /// Begins a drain and returns at once: the server accepts no new clients, finishes requests in
+    /// progress, and closes the remaining connections after `timeout`.
     ///
-    /// The files of Unix sockets are removed first. For 0.1 s TCP listeners refuse new clients,
+    /// The files of Unix sockets are removed first. For 0.1 s TCP listeners ignore new clients,
     /// while clients that are already connecting still arrive. Then the backlog is served and the
     /// listeners close. The backlog of a socket with [duplicates](Self::listening) is left to the
     /// owner of the duplicates. Each reply is the last one of its connection.
@@ -241,7 +241,7 @@ impl Handle {
         self.core.send(Command::Drain { timeout });
     }
 
-    /// Closes all listeners and connections at once.
+    /// Closes all listeners and connections without a drain; does not wait for the end.
     pub fn stop(&self) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Stop);
