@@ -31,12 +31,12 @@ pub enum Begun<'a> {
 /// Called once for each complete request, in the order in which the requests of a connection
 /// arrive.
 ///
-/// A service around another one must forward the inner service's needs. All methods below have
-/// defaults, so a service that omits [`Self::wants_body`] or [`Self::wants_client`] withholds
-/// bodies and addresses from the inner service. The services of this crate then reply with a 500,
-/// which is counted ([`ApiMisuse`](crate::ApiMisuse)); a limit by address never treats all clients
-/// as one client. The services in [`crate::layer`] forward everything, as do `&S`, `Arc<S>` and
-/// `Box<S>`, also with `S = dyn Service`.
+/// A service around another one must forward the inner service's needs. All methods but
+/// [`Self::call`] have defaults, so a service that omits [`Self::wants_body`] or
+/// [`Self::wants_client`] withholds bodies and addresses from the inner service. The services of
+/// this crate then reply with a 500, which is counted ([`ApiMisuse`](crate::ApiMisuse)); a limit by
+/// address never treats all clients as one. The services in [`crate::layer`] forward everything, as
+/// do `&S`, `Arc<S>` and `Box<S>`, also with `S = dyn Service`.
 #[diagnostic::on_unimplemented(note = "a function or closure becomes a service with `service_fn`")]
 pub trait Service {
     /// Whether the body of this request is collected and passed to [`Service::call`]. Called once,
