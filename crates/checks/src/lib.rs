@@ -27,7 +27,7 @@
 //! A [`Plan`] starts a [`Scheduler`], which runs many checks on one thread. Each check has its own
 //! phase, so that the checks of a process, and the same checks of its replicas, do not all run at
 //! once. Findings go to a [`ResultSink`], which determines states and intervals; `doorbell-health`
-//! implements this logic. `examples/watch.rs` is a complete program of 80 lines.
+//! implements this logic. `examples/watch.rs` is a complete program.
 //!
 //! | module | what it owns |
 //! |---|---|
