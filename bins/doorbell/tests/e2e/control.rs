@@ -190,21 +190,21 @@ fn a_stop_can_be_cancelled_until_listeners_close(engine: &str) {
 
 fn events_are_followed_to_the_end(engine: &str) {
     let control = Controlled::start(engine, "");
-    let follower = Command::new(binary())
+    let mut follower = Command::new(binary())
         .args(["events", "--follow", "-o", "json", "--socket"])
         .arg(&control.socket)
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // It is connected when it has printed an event of the past.
+    let first = lines.next().expect("the start is an event");
     control.say(&["drain", "--reason", "kernel"]);
     control.say(&["quit", "--now", "--wait"]);
-    let output = follower.wait_with_output().unwrap();
-    assert!(output.status.success(), "the stop of the instance is not an error of `events --follow`");
-    let events: Vec<Value> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let events: Vec<Value> =
+        std::iter::once(first).chain(lines).map(|line| serde_json::from_str(&line).unwrap()).collect();
+    let status = follower.wait().unwrap();
+    assert!(status.success(), "the stop of the instance is not an error of `events --follow`");
     let numbers: Vec<u64> = events.iter().map(|event| event["number"].as_u64().unwrap()).collect();
     assert_eq!(
         numbers,
