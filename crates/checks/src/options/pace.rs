@@ -53,9 +53,9 @@ pub struct Pace {
     /// change it.
     #[key(default = "unknown", words = INITIALS)]
     pub initial: Initial,
-    /// Maximum age of a result; see `on_stale`. Default: three times the longest interval; with
-    /// `cache` and no `interval` of the check itself, also at least three times `cache` and at
-    /// least 1m.
+    /// Maximum age of a result; see `on_stale`. Default: three times the longest interval or
+    /// `timeout`; with `cache` and no `interval` of the check itself, also at least three times
+    /// `cache` and at least 1m.
     #[key(range = "100ms..=30d", default_with = Self::default_max_age)]
     pub max_age: Duration,
     /// Flap detection: a check whose state changes too often is held down; off disables it.
@@ -106,15 +106,20 @@ impl Pace {
         Self { rise: 1, fall: 1, max_age: ttl, ..Self::default() }
     }
 
-    /// The default of `max_age`: three times the longest interval. If the check only runs on
-    /// demand, also at least three times `cache`, and at least a minute.
+    /// The default of `max_age`: three times the longest interval or `timeout`. If the check only
+    /// runs on demand, also at least three times `cache`, and at least a minute.
     #[must_use]
     pub fn default_max_age(&self) -> Duration {
-        let age = self.interval.max(self.fast_interval).max(self.down_interval) * 3;
+        let age = self.longest_gap() * 3;
         match self.cache {
             Some(cache) if !self.is_scheduled => age.max(cache * 3).max(Duration::from_mins(1)),
             _ => age,
         }
+    }
+
+    /// The longest usual time between two results of scheduled runs.
+    fn longest_gap(&self) -> Duration {
+        self.interval.max(self.fast_interval).max(self.down_interval).max(self.timeout)
     }
 
     fn usual_fast_interval(&self) -> Duration {
@@ -174,7 +179,7 @@ impl Pace {
         }
         let longest = match self.cache {
             Some(cache) if !self.is_scheduled => cache,
-            _ => self.interval.max(self.fast_interval).max(self.down_interval),
+            _ => self.longest_gap(),
         };
         if self.max_age < longest {
             let message = format!(
@@ -211,5 +216,22 @@ mod flap {
 
     pub(super) fn form(_: &Key) -> Json {
         form::either(&[Flap::schema(), form::words(&["off"])])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_default_a_result_outlives_two_missed_runs() {
+        let [second, minute] = [Duration::from_secs(1), Duration::from_mins(1)];
+        let slow = Pace { timeout: minute, ..Pace::every(second) };
+        let on_demand = Pace { is_scheduled: false, cache: Some(minute), ..Pace::every(second) };
+        for (pace, max_age) in
+            [(Pace::every(second), 6 * second), (slow, 3 * minute), (on_demand, 3 * minute)]
+        {
+            assert_eq!(pace.default_max_age(), max_age, "{pace:?}");
+        }
     }
 }
