@@ -51,8 +51,8 @@ pub struct Tuning {
     /// (`IOSQE_CQE_SKIP_SUCCESS`). The driver counts the close as complete when it is requested;
     /// the kernel receives it with the next wait. Default false.
     pub skip_success: bool,
-    /// io_uring: after an accept, the next wait gathers further connections for this time, at most
-    /// 10 ms. Default zero, which disables gathering.
+    /// io_uring: after an accept, the next wait gathers further connections for this time; more than
+    /// [`Self::WAIT_MIN_MAX`] counts as that. Default zero, which disables gathering.
     ///
     /// Works best with [`Accepting::Poll`]. Gathering trades latency for fewer wake-ups (8
     /// connections per wake-up instead of 2 with 64 clients). It is unsuitable for few clients: a
@@ -108,6 +108,11 @@ impl Default for Tuning {
 impl Tuning {
     /// The largest value of [`Tuning::wait_min`].
     pub const WAIT_MIN_MAX: Duration = Duration::from_millis(10);
+
+    /// A copy whose times are within their bounds.
+    pub(crate) fn bounded(&self) -> Self {
+        Self { wait_min: self.wait_min.min(Self::WAIT_MIN_MAX), ..self.clone() }
+    }
 
     /// The switches that are set-up flags of a ring.
     pub(crate) fn levers(&self) -> Levers {

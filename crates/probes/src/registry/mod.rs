@@ -262,8 +262,7 @@ impl Registry {
             return false;
         }
         inside.unix = unix;
-        drop(inside);
-        self.change(|board| Changed::of(&board.set_unix_at_zero(Some(unix), now)));
+        self.change_locked(inside, |board| Changed::of(&board.set_unix_at_zero(Some(unix), now)));
         true
     }
 
@@ -291,7 +290,10 @@ impl Registry {
 
     /// Changes the board, publishes the replies that changed, and reports the transitions.
     fn change(&self, change: impl FnOnce(&mut Board) -> Changed) {
-        let mut inside = self.lock();
+        self.change_locked(self.lock(), change);
+    }
+
+    fn change_locked(&self, mut inside: MutexGuard<'_, Inside>, change: impl FnOnce(&mut Board) -> Changed) {
         let changed = change(&mut inside.board);
         self.show(&inside, &changed);
         let reports = self.reports.load(Ordering::Acquire);

@@ -184,7 +184,7 @@ impl Uring {
         Ok(Self {
             ring,
             direct,
-            tuning: options.tuning.clone(),
+            tuning: options.tuning.bounded(),
             listeners: listeners.into_iter().enumerate().map(listener).collect(),
             sockets: Vec::new(),
             free: FreeSlots::new(slots_max),
