@@ -5,6 +5,7 @@
 use crate::connect::connector::Conn;
 use crate::finding::Issue;
 use crate::options::ClientTls;
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
@@ -96,6 +97,8 @@ impl Tls {
                 builder.with_client_auth_cert(chain, private).map_err(|error| named(cert, &error))?
             }
         };
+        // A resumed session has the certificates of its first handshake, which are not verified again.
+        config.resumption = Resumption::disabled();
         if !protocol.is_empty() {
             config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         }

@@ -106,6 +106,9 @@ fn redis_replies_become_reasons() {
     let maintained = RedisCheck { maintenance_key: key, ..redis(says("+PONG\r\n:1\r\n")) };
     is(maintained, Outcome::Maintenance, "key \"m\" exists");
     is(with_password(says("-WRONGPASS no\r\n")), Outcome::Failure, "AUTH: WRONGPASS no");
+    let unknown = says("-ERR unknown command 'AUTH', with args beginning with: 'p w 0123456789abc\r\n");
+    let long = RedisCheck { password: secret("p w 0123456789abcdef"), ..redis(unknown) };
+    is(long, Outcome::Failure, "with args beginning with: '***");
     is(redis(says("-NOAUTH Authentication required.\r\n")), Outcome::Failure, "NOAUTH Authentication");
     is(redis(says("-LOADING wait\r\n")), Outcome::Failure, "LOADING wait");
     is(redis(says("+PANG\r\n")), Outcome::Failure, "the answer is \"PANG\", expected \"PONG\"");
@@ -199,6 +202,11 @@ fn tls_server(days_left: i64) -> SocketAddr {
 
 /// A server as from [`tls_server`], with a delay before the handshake.
 fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
+    let config = tls_config(days_left);
+    tls_server_with(thinks, move || Arc::clone(&config))
+}
+
+fn tls_config(days_left: i64) -> Arc<ServerConfig> {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let now = i64::try_from(certificate::now().as_secs()).unwrap();
     let at = |days: i64| {
@@ -210,9 +218,16 @@ fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![cert], key).unwrap());
+    Arc::new(config.with_no_client_auth().with_single_cert(vec![cert], key).unwrap())
+}
+
+/// A server with a configuration for each connection.
+fn tls_server_with(
+    thinks: Duration,
+    config: impl Fn() -> Arc<ServerConfig> + Send + Clone + 'static,
+) -> SocketAddr {
     server(move |stream| {
-        let (config, mut stream) = (Arc::clone(&config), stream.try_clone().unwrap());
+        let (config, mut stream) = (config(), stream.try_clone().unwrap());
         std::thread::spawn(move || {
             std::thread::sleep(thinks);
             let mut session = rustls::ServerConnection::new(config).unwrap();
@@ -225,6 +240,19 @@ fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
             }
         });
     })
+}
+
+/// A resumed session would have the certificate of the first handshake.
+#[test]
+fn each_run_gets_the_certificate_of_now() {
+    let (good, mut expired) = (tls_config(30), (*tls_config(-1)).clone());
+    expired.session_storage = Arc::clone(&good.session_storage);
+    let turns = Arc::new(Mutex::new(vec![Arc::new(expired), good]));
+    let addr = tls_server_with(Duration::ZERO, move || turns.lock().unwrap().pop().unwrap());
+    let rule = CertificateRule { expires_after: Some(Duration::ZERO), ..CertificateRule::default() };
+    let runner = runner_within(TIMEOUT, HttpCheck { certificate: rule, ..https(addr) });
+    let outcomes = [(); 2].map(|()| block_on(runner.run()).outcome);
+    assert_eq!(outcomes, [Outcome::Success, Outcome::Failure]);
 }
 
 #[test]
@@ -432,8 +460,10 @@ fn programs_are_run_and_nothing_of_them_stays() {
         found(&format!("(sleep 1; touch {marked}) & sleep 9"), short),
         (Outcome::Timeout, "no end within 200ms".to_owned())
     );
-    let (outcome, reason) = found("while :; do echo x; done", short);
-    assert_eq!((outcome, &*reason), (Outcome::Timeout, "no end within 200ms"));
+    for flood in ["while :; do echo x; done", "yes & yes & yes & yes"] {
+        let (outcome, reason) = found(flood, short);
+        assert_eq!((outcome, &*reason), (Outcome::Timeout, "no end within 200ms"));
+    }
     figures::at_most("three programs, of which two are killed", begun.elapsed(), Duration::from_secs(4));
     let gone = runner(exec(&["/nonexistent"]));
     let finding = runtime.block_on(gone.run());
