@@ -135,7 +135,7 @@ impl Plan {
         let (requests, requested) = RequestQueue::new(Arc::clone(&counters));
         #[cfg(feature = "kinds")]
         for (at, run) in runs.iter().enumerate() {
-            run.runner.notify_changes(requests.change_notice(at));
+            run.runner.notify_changes(requests.change_notice(at, &run.is_changed));
         }
         let heartbeat = Heartbeat::default();
         let plan = Self {
@@ -257,8 +257,12 @@ impl Plan {
                 Some(check) = runs_now.recv() => work.run_now(check, sink.now()),
                 () = sleep_until(sink.instant(wake)) => sink.tick(),
                 () = heartbeat.0.wanted.notified() => {}
-                _stopped = stopped.wait_for(|stopped| *stopped) => return,
+                _stopped = stopped.wait_for(|stopped| *stopped) => break,
             }
+        }
+        // Their senders got an acknowledgement.
+        while let Ok((check, finding)) = pushes.try_recv() {
+            sink.found(check, &finding);
         }
     }
 }

@@ -26,6 +26,7 @@ pub struct Run {
     pub(crate) max_age: Duration,
     pub(crate) is_scheduled: bool,
     pub(crate) is_asked: Arc<AtomicBool>,
+    pub(crate) is_changed: Arc<AtomicBool>,
     pub(crate) stats: Arc<CheckStats>,
 }
 
@@ -77,6 +78,7 @@ impl Run {
             max_age: Duration::MAX,
             is_scheduled: true,
             is_asked: Arc::default(),
+            is_changed: Arc::default(),
             stats,
         }
     }

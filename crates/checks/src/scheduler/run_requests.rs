@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 
-/// Maximum number of pending requests. A check has at most one pending request from probes, and one
-/// for each change that it reports.
+/// Maximum number of pending requests. A check has at most one from probes and one from its target.
 const REQUESTS_MAX: usize = 4096;
 
 /// Request for a run.
@@ -44,6 +43,8 @@ pub struct RunRequest {
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeNotice {
     run: usize,
+    /// Whether a report is pending; cleared when the scheduler receives it.
+    is_changed: Arc<AtomicBool>,
     queue: RequestQueue,
 }
 
@@ -58,8 +59,8 @@ impl RequestQueue {
     }
 
     #[cfg(feature = "kinds")]
-    pub(crate) fn change_notice(&self, run: usize) -> ChangeNotice {
-        ChangeNotice { run, queue: self.clone() }
+    pub(crate) fn change_notice(&self, run: usize, is_changed: &Arc<AtomicBool>) -> ChangeNotice {
+        ChangeNotice { run, is_changed: Arc::clone(is_changed), queue: self.clone() }
     }
 
     fn send(&self, request: Request) -> bool {
@@ -96,7 +97,9 @@ impl RunRequest {
 #[cfg(feature = "kinds")]
 impl ChangeNotice {
     pub(crate) fn changed(&self) {
-        self.queue.send(Request::Changed(self.run));
+        if !self.is_changed.swap(true, Ordering::AcqRel) && !self.queue.send(Request::Changed(self.run)) {
+            self.is_changed.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -124,10 +127,25 @@ mod tests {
 
     #[cfg(feature = "kinds")]
     #[test]
+    fn many_changes_are_one_request() {
+        let (queue, mut requests) = RequestQueue::new(Arc::default());
+        let is_changed = Arc::new(AtomicBool::new(false));
+        let notice = queue.change_notice(0, &is_changed);
+        (0..2 * REQUESTS_MAX).for_each(|_| notice.changed());
+        assert_eq!(requests.try_recv(), Ok(Request::Changed(0)));
+        assert!(requests.try_recv().is_err());
+        assert_eq!(queue.counters.calls_refused.load(Ordering::Relaxed), 0);
+        is_changed.store(false, Ordering::Release);
+        notice.changed();
+        assert_eq!(requests.try_recv(), Ok(Request::Changed(0)));
+    }
+
+    #[cfg(feature = "kinds")]
+    #[test]
     fn a_refused_request_may_be_repeated() {
         let (queue, mut requests) = RequestQueue::new(Arc::default());
-        let notice = queue.change_notice(0);
-        (0..REQUESTS_MAX).for_each(|_| notice.changed());
+        let notices = (0..REQUESTS_MAX).map(|run| queue.change_notice(run, &Arc::default()));
+        notices.for_each(|notice| notice.changed());
         let is_asked = Arc::new(AtomicBool::new(false));
         let request = queue.run_request(1, &is_asked);
         request.ask();

@@ -29,6 +29,11 @@ pub fn first_runs(checks: usize) -> Duration {
 /// changes constantly.
 const CHANGES_APART: Duration = Duration::from_millis(10);
 
+/// Maximum number of entries of the queue of due runs, per check and in addition. Replaced entries
+/// stay in the queue until their time.
+const DUE_PER_RUN_MAX: usize = 4;
+const DUE_MORE_MAX: usize = 64;
+
 /// Due and running checks.
 pub(crate) struct Work {
     runs: Vec<Run>,
@@ -100,6 +105,10 @@ impl Work {
     fn schedule(&mut self, run: usize, at: Time) {
         self.states[run].due = Some(at);
         self.due.push(Reverse((at, run)));
+        if self.due.len() > DUE_PER_RUN_MAX * self.states.len() + DUE_MORE_MAX {
+            let due = self.states.iter().enumerate();
+            self.due = due.filter_map(|(run, state)| Some(Reverse((state.due?, run)))).collect();
+        }
     }
 
     /// The first due entry that is not stale.
@@ -202,6 +211,9 @@ impl Work {
             Request::Changed(at) => (at, Requested::Changed),
         };
         let (Some(run), Some(state)) = (self.runs.get(at), self.states.get_mut(at)) else { return };
+        if requested == Requested::Changed {
+            run.is_changed.store(false, Ordering::Release);
+        }
         if state.is_running {
             run.stats.coalesced();
             state.requested = state.requested.max(Some(requested));

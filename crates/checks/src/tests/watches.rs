@@ -71,7 +71,8 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
         let pace = Pace { fast_interval: fast, ..pace(TIMEOUT) };
         let runner = runner_with(pace, watched(addr), &connector());
         let (queue, mut told) = RequestQueue::new(Arc::default());
-        runner.notify_changes(queue.change_notice(0));
+        let is_changed = Arc::new(AtomicBool::new(false));
+        runner.notify_changes(queue.change_notice(0, &is_changed));
         block_on(async {
             for round in 1..=3 {
                 let from = Instant::now();
@@ -81,6 +82,7 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
                     assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
                     assert_eq!(calls.load(Ordering::SeqCst), round, "the last status is known");
                     assert_eq!(told.recv().await, Some(Request::Changed(0)));
+                    is_changed.store(false, Ordering::Release);
                 }
                 assert!(from.elapsed() >= fast, "{:?}", from.elapsed());
             }
