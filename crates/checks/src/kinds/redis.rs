@@ -11,12 +11,19 @@ use crate::kinds::expectations::too_slow;
 use crate::kinds::lines::{Lines, shown};
 use crate::options::RedisCheck;
 use crate::progress::{Progress, Stage};
+use doorbell_config::Secret;
 use doorbell_health::Outcome;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
 /// Maximum length of a reply; all expected replies are short.
 const REPLY_LEN_MAX: usize = 512;
+
+/// Maximum length of a server's error in a reason.
+const ERROR_CHARS_MAX: usize = 128;
+
+/// Length of the start of a password by which it is found in a server's error, which may be cut.
+const PASSWORD_START_CHARS: usize = 16;
 
 /// Checks one server.
 pub(crate) struct RedisRunner {
@@ -88,7 +95,7 @@ impl RedisRunner {
         let mut lines = Lines::new(stream, REPLY_LEN_MAX);
         if self.check.password.is_some() {
             match read(lines.next().await?)? {
-                Reply::Error(text) => return Err(Issue::failure(format!("AUTH: {text}"))),
+                Reply::Error(text) => return Err(Issue::failure(format!("AUTH: {}", self.reason(&text)))),
                 Reply::Number(_) | Reply::Text(_) => {}
             }
         }
@@ -99,7 +106,7 @@ impl RedisRunner {
                     format!("the answer is {}, expected {:?}", shown(text.as_bytes()), self.check.reply);
                 return Err(Issue::failure(reason));
             }
-            Reply::Error(text) => return Err(Issue::failure(text)),
+            Reply::Error(text) => return Err(Issue::failure(self.reason(&text))),
             Reply::Number(_) => return Err(strange()),
         }
         let Some(key) = &self.check.maintenance_key else { return Ok(()) };
@@ -108,10 +115,25 @@ impl RedisRunner {
             Reply::Number(_) => {
                 Err(Issue { outcome: Outcome::Maintenance, reason: format!("key {key:?} exists") })
             }
-            Reply::Error(text) => Err(Issue::failure(text)),
+            Reply::Error(text) => Err(Issue::failure(self.reason(&text))),
             Reply::Text(_) => Err(strange()),
         }
     }
+
+    /// An error of the server, truncated to fit a log line. Servers repeat the arguments of unknown
+    /// commands, so the text ends where the password begins.
+    fn reason(&self, error: &str) -> String {
+        let password = self.check.password.as_ref().map_or("", |password| password.reveal());
+        let start: String = password.chars().take(PASSWORD_START_CHARS).collect();
+        match error.find(&start).filter(|_| !start.is_empty()) {
+            Some(at) => format!("{}{}", shortened(&error[..at]), Secret::MASK),
+            None => shortened(error),
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(ERROR_CHARS_MAX).collect()
 }
 
 /// A single-line reply.
@@ -125,8 +147,7 @@ enum Reply {
 fn read(line: &[u8]) -> Result<Reply, Issue> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match line {
-        // The server's message, truncated to fit a log line.
-        [b'-', rest @ ..] => Ok(Reply::Error(text(&rest[..rest.len().min(128)]))),
+        [b'-', rest @ ..] => Ok(Reply::Error(text(rest))),
         [b'+', rest @ ..] => Ok(Reply::Text(text(rest))),
         [b':', rest @ ..] => {
             let number = str::from_utf8(rest).ok().and_then(|digits| digits.parse().ok());
@@ -168,7 +189,7 @@ mod tests {
         ] {
             assert_eq!(read(line), expected, "{:?}", String::from_utf8_lossy(line));
         }
-        assert_eq!(read(&[b'-'; 600]), Ok(Reply::Error("-".repeat(128))));
+        assert_eq!(read(&[b'-'; 600]), Ok(Reply::Error("-".repeat(599))));
     }
 
     #[test]
