@@ -27,6 +27,10 @@ use tokio::time::timeout;
 /// and discarded.
 const OUTPUT_LEN_MAX: usize = 4096;
 
+/// Bytes of one read, and of a full pipe (pipe(7)).
+const READ_LEN: usize = 4096;
+const PIPE_LEN: usize = 64 << 10;
+
 /// Maximum number of bytes of the first line that become the reason.
 const REASON_LEN_MAX: usize = 200;
 
@@ -77,8 +81,12 @@ impl ExecRunner {
             never = listen(&output, &mut said) => match never {},
         };
         // Reads the output that is still in the pipe, without waiting for other holders of the
-        // write end.
-        while take(&output, &mut said).is_ok_and(|len| len > 0) {}
+        // write end, which may continue to write.
+        for _read in 0..PIPE_LEN / READ_LEN {
+            if !take(&output, &mut said).is_ok_and(|len| len > 0) {
+                break;
+            }
+        }
         evaluate(status, &said, self.check.degraded_exit_code)
     }
 }
@@ -209,7 +217,8 @@ async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::In
         match take(output, said) {
             // All write ends are closed; the program's exit or the timeout ends the run.
             Ok(0) => return std::future::pending().await,
-            Ok(_) => {}
+            // A program that writes without pause must not block the thread.
+            Ok(_) => tokio::task::consume_budget().await,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return std::future::pending().await,
         }
@@ -217,7 +226,7 @@ async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::In
 }
 
 fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
-    let mut some = [0; 4096];
+    let mut some = [0; READ_LEN];
     let len = output.try_read(&mut some)?;
     let kept = len.min(OUTPUT_LEN_MAX - said.len());
     said.extend_from_slice(&some[..kept]);
