@@ -86,7 +86,7 @@ fn read(check: &GaugeCheck) -> io::Result<Level> {
         }
         Metric::InodesFree => {
             let system = rustix::fs::statvfs(&check.path)?;
-            (system.f_favail, system.f_files)
+            inodes_of(system.f_favail, system.f_files)?
         }
         Metric::Load => {
             let text = std::fs::read_to_string("/proc/loadavg")?;
@@ -164,6 +164,11 @@ fn left_of(folder: &Path) -> io::Result<(u64, u64)> {
     Ok((limit.saturating_sub(current.saturating_sub(idle)), limit))
 }
 
+/// Free and total inodes. File systems that create inodes on demand, such as btrfs, report 0 of 0.
+fn inodes_of(free: u64, all: u64) -> io::Result<(u64, u64)> {
+    if all == 0 { Err(io::Error::other("the file system does not count inodes")) } else { Ok((free, all)) }
+}
+
 /// A ratio in thousandths of a percent.
 fn parts(value: u64, all: u64) -> u64 {
     u64::try_from(u128::from(value) * 100_000 / u128::from(all.max(1))).unwrap_or(u64::MAX)
@@ -208,6 +213,12 @@ mod tests {
         let (metric, path) = (Metric::InodesFree, PathBuf::from("/"));
         let check = GaugeCheck { metric, path, bad_is, down, up, degraded: Some(degraded) };
         Gauge { check, is_down: AtomicBool::new(false) }
+    }
+
+    #[test]
+    fn a_file_system_may_not_count_inodes() {
+        assert_eq!(inodes_of(1, 2).unwrap(), (1, 2));
+        assert_eq!(inodes_of(0, 0).unwrap_err().to_string(), "the file system does not count inodes");
     }
 
     #[test]
