@@ -9,7 +9,7 @@ use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::{HttpResponse, evaluate};
 use crate::kinds::tls as tls_check;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
-use crate::options::{ClientTls, FieldValue, FollowRedirects, HttpCheck, Url};
+use crate::options::{ClientTls, FieldValue, FollowRedirects, HostPort, HttpCheck, Url};
 use crate::progress::{Progress, Seen, Stage};
 use base64::Engine as _;
 use bytes::Bytes;
@@ -161,8 +161,10 @@ impl HttpRunner {
             };
             // A check with an explicit address connects to it for every redirect.
             if next.at != url.at && self.check.address.is_none() {
-                elsewhere = Some(self.dialer.to(next.at.clone()));
+                elsewhere = Some(self.dialer.to(self.address_of(&next, progress)));
             }
+            // So that a run has one connection at a time.
+            progress.end().await;
             is_plain_get |= self.becomes_get(status);
             // A redirect back from another origin is chosen by that origin, so it gets no
             // credentials either.
@@ -170,6 +172,16 @@ impl HttpRunner {
             url = Cow::Owned(next);
         }
         Err(Issue::failure(format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    /// The address of a redirect's target. A part of a run that covers one address of the host
+    /// stays with this address.
+    fn address_of(&self, next: &Url, progress: &Progress) -> HostPort {
+        let is_same_host = next.at.host.eq_ignore_ascii_case(&self.check.url.at.host);
+        match progress.only().filter(|_| is_same_host) {
+            Some(addr) => HostPort { host: addr.ip().to_string(), ..next.at.clone() },
+            None => next.at.clone(),
+        }
     }
 
     /// The target of a redirect, if it is followed.
@@ -219,18 +231,19 @@ impl HttpRunner {
         } else {
             let unusable = || Issue::error(format!("{url} cannot be requested"));
             *request.uri_mut() = url.target.parse().map_err(|_| unusable())?;
-            let headers = request.headers_mut();
-            if !is_home {
-                for name in &self.credentials {
-                    headers.remove(name);
-                }
-            }
             if url.at != first.at {
-                headers.insert(HOST, HeaderValue::try_from(url.authority()).map_err(|_| unusable())?);
+                let host = HeaderValue::try_from(url.authority()).map_err(|_| unusable())?;
+                request.headers_mut().insert(HOST, host);
             }
-            if is_plain_get {
-                headers.remove(CONTENT_TYPE);
+        }
+        let headers = request.headers_mut();
+        if !is_home {
+            for name in &self.credentials {
+                headers.remove(name);
             }
+        }
+        if is_plain_get {
+            headers.remove(CONTENT_TYPE);
         }
         if let Some(traces) = &self.traces
             && let Ok(value) = HeaderValue::from_bytes(&traces.next())

@@ -234,8 +234,8 @@ impl Progress {
 
     /// Waits up to [`END_TIMEOUT`] until the server closes the connection kept by [`Self::leave`].
     /// Further input is ignored.
-    pub(crate) async fn end(self) {
-        let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) async fn end(&self) {
+        let left = lock(&self.left).take();
         if let Some(mut conn) = left {
             let _kept_open = timeout(END_TIMEOUT, conn.read(&mut [0; 64])).await;
         }

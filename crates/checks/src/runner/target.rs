@@ -132,7 +132,9 @@ impl TargetRunner {
         let latency = start.elapsed();
         let (certificate, spent) = (progress.certificate(), progress.spent());
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
-        progress.end().await;
+        if verdict.is_ok() {
+            let _overdue = timeout_at(until, progress.end()).await;
+        }
         let finding = match verdict {
             Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
             Ok(Err(Issue { outcome, reason })) => Finding { outcome, latency, reason },

@@ -124,36 +124,39 @@ fn credentials_are_sent_to_no_other_port() {
     ];
     for (change, secret) in changes {
         for follows in [FollowRedirects::SameHost, FollowRedirects::All] {
-            let heard = Arc::new(Mutex::new(Vec::new()));
-            let home = Arc::new(std::sync::OnceLock::<SocketAddr>::new());
-            let (kept, leads_to) = (Arc::clone(&heard), Arc::clone(&home));
-            let other = server(move |stream| {
-                kept.lock().unwrap().push(read(stream));
-                let back = format!("http://{}/back", leads_to.get().unwrap());
-                let answer = format!("HTTP/1.1 302 F\r\nLocation: {back}\r\nContent-Length: 0\r\n\r\n");
-                stream.write_all(answer.as_bytes()).unwrap();
-            });
-            let kept = Arc::clone(&heard);
-            let first = server(move |stream| {
-                let request = read(stream);
-                let answer = match request.starts_with("GET /back") {
-                    true => OK.to_owned(),
-                    false => format!(
-                        "HTTP/1.1 302 F\r\nLocation: http://{other}/next\r\nContent-Length: 0\r\n\r\n"
-                    ),
-                };
-                kept.lock().unwrap().push(request);
-                stream.write_all(answer.as_bytes()).unwrap();
-            });
-            home.set(first).unwrap();
-            let mut check = HttpCheck::new(url(format!("http://{first}/a")));
-            check.follow_redirects = follows;
-            change(&mut check);
-            let finding = block_on(runner_within(Duration::from_secs(5), check).run());
-            assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
-            let told: Vec<bool> =
-                heard.lock().unwrap().iter().map(|request| request.contains(secret)).collect();
-            assert_eq!(told, [true, false, false], "{secret} {follows:?}");
+            for back_to in ["/back", "/a"] {
+                let heard = Arc::new(Mutex::new(Vec::new()));
+                let home = Arc::new(std::sync::OnceLock::<SocketAddr>::new());
+                let (kept, leads_to) = (Arc::clone(&heard), Arc::clone(&home));
+                let other = server(move |stream| {
+                    kept.lock().unwrap().push(read(stream));
+                    let back = format!("http://{}{back_to}", leads_to.get().unwrap());
+                    let answer = format!("HTTP/1.1 302 F\r\nLocation: {back}\r\nContent-Length: 0\r\n\r\n");
+                    stream.write_all(answer.as_bytes()).unwrap();
+                });
+                let kept = Arc::clone(&heard);
+                let first = server(move |stream| {
+                    let request = read(stream);
+                    let is_back = !kept.lock().unwrap().is_empty();
+                    let answer = match is_back {
+                        true => OK.to_owned(),
+                        false => format!(
+                            "HTTP/1.1 302 F\r\nLocation: http://{other}/next\r\nContent-Length: 0\r\n\r\n"
+                        ),
+                    };
+                    kept.lock().unwrap().push(request);
+                    stream.write_all(answer.as_bytes()).unwrap();
+                });
+                home.set(first).unwrap();
+                let mut check = HttpCheck::new(url(format!("http://{first}/a")));
+                check.follow_redirects = follows;
+                change(&mut check);
+                let finding = block_on(runner_within(Duration::from_secs(5), check).run());
+                assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
+                let told: Vec<bool> =
+                    heard.lock().unwrap().iter().map(|request| request.contains(secret)).collect();
+                assert_eq!(told, [true, false, false], "{secret} {follows:?} {back_to}");
+            }
         }
     }
 }
