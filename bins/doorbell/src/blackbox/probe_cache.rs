@@ -37,7 +37,16 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; c
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The cached result of one target and module.
-type Slot = Arc<tokio::sync::Mutex<Option<(Instant, Bytes)>>>;
+type Slot = Arc<tokio::sync::Mutex<Option<Cached>>>;
+
+/// A result. A failure is reused only for requests whose time is not longer.
+#[derive(Debug)]
+struct Cached {
+    at: Instant,
+    text: Bytes,
+    is_success: bool,
+    limit: Duration,
+}
 
 /// Runs probes, caches results, and replies to requests.
 #[derive(Debug)]
@@ -122,17 +131,18 @@ impl ProbeCache {
         // Identical requests wait here for the result.
         let waits_until = Instant::now() + limit;
         let Ok(mut known) = timeout_at(waits_until, slot.lock()).await else { return Err(Refused::TooMany) };
-        if let Some((at, text)) = &*known
-            && at.elapsed() < self.cache
-        {
-            return Ok((text.clone(), "cached"));
+        let is_usable =
+            |known: &&Cached| known.at.elapsed() < self.cache && (known.is_success || limit <= known.limit);
+        if let Some(cached) = known.as_ref().filter(is_usable) {
+            return Ok((cached.text.clone(), "cached"));
         }
         let place = timeout_at(waits_until, self.places.acquire()).await;
         let Ok(Ok(_place)) = place else { return Err(Refused::TooMany) };
         let made = self.prober.probe(query.module, &query.target, limit).await?;
         let text = Bytes::from(made.text);
-        *known = Some((Instant::now(), text.clone()));
-        Ok((text, if made.is_success { "success" } else { "failure" }))
+        let is_success = made.is_success;
+        *known = Some(Cached { at: Instant::now(), text: text.clone(), is_success, limit });
+        Ok((text, if is_success { "success" } else { "failure" }))
     }
 
     fn slot(&self, module: Module, target: &str) -> Slot {
@@ -143,8 +153,9 @@ impl ProbeCache {
         if slots.len() >= RESULTS_MAX {
             // Removes expired and empty entries; entries in use stay.
             let is_new = |slot: &Slot| {
-                slot.try_lock()
-                    .map_or(true, |known| known.as_ref().is_some_and(|(at, _)| at.elapsed() < self.cache))
+                slot.try_lock().map_or(true, |known| {
+                    known.as_ref().is_some_and(|cached| cached.at.elapsed() < self.cache)
+                })
             };
             slots.retain(|_, slot| is_new(slot));
         }

@@ -17,6 +17,7 @@ on_auto! {
     targets_are_probed_and_the_metrics_have_the_right_names
     forbidden_targets_are_not_connected_to
     identical_requests_share_a_probe
+    a_failure_is_not_shared_with_requests_that_have_more_time
     targets_that_misbehave
 }
 
@@ -193,6 +194,23 @@ fn identical_requests_share_a_probe(engine: &str) {
     std::thread::sleep(Duration::from_millis(2100));
     assert_ne!(probe(&doorbell, &format!("target={addr}")), texts[0]);
     assert_eq!(conns.load(Ordering::Relaxed), 2);
+}
+
+/// A scraper with a short timeout gets a failure, which later scrapers do not get.
+fn a_failure_is_not_shared_with_requests_that_have_more_time(engine: &str) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::sleep(Duration::from_millis(300));
+            let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let doorbell = start(engine, "cache = \"1m\"\n");
+    let head = format!("GET /probe?target={addr} HTTP/1.1\r\nHost: {}", doorbell.addr);
+    let hasty = ask_with(&doorbell, &format!("{head}\r\nX-Prometheus-Scrape-Timeout-Seconds: 0.6"));
+    assert_eq!(value(&String::from_utf8(hasty.body).unwrap(), "probe_success"), Some(0.0));
+    assert_eq!(value(&probe(&doorbell, &format!("target={addr}")), "probe_success"), Some(1.0));
 }
 
 fn targets_that_misbehave(engine: &str) {
