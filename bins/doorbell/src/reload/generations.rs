@@ -120,17 +120,18 @@ impl Generations {
     }
 
     /// Whether a configuration differs from both the current one and the last refused one, or has
-    /// new differences in fixed keys.
+    /// new differences in fixed keys. The current configuration after a refused one ends the
+    /// failure.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {
             Ok(config) => config,
             Err(why) => return inside.refused.as_ref() != Some(&why),
         };
-        inside.refused = None;
+        let had_refused = inside.refused.take().is_some();
         let Some(current) = &inside.current else { return false };
         let (config, stays) = self.possible(current, config);
-        !current.is_same(&config) || stays != inside.stays
+        had_refused || !current.is_same(&config) || stays != inside.stays
     }
 
     /// Whether SIGHUP reloads.

@@ -15,13 +15,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::generations::{Reloaded, ask, config};
-use crate::support::{LIMIT, free_port, on_auto};
+use crate::support::{LIMIT, Scratch, free_port, on_auto};
 
 on_auto! {
     nothing_of_a_rejected_file_takes_effect
     an_address_in_use_rejects_the_file
     an_invalid_file_is_reported_once_with_its_position
     a_failed_reload_is_shown_until_one_succeeds
+    the_former_content_ends_a_failed_reload
     an_unreadable_file_keeps_the_current_configuration
     unused_threads_keep_their_settings
 }
@@ -49,6 +50,18 @@ fn a_failed_reload_is_shown_until_one_succeeds(engine: &str) {
     reloaded.say(&["reload"]);
     let (refused, said) = shown();
     assert!(refused.is_null() && !said.contains("reload  "), "{refused} {said}");
+}
+
+/// The watched file gets an error, and then its former content.
+fn the_former_content_ends_a_failed_reload(engine: &str) {
+    let scratch = Scratch::new();
+    let text = config(&scratch.path(""), "1", "").replace("reload = \"SIGHUP\"", "reload = \"file\"");
+    let reloaded = Reloaded::start_in(scratch, engine, &text);
+    let is_refused = || !reloaded.status()["refused_reload"].is_null();
+    fs::write(&reloaded.file, format!("{text}[nothing]\n")).unwrap();
+    wait_until(LIMIT, is_refused).expect("the file is watched");
+    fs::write(&reloaded.file, text).unwrap();
+    wait_until(LIMIT, || !is_refused()).expect("the file is as it was");
 }
 
 /// Everything in the file is built before one of its addresses turns out to be in use.
