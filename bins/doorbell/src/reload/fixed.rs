@@ -50,6 +50,7 @@ pub(super) fn cannot_change(
     stay("systemd.notify", old.systemd.notify == new.systemd.notify);
     stay("systemd.ready_on", old.systemd.ready_on == new.systemd.ready_on);
     stay("systemd.watchdog", old.systemd.watchdog == new.systemd.watchdog);
+    stay("systemd.fd_store", old.systemd.fd_store == new.systemd.fd_store);
     new.systemd = old.systemd;
     stay("maintenance.file_dir", old.maintenance.file_dir == new.maintenance.file_dir);
     new.maintenance.file_dir.clone_from(&old.maintenance.file_dir);
@@ -91,8 +92,8 @@ mod tests {
             ("", &["[admin]"]),
             ("[admin]\nbind = \"127.0.0.1:9131\"\n", &["admin.bind"]),
             (
-                "[admin]\n[systemd]\nnotify = false\nready_on = \"checks\"\nwatchdog = false\n",
-                &["systemd.notify", "systemd.ready_on", "systemd.watchdog"],
+                "[admin]\n[systemd]\nnotify = false\nready_on = \"checks\"\nwatchdog = false\nfd_store = \"off\"\n",
+                &["systemd.notify", "systemd.ready_on", "systemd.watchdog", "systemd.fd_store"],
             ),
             ("[admin]\n[maintenance]\nfile_dir = \"/tmp/maint\"\n", &["maintenance.file_dir"]),
             ("[admin]\n[lifecycle]\nstate_file = \"/tmp/state\"\n", &["lifecycle.state_file"]),
