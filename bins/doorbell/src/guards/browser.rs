@@ -66,7 +66,8 @@ fn without_port(host: &str) -> &str {
 
 fn is_address(name: &str) -> bool {
     let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    bracketed.unwrap_or(name).parse::<IpAddr>().is_ok()
+    // Connections to the unspecified address reach this machine from pages of any site.
+    bracketed.unwrap_or(name).parse::<IpAddr>().is_ok_and(|addr| !addr.to_canonical().is_unspecified())
 }
 
 #[cfg(test)]
@@ -83,6 +84,9 @@ mod tests {
             ("10.1.2.3:80", true),
             ("[::1]:9130", true),
             ("[::1]", true),
+            ("0.0.0.0:9130", false),
+            ("[::]:9130", false),
+            ("[::ffff:0.0.0.0]", false),
             ("localhost", true),
             ("LocalHost.:9130", true),
             ("doorbell.example:9130", true),
