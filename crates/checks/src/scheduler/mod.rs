@@ -243,6 +243,10 @@ impl Plan {
         } = self;
         let (_requests, mut requested) = (self.requests, self.requested);
         let mut work = Work::new(runs, in_flight_max, counters, sink);
+        let pushed = |check: usize, finding: &Finding| {
+            stats.get(check).into_iter().for_each(|one| one.pushed(finding.outcome));
+            sink.found(check, finding);
+        };
         loop {
             count(&heartbeat.0.turns);
             work.start_due(sink);
@@ -250,19 +254,17 @@ impl Plan {
             tokio::select! {
                 Some(joined) = work.running.join_next_with_id() => work.settle_all(joined, sink),
                 Some(request) = requested.recv() => work.request(request, sink),
-                Some((check, finding)) = pushes.recv() => {
-                    stats.get(check).into_iter().for_each(|one| one.pushed(finding.outcome));
-                    sink.found(check, &finding);
-                }
+                Some((check, finding)) = pushes.recv() => pushed(check, &finding),
                 Some(check) = runs_now.recv() => work.run_now(check, sink.now()),
                 () = sleep_until(sink.instant(wake)) => sink.tick(),
                 () = heartbeat.0.wanted.notified() => {}
                 _stopped = stopped.wait_for(|stopped| *stopped) => break,
             }
         }
-        // Their senders got an acknowledgement.
+        // The senders of what is in the queue got an acknowledgement.
+        pushes.close();
         while let Ok((check, finding)) = pushes.try_recv() {
-            sink.found(check, &finding);
+            pushed(check, &finding);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod kinds;
 mod names;
+mod pushes;
 mod requests;
 mod watches;
 

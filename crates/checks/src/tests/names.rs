@@ -55,9 +55,9 @@ fn no_answer() -> io::Error {
 }
 
 #[derive(Debug)]
-struct Seen {
-    origin: Instant,
-    outcomes: Mutex<Vec<(usize, Outcome)>>,
+pub(super) struct Seen {
+    pub(super) origin: Instant,
+    pub(super) outcomes: Mutex<Vec<(usize, Outcome)>>,
 }
 
 impl ResultSink for Seen {
