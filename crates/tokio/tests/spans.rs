@@ -1,4 +1,5 @@
-//! Promise: a result outlasts a slow run, a run ends with its `Health`, which outlives its runtime.
+//! Promises: a result stays valid during a slow run. A run ends when its `Health` is dropped. A
+//! `Health` works after its runtime has ended.
 //!
 //! Does not know about: what a check does.
 

@@ -6,7 +6,8 @@
 use super::figures::{Committed, Taken};
 use crate::report::{Page, Table, or_dash};
 
-/// Deviation from the committed figure above which a row fails, and below which it can be lowered.
+/// Deviation from the committed figure: a row that costs more fails, and the figure of a row that
+/// costs less can be lowered.
 /// Boots of one binary differ by a few tenths of a per cent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
