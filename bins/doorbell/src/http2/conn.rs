@@ -209,11 +209,16 @@ impl Course {
     fn judge(&self, goaway_at: Option<Time>) -> Judged<'_> {
         let Self { times, counters, .. } = self;
         let now = OsClock.now();
-        let due = self.account.lock().limits.due(now);
+        let (due, stalled) = {
+            let limits = &self.account.lock().limits;
+            (limits.due(now), goaway_at.and_then(|goaway_at| limits.stalled_since(goaway_at, now)))
+        };
         match (due, goaway_at) {
             (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
             (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
-            (_, Some(goaway_at)) if now.since(goaway_at) >= times.stalled => Judged::Close(&counters.stalled),
+            (_, Some(_)) if stalled.is_some_and(|time| time >= times.stalled) => {
+                Judged::Close(&counters.stalled)
+            }
             (Due::Idle(time), None) if time >= times.idle => Judged::Go(&counters.idle),
             (_, None) if now.since(self.opened) >= times.age => Judged::Go(&counters.aged),
             _ => Judged::Stay,

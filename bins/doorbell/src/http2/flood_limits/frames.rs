@@ -29,6 +29,8 @@ pub(super) struct Frame {
 pub(super) struct Frames {
     /// Remaining bytes of the preface or of a payload.
     skip: usize,
+    /// Type of the frame to which the payload belongs; `None` for the preface.
+    kind: Option<u8>,
     header: [u8; HEADER_LEN],
     header_len: usize,
 }
@@ -36,7 +38,7 @@ pub(super) struct Frames {
 impl Frames {
     /// Creates a parser for frames after a preface of this length.
     pub(super) const fn after(preface_len: usize) -> Self {
-        Self { skip: preface_len, header: [0; HEADER_LEN], header_len: 0 }
+        Self { skip: preface_len, kind: None, header: [0; HEADER_LEN], header_len: 0 }
     }
 
     /// Returns the next frame whose header is complete in `bytes`; consumes the parsed bytes.
@@ -56,12 +58,18 @@ impl Frames {
         let [top, high, low, kind, flags, stream @ ..] = self.header;
         let len = u32::from_be_bytes([0, top, high, low]);
         self.skip = len as usize;
+        self.kind = Some(kind);
         Some(Frame {
             kind,
             len,
             stream: u32::from_be_bytes(stream) & 0x7fff_ffff,
             ends_stream: flags & END_STREAM != 0 && matches!(kind, DATA | HEADERS),
         })
+    }
+
+    /// Whether the position is within the payload of a DATA frame.
+    pub(super) fn is_within_data(&self) -> bool {
+        self.skip > 0 && self.kind == Some(DATA)
     }
 
     /// Whether the position is between two frames.

@@ -98,7 +98,8 @@ pub(super) struct FloodLimits {
     windowless: Option<Time>,
     /// Whether the socket is not writable.
     is_blocked: bool,
-    /// Time of the last progress: the first stream was opened, a stream ended, or content arrived.
+    /// Time of the last progress: the first stream was opened, a stream ended, or content was
+    /// received or sent.
     moved: Time,
     opened: Time,
     has_frames: bool,
@@ -169,6 +170,9 @@ impl FloodLimits {
     /// (MadeYouReset).
     pub(super) fn handle_sent(&mut self, mut bytes: &[u8], now: Time) -> Result<(), Abuse> {
         self.turn_window(now);
+        if self.sent.is_within_data() && !bytes.is_empty() {
+            self.moved = now;
+        }
         while let Some(frame) = self.sent.next(&mut bytes) {
             self.counts.sent = self.counts.sent.saturating_add(1);
             self.look_for_window(&frame, now);
@@ -251,6 +255,7 @@ impl FloodLimits {
         if sent.kind == DATA {
             self.content_sent = self.content_sent.saturating_add(sent.len);
             if sent.len > 0 {
+                self.moved = now;
                 self.renew(now);
             }
         } else if sent.kind == HEADERS && !sent.ends_stream && self.open.binary_search(&sent.stream).is_ok() {
@@ -315,6 +320,12 @@ impl FloodLimits {
             self.working = self.working.saturating_sub(1);
             self.moved = now;
         }
+    }
+
+    /// Time without progress since `from` that is the fault of the client; `None` while a stream
+    /// waits for a job.
+    pub(super) fn stalled_since(&self, from: Time, now: Time) -> Option<Duration> {
+        (self.working == 0).then(|| now.since(from.max(self.moved)))
     }
 
     /// Number of streams that wait for an event.

@@ -157,7 +157,7 @@ fn a_closed_window_differs_from_a_slow_client() {
     limits.block(false, at(9));
     assert_eq!(limits.windowless(), Some(at(9)));
     (0..4).for_each(|_| sends(&mut limits, &[frame(DATA, 0, 3, 16 << 10)], 10));
-    assert_eq!((limits.windowless(), limits.due(at(15))), (None, Due::Stalled(Duration::from_secs(9))));
+    assert_eq!((limits.windowless(), limits.due(at(15))), (None, Due::Stalled(Duration::from_secs(5))));
     let mut limits = begin();
     sends(&mut limits, &[frame(HEADERS, 0, 1, 9)], 2);
     limits.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
@@ -205,4 +205,29 @@ fn a_job_is_no_stall() {
         Due::Stalled(Duration::from_secs(1)),
         "the client does not read the reply"
     );
+}
+
+/// Like `write_timeout` over HTTP/1: the client reads slowly, but it reads.
+#[test]
+fn content_that_is_sent_is_progress() {
+    let mut limits = FloodLimits::new(Budget::default(), at(0));
+    limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
+    limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
+    limits.handle_sent(&frame(HEADERS, 0, 1, 9), at(1)).unwrap();
+    let data = frame(DATA, END, 1, 30_000);
+    let (first, rest) = data.split_at(9 + 10_000);
+    limits.handle_sent(first, at(5)).unwrap();
+    assert_eq!(limits.due(at(6)), Due::Idle(Duration::from_secs(1)), "the header ends the stream");
+    limits.handle_received(&frame(HEADERS, END, 3, 9), at(7)).unwrap();
+    for (at_secs, piece) in (10..).step_by(9).zip(rest.chunks(5_000)) {
+        limits.handle_sent(piece, at(at_secs)).unwrap();
+        let since_goaway = limits.stalled_since(at(8), at(at_secs + 8));
+        assert_eq!(limits.due(at(at_secs + 8)), Due::Stalled(Duration::from_secs(8)));
+        assert_eq!(since_goaway, Some(Duration::from_secs(8)));
+    }
+    // A PONG is none.
+    limits.handle_sent(&frame(6, 1, 0, 8), at(80)).unwrap();
+    assert_eq!(limits.due(at(80)), Due::Stalled(Duration::from_secs(80 - 37)));
+    limits.works(true, at(80));
+    assert_eq!(limits.stalled_since(at(8), at(90)), None);
 }
