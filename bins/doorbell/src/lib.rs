@@ -28,5 +28,6 @@ pub use build::sample::service;
 mod sockets;
 mod stats;
 mod supervisor;
+mod unix;
 pub mod wire;
 mod workers;

@@ -11,6 +11,7 @@ use crate::config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
 use crate::config::{Bind, Config, parse_valid_part};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
+use crate::unix::connect_within;
 use crate::wire::Status;
 use clap::Args;
 use doorbell_checks::options::{ClientTls, HostPort};
@@ -21,7 +22,6 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -255,7 +255,7 @@ fn ask(target: &Target, path: &str, timeout: Duration) -> Result<u16, String> {
             Err(why)
         }
         Address::Unix(socket) => {
-            let stream = UnixStream::connect(socket).map_err(cause)?;
+            let stream = connect_within(socket, timeout).map_err(cause)?;
             request(target, stream, host.unwrap_or_else(|| "localhost".into()), path)
         }
     }

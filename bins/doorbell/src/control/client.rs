@@ -2,6 +2,7 @@
 //!
 //! Does not know about: which socket to use, how responses are printed.
 
+use crate::unix::connect_within;
 use crate::wire::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
     frame_len, hello,
@@ -40,7 +41,7 @@ impl Client {
 
     /// Same as [`Self::connect`], with another timeout for each response.
     pub(crate) fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
-        let mut stream = UnixStream::connect(path)?;
+        let mut stream = connect_within(path, timeout)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         stream.write_all(&hello())?;

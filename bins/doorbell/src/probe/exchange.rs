@@ -7,6 +7,7 @@
 use super::prober::{Closing, Redirects};
 use super::reply::{Content, Head, Reply};
 use super::{Ask, Facts, Report, Target, Verdict};
+use crate::unix::connect_within;
 use doorbell_checks::options::{ClientTls, HostPort, Url};
 use doorbell_checks::{Phases, Seen, cause_of, is_same_origin, tls_client, url_of_location};
 use doorbell_egress::unless_itself;
@@ -17,7 +18,6 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
@@ -88,8 +88,9 @@ impl Run<'_> {
                 self.close(secured.sock.socket.as_fd());
                 Ok("TLS handshake done".into())
             }
-            Target::Unix(path) => match UnixStream::connect(path) {
+            Target::Unix(path) => match connect_within(path, self.left()) {
                 Ok(_stream) => Ok("connected".into()),
+                Err(error) if error.kind() == ErrorKind::TimedOut => Err(self.overdue("connection")),
                 Err(error) => Err((Verdict::ConnectFailed, cause_of(&error))),
             },
             Target::Grpc { .. } => Err((Verdict::ProtocolFailed, "unexpected gRPC target".into())),
