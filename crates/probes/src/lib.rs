@@ -75,7 +75,7 @@ pub use audience::audience_of;
 pub use portable::{PortableReply, PortableRequest, ReplyParts};
 pub use prober_stats::{LbState, LbView, ProbeCounters, ProberRow, ProberStats, ThreadCounters};
 pub use registry::{
-    CLOCK_STEP_MIN, EndpointOptions, Registry, RegistryBuilder, SameChecks, Serving, Subject,
+    CLOCK_STEP_MIN, EndpointOptions, Registry, RegistryBuilder, SameChecks, Serving, Subject, endpoint_target,
 };
 pub use replies::{Published, ReplyCache, ReplyOptions, ReplySet, StateFields};
 pub use route::HealthHandler;

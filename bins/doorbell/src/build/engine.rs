@@ -6,7 +6,7 @@ use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Driver, OnWorkerFailure};
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
-use crate::operator::Operator;
+use crate::operator::{Incidents, Operator};
 use crate::registry::HealthRegistry;
 use crate::sockets::activation;
 use crate::workers;
@@ -15,16 +15,23 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator: &Operator) -> ServerBuilder {
+/// Returns the builder of the server, and the future changes of its workers.
+pub(crate) fn builder(
+    config: &Config,
+    registry: &Arc<HealthRegistry>,
+    operator: &Operator,
+) -> (ServerBuilder, Arc<Incidents>) {
     let runtime = &config.runtime;
     let (registry, operator) = (Arc::clone(registry), operator.clone());
+    let incidents: Arc<Incidents> = Arc::default();
+    let known = Arc::clone(&incidents);
     let mut builder = Server::builder();
     let connections = &config.connections;
     if let Some(count) = runtime.max_connections {
         builder = builder.conns_max(count);
     }
     let workers = u16::try_from(workers::count(config)).ok().and_then(NonZeroU16::new);
-    builder
+    let builder = builder
         .workers(Workers::Count(workers.unwrap_or(NonZeroU16::MIN)))
         .pin_cpus(runtime.pin_cpus)
         .engine(match runtime.driver {
@@ -46,7 +53,8 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
         .linger_timeout(connections.linger_timeout)
         .client_v6_len(runtime.client_ipv6_prefix)
         .drain_timeout(config.lifecycle.drain_timeout)
-        .observer(move |event| observe(event, &registry, &operator))
+        .observer(move |event| observe(event, &registry, &known, &operator));
+    (builder, incidents)
 }
 
 /// Logs the start: driver, workers, addresses.
@@ -84,11 +92,12 @@ pub(crate) fn show(addr: &LocalAddr) -> String {
     }
 }
 
-fn observe(event: &Event, registry: &HealthRegistry, operator: &Operator) {
+fn observe(event: &Event, registry: &HealthRegistry, incidents: &Incidents, operator: &Operator) {
     match event {
         Event::DriverFellBack { worker, why, cause } => {
             tracing::warn!(worker = worker.0, why, "worker fell back to epoll");
-            operator.worker_changed(worker.0, why.clone(), Some(*cause));
+            incidents.fell_back(worker.0, why.clone(), *cause);
+            operator.record_worker(worker.0, why.clone());
         }
         Event::HandlerMisuse { worker, misuse } => {
             tracing::error!(worker = worker.0, %misuse, "invalid reply of a handler: sent 500");
@@ -96,7 +105,8 @@ fn observe(event: &Event, registry: &HealthRegistry, operator: &Operator) {
         Event::WorkerFailed { worker, failure } => {
             tracing::error!(worker = worker.0, %failure, "worker failed");
             registry.fail("a worker failed");
-            operator.worker_changed(worker.0, failure.to_string(), None);
+            incidents.failed(worker.0, failure.to_string());
+            operator.record_worker(worker.0, failure.to_string());
         }
         // The enum is non-exhaustive.
         _ => {}

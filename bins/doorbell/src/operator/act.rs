@@ -4,7 +4,7 @@
 //! Does not know about: where commands come from, the work of the supervisor.
 
 use super::maintenance::{self, Hold};
-use super::{Operator, end_of, one_line, with_note};
+use super::{Inside, Operator, end_of, one_line, with_note};
 use crate::config::format_duration;
 use crate::supervisor::queue::Message;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
@@ -93,10 +93,16 @@ impl Operator {
     /// unknown targets.
     pub(super) fn maintain_by_files(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
         let mut inside = self.lock();
-        let now = self.0.clock.now();
+        inside.files.clone_from(reasons);
+        self.look_at_files(&mut inside, self.0.clock.now())
+    }
+
+    /// Resolves the file names in the current registry, and sets their maintenance. Returns unknown
+    /// targets.
+    pub(super) fn look_at_files(&self, inside: &mut Inside, now: Duration) -> BTreeSet<String> {
         let mut strange = BTreeSet::new();
         let mut wanted = BTreeMap::new();
-        for (target, reason) in reasons {
+        for (target, reason) in &inside.files {
             match inside.subject(target) {
                 Ok((_, name)) => drop(wanted.insert(name, one_line(reason))),
                 Err(_) => drop(strange.insert(target.clone())),
@@ -105,10 +111,10 @@ impl Operator {
         let before: Vec<String> =
             inside.maintenance.by(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
         for target in before.iter().filter(|target| !wanted.contains_key(*target)) {
-            self.hold(&mut inside, target, HoldSource::File, None, now);
+            self.hold(inside, target, HoldSource::File, None, now);
         }
         for (target, reason) in wanted {
-            self.hold(&mut inside, &target, HoldSource::File, Some(Hold { reason, until: None }), now);
+            self.hold(inside, &target, HoldSource::File, Some(Hold { reason, until: None }), now);
         }
         strange
     }

@@ -14,8 +14,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
-/// Maximum number of threads for blocking work: commands that write the state file.
-const BLOCKING_THREADS_MAX: usize = 4;
+/// Maximum number of threads for blocking work: commands that write the state file or wait for a
+/// check.
+const BLOCKING_THREADS_MAX: usize = 8;
+
+/// Maximum number of commands that wait for a check, so that hanging checks do not delay a drain.
+const RUNS_MAX: usize = 4;
 
 /// Maximum number of replies in progress; further ones wait.
 const ANSWERS_MAX: u32 = 64;
@@ -31,11 +35,13 @@ pub(crate) const DESCRIPTORS: u32 = 3;
 /// number of open event streams.
 const FOLLOWERS_MAX: u32 = 1024;
 
-/// Counts replies in progress and event streams; the shutdown of the thread waits for both.
+/// Counts replies in progress and event streams, for which the shutdown of the thread waits, and
+/// commands that wait for a check.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     answers: Arc<Semaphore>,
     followers: Arc<Semaphore>,
+    runs: Arc<Semaphore>,
 }
 
 impl Answers {
@@ -47,6 +53,11 @@ impl Answers {
     /// Acquires a permit, to be held until the last event is sent.
     pub(super) fn follow(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.followers).try_acquire_owned().ok()
+    }
+
+    /// Acquires a permit, to be held while a command waits for a check; `None` if there are too many.
+    pub(super) fn run(&self) -> Option<SemaphorePermit<'_>> {
+        self.runs.try_acquire().ok()
     }
 
     /// Waits until no permit is held.
@@ -62,6 +73,7 @@ impl Default for Answers {
         Self {
             answers: Arc::new(Semaphore::new(ANSWERS_MAX as usize)),
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX as usize)),
+            runs: Arc::new(Semaphore::new(RUNS_MAX)),
         }
     }
 }

@@ -162,11 +162,12 @@ impl Operator {
         }
     }
 
-    /// Ends drains whose time limit is reached.
-    pub(super) fn expire_drains(&self, inside: &mut Inside, now: Duration) {
-        for endpoint in inside.drains.expire(now) {
+    /// Ends drains whose time limit is reached; false if there are none.
+    pub(super) fn expire_drains(&self, inside: &mut Inside, now: Duration) -> bool {
+        let ended = inside.drains.expire(now);
+        for endpoint in &ended {
             tracing::info!("{endpoint}: drain ended: time limit reached");
-            self.drained_one(inside, &endpoint);
+            self.drained_one(inside, endpoint);
         }
         let moved = inside.life.end_drain_if_due(now);
         self.record(inside, moved);
@@ -174,6 +175,7 @@ impl Operator {
             tracing::info!("drain of all endpoints ended: time limit reached");
             self.drain_all(inside, false);
         }
+        moved.is_some() || !ended.is_empty()
     }
 
     /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain

@@ -49,11 +49,20 @@ impl MaintenanceFiles {
             Err(error) => return Err(error.to_string()),
         };
         let mut reasons = BTreeMap::new();
-        for entry in entries.filter_map(Result::ok).take(FILES_MAX) {
+        for entry in entries.take(FILES_MAX) {
+            let entry = entry.map_err(|error| error.to_string())?;
             let name = entry.file_name().to_string_lossy().into_owned();
             // Editors and Kubernetes mounts use names that begin with a dot.
-            if !name.starts_with('.') && fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
-                reasons.insert(name, first_line(&entry.path()));
+            if name.starts_with('.') {
+                continue;
+            }
+            match fs::metadata(entry.path()) {
+                Ok(meta) if meta.is_file() => drop(reasons.insert(name, first_line(&entry.path()))),
+                Ok(_) => {}
+                // Removed meanwhile, or a link to a file that does not exist.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                // The file may still be there: an error must not end its maintenance.
+                Err(error) => return Err(format!("{name}: {error}")),
             }
         }
         Ok(reasons)
@@ -95,5 +104,29 @@ impl Watched for MaintenanceFiles {
         self.known = reasons;
         let names: Vec<&str> = self.known.keys().map(String::as_str).collect();
         Look::Changed(if names.is_empty() { "no files".into() } else { names.join(", ") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::Supervisor;
+
+    #[test]
+    fn an_error_keeps_the_maintenance() {
+        let directory = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("readyz"), "disks\nmore").unwrap();
+        let operator = Operator::new(Supervisor::without_signals().queue());
+        let mut files = MaintenanceFiles::new(&directory, &operator);
+        assert_eq!(files.known, BTreeMap::from([("readyz".to_owned(), "disks".to_owned())]));
+        let link = directory.join("second");
+        std::os::unix::fs::symlink(&link, &link).unwrap();
+        assert!(matches!(files.look(), Look::Refused(why) if why.starts_with("second: ")));
+        assert_eq!(files.known.len(), 1);
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(directory.join("missing"), &link).unwrap();
+        assert!(matches!(files.look(), Look::Same), "a link to a missing file is no file");
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

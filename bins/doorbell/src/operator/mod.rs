@@ -35,7 +35,7 @@ pub(crate) use clock::{millis, time_of_day};
 pub(crate) use event_log::EventLog;
 pub(crate) use event_log::{Followed, Follower};
 pub(crate) use files::MaintenanceFiles;
-pub(crate) use running::Running;
+pub(crate) use running::{Incidents, Running};
 pub(crate) use windows::Window;
 
 use crate::config::format_duration;
@@ -44,12 +44,10 @@ use crate::supervisor::queue::Queue;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
-use doorbell::driver::examine::Cause;
 use doorbell_probes::Subject;
 use drains::Drains;
 use lifecycle::{Life, Moved};
 use maintenance::{Hold, Maintenance};
-use running::Incidents;
 use state_file::StateFile;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -85,6 +83,8 @@ struct Inside {
     drains: Drains,
     maintenance: Maintenance,
     windows: Windows,
+    /// The reasons in the files of `[maintenance] file_dir`, by file name.
+    files: BTreeMap<String, String>,
     /// The registries in use: the current one, which is last, and earlier ones that still have
     /// connections.
     registries: Vec<Weak<HealthRegistry>>,
@@ -93,7 +93,6 @@ struct Inside {
     generation: u64,
     /// Error and time of the last reload; `None` if it succeeded.
     refused_reload: Option<(String, Duration)>,
-    incidents_by_worker: BTreeMap<u16, Incidents>,
 }
 
 type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
@@ -142,15 +141,18 @@ impl Operator {
         targets.iter().for_each(|target| inside.apply_to(registry, target, now));
     }
 
-    /// Makes a prepared registry the current one: names in commands refer to it, and its
-    /// maintenance windows apply.
+    /// Makes a prepared registry the current one: names in commands and of maintenance files refer to
+    /// it, and its maintenance windows apply.
     pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         inside.candidate = Weak::new();
         inside.registries.retain(|registry| registry.strong_count() > 0);
         inside.registries.push(Arc::downgrade(registry));
         inside.windows.replace(registry.take_windows());
-        self.look_at_windows(&mut inside, self.0.clock.now());
+        let now = self.0.clock.now();
+        self.look_at_windows(&mut inside, now);
+        // Unknown targets are logged when the directory is read.
+        let _unknown = self.look_at_files(&mut inside, now);
         drop(inside);
         // The supervisor has to compute its next deadline again.
         self.0.queue.nudge();
@@ -161,7 +163,6 @@ impl Operator {
         self.0.running.store(Some(Arc::new(running)));
         let mut inside = self.lock();
         inside.generation += 1;
-        inside.incidents_by_worker.clear();
         if inside.life.is_draining() {
             self.drain_all(&inside, true);
         }
@@ -170,13 +171,7 @@ impl Operator {
     }
 
     /// Records that a worker fell back to epoll, or failed.
-    pub(crate) fn worker_changed(&self, worker: u16, text: String, fell_back: Option<Cause>) {
-        let mut inside = self.lock();
-        let incidents = inside.incidents_by_worker.entry(worker).or_default();
-        match fell_back {
-            Some(cause) => incidents.fell_back = Some((text.clone(), cause)),
-            None => incidents.failed = Some(text.clone()),
-        }
+    pub(crate) fn record_worker(&self, worker: u16, text: String) {
         self.0.event_log.record(Happening::Worker { worker, text });
     }
 
@@ -205,9 +200,7 @@ impl Operator {
 
     /// Opens and closes maintenance windows by the time of day.
     fn look_at_windows(&self, inside: &mut Inside, now: Duration) {
-        for (target, hold) in inside.windows.look(now, unix_ms()) {
-            // The target may belong to an earlier configuration.
-            let name = inside.subject(&target).map_or(target, |(_, name)| name);
+        for (name, hold) in inside.windows.look(now, unix_ms()) {
             match &hold {
                 Some(hold) => tracing::info!(reason = hold.reason, "{name}: maintenance window begins"),
                 None => tracing::info!("{name}: maintenance window ended"),
@@ -288,12 +281,10 @@ impl Inside {
     /// Ends the open windows of a target, or of all targets, and returns their names.
     fn end_windows(&mut self, subject: Subject, name: &str) -> Vec<String> {
         let open: Vec<String> = self.windows.open().map(str::to_owned).collect();
-        let is_meant = |target: &String| {
-            subject == Subject::All || self.subject(target).is_ok_and(|(_, known)| known == name)
-        };
+        let is_meant = |target: &String| subject == Subject::All || target == name;
         let meant: Vec<String> = open.into_iter().filter(is_meant).collect();
         meant.iter().for_each(|target| self.windows.end(target, unix_ms()));
-        meant.into_iter().map(|target| self.subject(&target).map_or(target, |(_, name)| name)).collect()
+        meant
     }
 
     /// Returns notes about maintenance that is still in effect.

@@ -13,7 +13,7 @@ use doorbell::{DriverReport, Handle};
 use doorbell_checks::options::Check;
 use doorbell_checks::{Heartbeat, Push, RunNow};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The running server.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub(crate) struct Running {
     pub(crate) registry: Arc<HealthRegistry>,
     pub(crate) handle: Handle,
     pub(crate) report: DriverReport,
+    pub(crate) incidents: Arc<Incidents>,
     /// Listeners that wait for their certificate.
     pub(crate) awaited: Arc<Awaited>,
     pub(crate) addresses: Vec<String>,
@@ -43,12 +44,31 @@ pub(crate) struct Running {
     pub(crate) pulse: Option<Heartbeat>,
 }
 
-/// Changes of a worker since its start.
+/// Changes of the workers of one server since its start. The workers of an earlier server, which may
+/// still have connections, are not those of the running one.
+#[derive(Debug, Default)]
+pub(crate) struct Incidents(Mutex<BTreeMap<u16, Incident>>);
+
+/// Changes of a worker.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Incidents {
+struct Incident {
     /// Reason and cause of a fallback to epoll.
-    pub(super) fell_back: Option<(String, Cause)>,
-    pub(super) failed: Option<String>,
+    fell_back: Option<(String, Cause)>,
+    failed: Option<String>,
+}
+
+impl Incidents {
+    pub(crate) fn fell_back(&self, worker: u16, why: String, cause: Cause) {
+        self.lock().entry(worker).or_default().fell_back = Some((why, cause));
+    }
+
+    pub(crate) fn failed(&self, worker: u16, why: String) {
+        self.lock().entry(worker).or_default().failed = Some(why);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Incident>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The kind of a check.
@@ -82,17 +102,17 @@ impl Running {
         self.registry.checks(name, history).into_iter().map(named).collect()
     }
 
-    pub(super) fn workers(&self, incidents_by_worker: &BTreeMap<u16, Incidents>) -> Vec<WorkerView> {
+    pub(super) fn workers(&self) -> Vec<WorkerView> {
         let view = |(worker, stats): (u16, doorbell::Snapshot)| {
-            let incidents = incidents_by_worker.get(&worker).cloned().unwrap_or_default();
-            let has_failed = incidents.failed.is_some();
-            let is_fallback = self.report.is_fallback || incidents.fell_back.is_some();
-            let driver = if incidents.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };
-            let cause = incidents.fell_back.as_ref().map_or(self.report.cause, |(_, cause)| *cause);
-            let fell_back = incidents.fell_back.map(|(why, _)| why);
+            let incident = self.incidents.lock().get(&worker).cloned().unwrap_or_default();
+            let has_failed = incident.failed.is_some();
+            let is_fallback = self.report.is_fallback || incident.fell_back.is_some();
+            let driver = if incident.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };
+            let cause = incident.fell_back.as_ref().map_or(self.report.cause, |(_, cause)| *cause);
+            let fell_back = incident.fell_back.map(|(why, _)| why);
             WorkerView {
                 driver: driver.to_owned(),
-                why: incidents.failed.or(fell_back).unwrap_or_else(|| self.report.why.clone()),
+                why: incident.failed.or(fell_back).unwrap_or_else(|| self.report.why.clone()),
                 is_fallback,
                 cause: cause.word().to_owned(),
                 has_failed,

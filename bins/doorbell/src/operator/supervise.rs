@@ -47,15 +47,23 @@ impl Operator {
         // Windows come first: they end by the time of day, and a step of the clock may move their
         // end.
         self.look_at_windows(&mut inside, now);
-        for (target, source, hold) in inside.maintenance.expire(now) {
+        let maintenance = inside.maintenance.expire(now);
+        let mut is_saved = maintenance.is_empty();
+        for (target, source, hold) in maintenance {
             tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
             self.changed_hold(&inside, &target, source, None, now);
         }
-        self.expire_drains(&mut inside, now);
+        is_saved &= !self.expire_drains(&mut inside, now);
         let was_closing = inside.life.is_closing();
         let moved = inside.life.close_if_due(now);
         self.record(&inside, moved);
-        inside.life.is_closing() && !was_closing
+        let closes_now = inside.life.is_closing() && !was_closing;
+        drop(inside);
+        if !is_saved && self.keeps() {
+            // A failure has been logged.
+            let _note = self.save();
+        }
+        closes_now
     }
 
     /// Closes the listeners immediately.

@@ -386,3 +386,48 @@ fn files_declare_maintenance_until_they_are_gone() {
         [EndpointWord::Up, EndpointWord::Down]
     );
 }
+
+/// The name of a window's target does not depend on later configurations.
+#[test]
+fn a_window_ends_with_its_endpoint() {
+    // Always open: the schedule starts each minute, for longer than a minute.
+    const WINDOW: &str =
+        "[[maintenance.window]]\ncron = \"* * * * * UTC\"\nfor = \"10m\"\nendpoints = [\"patched\"]\n";
+    let operator = Operator::new(Supervisor::without_signals().queue());
+    let adopt = |more: &str| {
+        let registry = HealthRegistry::build(&config(more)).unwrap();
+        operator.prepare(&registry);
+        operator.adopt(&registry);
+        registry
+    };
+    let with_window = adopt(&format!("[health.patched]\n{WINDOW}"));
+    assert_eq!(state(&with_window, "patched"), EndpointWord::Maintenance);
+    drop((adopt(""), with_window));
+    assert_eq!(operator.status().maintenance, []);
+    assert_eq!(state(&adopt("[health.patched]\n"), "patched"), EndpointWord::Up);
+}
+
+#[test]
+fn a_maintenance_file_applies_to_an_endpoint_that_a_reload_adds() {
+    let (operator, _registry) = operator();
+    let reasons = BTreeMap::from([("third".to_owned(), "disks".to_owned())]);
+    assert_eq!(operator.maintain_by_files(&reasons).len(), 1, "unknown");
+    let later = HealthRegistry::build(&config("[health.third]\n")).unwrap();
+    operator.prepare(&later);
+    operator.adopt(&later);
+    assert_eq!(endpoint(&later, "third").note, "disks");
+}
+
+/// A state file of an instance that crashed after the end.
+#[test]
+fn the_end_of_a_limited_drain_is_saved() {
+    let path = std::env::temp_dir().join(format!("doorbell-ended-{}", std::process::id()));
+    let (operator, registry) = operator_kept_in(&path);
+    operator.drain("second", "fans", Some(Duration::ZERO), true).unwrap();
+    operator.maintain("readyz", "disks", Some(Duration::ZERO)).unwrap();
+    operator.let_time_pass();
+    drop((operator, registry));
+    let kept = StateFile::new(&path).load().unwrap();
+    assert_eq!((kept.drains.len(), kept.maintenance.len()), (0, 0), "{kept:?}");
+    std::fs::remove_file(&path).unwrap();
+}

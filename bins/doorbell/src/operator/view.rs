@@ -63,14 +63,13 @@ impl Operator {
             counters: BTreeMap::new(),
             event: self.0.event_log.last(),
         };
-        let incidents_by_worker = inside.incidents_by_worker.clone();
         drop(inside);
         if let Some(running) = running {
             status.config.clone_from(&running.origin);
             status.addresses.clone_from(&running.addresses);
             status.waiting = running.awaited.views();
             status.ports.extend(running.ports.clone());
-            status.workers = running.workers(&incidents_by_worker);
+            status.workers = running.workers();
             status.endpoints = running.registry.endpoints();
             status.checks = running.registry.check_counts();
             status.counters = running.counters();
@@ -94,6 +93,9 @@ impl Operator {
         let (Some(position), Some(hurry)) = (running.registry.position_of_run(check), &running.hurry) else {
             let text = format!("check {name} cannot be run: its results are pushed");
             return refused(RefusalKind::NotSupported, text);
+        };
+        let Some(_permit) = self.0.answers.run() else {
+            return refused(RefusalKind::Busy, "too many commands wait for a check: try again".to_owned());
         };
         let asked = running.registry.now();
         if !hurry.run_now(position) {

@@ -5,6 +5,7 @@
 use super::maintenance::Hold;
 use crate::config::model::Config;
 use crate::config::{Schedule, Slot};
+use doorbell_probes::endpoint_target;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -60,10 +61,10 @@ impl Window {
     /// The windows of a configuration. A window without endpoints applies to all.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let window = |window: &crate::config::model::Window| {
-            let names = window.endpoints.iter().map(|endpoint| &endpoint.name);
+            // Names as they are stored: they must not depend on the endpoints of a later configuration.
             let targets: Vec<String> = match window.endpoints.as_slice() {
                 [] => vec![super::maintenance::ALL.to_owned()],
-                _ => names.map(|name| format!("endpoint:{name}")).collect(),
+                endpoints => endpoints.iter().map(|endpoint| endpoint_target(&endpoint.name)).collect(),
             };
             Self {
                 schedule: window.cron.clone(),

@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::guards::Common;
 use crate::guards::client_limits::Tables;
 use crate::http2::Plan;
-use crate::operator::admin;
+use crate::operator::{Incidents, admin};
 use crate::registry::HealthRegistry;
 use crate::registry::agent;
 use crate::reload::watch::Watched;
@@ -23,16 +23,18 @@ use crate::routes::{Materials, RouteServices};
 use crate::sockets::{descriptor_store, listener};
 use crate::stats::server::ServerStats;
 use crate::workers;
+use doorbell::access_log::AccessLog;
 use doorbell::{Offload, ServerBuilder};
 use doorbell_checks::Plan as ChecksPlan;
 use doorbell_checks::Push;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A generation without its server.
 pub(super) struct Built {
     pub(super) registry: Arc<HealthRegistry>,
     pub(super) access: Option<SharedLog>,
     pub(super) server_stats: ServerStats,
+    pub(super) incidents: Arc<Incidents>,
     pub(super) watched: Vec<Box<dyn Watched>>,
     pub(super) checks: Option<ChecksPlan>,
     pub(super) push: Option<Push>,
@@ -74,11 +76,9 @@ impl Built {
             stores: &stores,
             services: &services,
         };
-        let mut server_stats = ServerStats::of(&common, config);
-        let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
-        access.iter().for_each(|access| server_stats.set_access(Arc::as_ptr(access).addr(), sink(access)));
-        let mut builder = engine::builder(config, &registry, &shared.operator);
-        builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
+        let mut server_stats = server_stats(&common, config, access.as_ref());
+        let (builder, incidents) = engine::builder(config, &registry, &shared.operator);
+        let mut builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
         if let Some(connector) = checks.as_ref().and_then(doorbell_checks::Plan::connector) {
             server_stats.set_checks(Arc::clone(&shared.checks), Arc::clone(connector));
             tracing::debug!("ports of checks: {}", connector.report());
@@ -87,7 +87,7 @@ impl Built {
         let awaited = Awaited::default();
         let is_open = |listener: &str| before.is_some_and(|before| before.has_open(listener));
         for position in 0..config.listeners.len() {
-            let access = access.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
+            let access = access.as_ref().map(lock);
             let access = access.as_deref();
             let acceptor = match config.tls_of(position).map(|table| (position, table)) {
                 None => None,
@@ -111,6 +111,7 @@ impl Built {
             registry,
             access,
             server_stats,
+            incidents,
             watched,
             checks,
             push,
@@ -140,6 +141,18 @@ fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) ->
     registry.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
     checks.iter().for_each(|plan| registry.count_in(plan.stats()));
     Ok((registry, checks, push))
+}
+
+fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) -> ServerStats {
+    let mut server_stats = ServerStats::of(common, config);
+    if let Some(access) = access {
+        server_stats.set_access(Arc::as_ptr(access).addr(), lock(access).sink());
+    }
+    server_stats
+}
+
+fn lock(log: &SharedLog) -> MutexGuard<'_, AccessLog> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn bad_config(why: String) -> Failure {

@@ -30,7 +30,7 @@ use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
 use crate::http2::{self, Http2};
 use crate::operator::admin::Guard;
-use crate::operator::{MaintenanceFiles, Operator, Running};
+use crate::operator::{Incidents, MaintenanceFiles, Operator, Running};
 use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
@@ -76,6 +76,7 @@ pub(crate) struct Generation {
     registry: Arc<HealthRegistry>,
     handle: Handle,
     server_stats: Arc<ServerStats>,
+    incidents: Arc<Incidents>,
     http2: Option<Arc<Http2>>,
     access: Option<SharedLog>,
     checks: Option<Checks>,
@@ -180,6 +181,7 @@ impl Generation {
             registry,
             access,
             server_stats,
+            incidents,
             watched,
             checks,
             push,
@@ -227,6 +229,7 @@ impl Generation {
             registry,
             handle: server.handle(),
             server_stats: Arc::new(server_stats),
+            incidents,
             http2,
             access,
             checks: None,
@@ -251,6 +254,7 @@ impl Generation {
             registry: Arc::clone(&self.registry),
             handle: self.handle.clone(),
             report: server.driver_report().clone(),
+            incidents: Arc::clone(&self.incidents),
             awaited: Arc::clone(&self.awaited),
             addresses: server.local_addrs().iter().map(crate::build::engine::show).collect(),
             ports: self.ports.addresses(&self.config),

@@ -19,7 +19,7 @@ use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
 };
-pub use operate::Subject;
+pub use operate::{Subject, endpoint_target};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,6 +19,15 @@ pub enum Subject {
     Endpoint(EndpointIndex),
 }
 
+/// The unambiguous name of an endpoint, as [`Registry::name_of`] returns it.
+#[must_use]
+pub fn endpoint_target(endpoint: &str) -> String {
+    match endpoint {
+        "all" => format!("endpoint:{endpoint}"),
+        _ => endpoint.to_owned(),
+    }
+}
+
 impl Registry {
     /// Starts or ends a drain of all endpoints.
     pub fn drain(&self, draining: bool, now: Time) {
@@ -61,10 +70,7 @@ impl Registry {
         Some(match subject {
             Subject::All => "all".to_owned(),
             Subject::Check(check) => format!("check:{}", inside.board.check_name(check)?),
-            Subject::Endpoint(endpoint) => match &*inside.board.endpoint(endpoint)?.config().name {
-                name if name == "all" => format!("endpoint:{name}"),
-                name => name.to_owned(),
-            },
+            Subject::Endpoint(endpoint) => endpoint_target(&inside.board.endpoint(endpoint)?.config().name),
         })
     }
 
