@@ -32,7 +32,7 @@ fn app() -> Router {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned()).parse()?;
-    let health = Health::builder().stalled_after(Duration::from_secs(3)).build()?;
+    let health = Health::builder().stalled_after(Duration::from_secs(3), Duration::from_secs(3)).build()?;
     let (control, handed) = embed(addr, &health);
     control.ready().await?;
     eprintln!("http://{}/livez", control.tcp_addr(0).ok_or("no address")?);

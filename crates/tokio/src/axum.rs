@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use axum::serve::{IncomingStream, Listener, ListenerExt as _, TapIo};
 use doorbell::id::ListenerIndex;
 use tokio::net::TcpStream;
 
@@ -47,6 +47,40 @@ impl Listener for Handed {
     fn local_addr(&self) -> io::Result<Peer> {
         let addr = self.tcp_addr(0).ok_or(io::ErrorKind::NotConnected)?;
         Ok(Peer { addr: Some(addr), client: None, listener: ListenerIndex(0) })
+    }
+}
+
+/// [`Handed`] with the peer's socket address instead of [`Peer`]. Created by
+/// [`Handed::with_socket_addrs`].
+#[derive(Debug)]
+pub struct SocketAddrs(Handed);
+
+impl Handed {
+    /// For programs that use `ConnectInfo<SocketAddr>`, also in their middleware:
+    /// `axum::serve(incoming.with_socket_addrs(), app.into_make_service_with_connect_info::<SocketAddr>())`.
+    ///
+    /// For TCP listeners: a connection without an address is dropped. Such are connections that were
+    /// reset, and all of a Unix socket.
+    pub fn with_socket_addrs(self) -> TapIo<SocketAddrs, fn(&mut Preread<TcpStream>)> {
+        SocketAddrs(self).tap_io(|_| {})
+    }
+}
+
+impl Listener for SocketAddrs {
+    type Io = Preread<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        loop {
+            let (stream, _peer) = Listener::accept(&mut self.0).await;
+            if let Ok(addr) = stream.get_ref().peer_addr() {
+                return (stream, addr);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.tcp_addr(0).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 

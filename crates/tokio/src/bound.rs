@@ -2,10 +2,12 @@
 //!
 //! Does not know about: other services on ring threads; see [`Embed`].
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use doorbell::{Http1, Listen, Server};
+use tokio::net::lookup_host;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::control::{Control, Ended};
@@ -49,22 +51,27 @@ pub struct Doorbell {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The address is not `IP:PORT`.
-    #[error("cannot listen on {addr:?}: it is not IP:PORT, as in 0.0.0.0:8080 or [::]:8080")]
+    /// The address is not `IP:PORT` or `NAME:PORT`, or the name has no address.
+    #[error(
+        "cannot listen on {addr:?}: {source}; expected an address as in 0.0.0.0:8080, [::]:8080 or localhost:8080"
+    )]
     Address {
         /// The address.
         addr: String,
+        /// Why it was rejected.
+        source: io::Error,
     },
     /// SIGTERM cannot be received.
     #[error("cannot receive SIGTERM: {0}")]
-    Signal(#[source] std::io::Error),
+    Signal(#[source] io::Error),
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] Ended),
 }
 
 impl Doorbell {
-    /// A server on this address: `IP:PORT`, not a host name. [`Self::start`] binds it.
+    /// A server on this address: `IP:PORT`, or `NAME:PORT` for the first address of a name that can
+    /// be bound. [`Self::start`] binds it.
     pub fn bind(addr: impl Into<String>) -> Self {
         Self {
             addr: addr.into(),
@@ -98,29 +105,15 @@ impl Doorbell {
 
     /// Starts the server and waits until it accepts. Needs a Tokio runtime with I/O and time.
     ///
-    /// SIGTERM then no longer ends the process, even if the start fails or the server has ended:
-    /// Tokio keeps its signal handler. See [`Self::without_signals`].
+    /// From then on SIGTERM does not end the process, also after the end of the server: Tokio keeps
+    /// its signal handler. See [`Self::without_signals`].
     ///
     /// # Errors
     /// The address is invalid, SIGTERM cannot be received, or the server cannot start.
     pub async fn start(self) -> Result<(Control, Handed), BindError> {
-        let Ok(addr) = self.addr.parse::<SocketAddr>() else {
-            return Err(BindError::Address { addr: self.addr });
-        };
-        let sigterm = match self.drains_at_sigterm {
-            true => Some(signal(SignalKind::terminate()).map_err(BindError::Signal)?),
-            false => None,
-        };
-        let server = Server::builder();
-        let embed = match &self.health {
-            Some(health) => {
-                Embed::new(server.listen(Listen::tcp(addr), Http1::new(Probes::new(health)))).health(health)
-            }
-            None => Embed::new(server.listen(Listen::tcp(addr), Http1::new(Rest))),
-        };
-        let (control, handed) = embed.start();
-        control.ready().await?;
-        if let Some(mut sigterm) = sigterm {
+        let (control, handed) = self.start_server().await?;
+        if self.drains_at_sigterm {
+            let mut sigterm = signal(SignalKind::terminate()).map_err(BindError::Signal)?;
             let event = async move {
                 let _first = sigterm.recv().await;
             };
@@ -128,5 +121,27 @@ impl Doorbell {
             tokio::spawn(Control::drain_at(control.downgrade(), event, delay, timeout));
         }
         Ok((control, handed))
+    }
+
+    /// Starts a server on the first address that can be bound.
+    async fn start_server(&self) -> Result<(Control, Handed), BindError> {
+        let refused = |source| BindError::Address { addr: self.addr.clone(), source };
+        let mut failed = refused(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+        for addr in lookup_host(&self.addr).await.map_err(refused)? {
+            let (control, handed) = self.embed(addr).start();
+            match control.ready().await {
+                Ok(()) => return Ok((control, handed)),
+                Err(ended) => failed = ended.into(),
+            }
+        }
+        Err(failed)
+    }
+
+    fn embed(&self, addr: SocketAddr) -> Embed {
+        let (server, listen) = (Server::builder(), Listen::tcp(addr));
+        match &self.health {
+            Some(health) => Embed::new(server.listen(listen, Http1::new(Probes::new(health)))).health(health),
+            None => Embed::new(server.listen(listen, Http1::new(Rest))),
+        }
     }
 }

@@ -23,7 +23,7 @@
 //! |---|---|
 //! | check dependencies of the program | [`HealthBuilder::check`], [`Check`]; `HealthBuilder::target` (feature `checks`) for built-in kinds |
 //! | report results | [`HealthBuilder::push`], [`Pushed`]; [`Health::set_ready`], [`Health::set_live`] |
-//! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener` |
+//! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener`; `examples/hyper_probes.rs` has the accept loop of hyper |
 //! | drain and stop | [`Control`] |
 //! | share a TLS port | [`Handed`](Handed#tls) |
 //! | serve gRPC with tonic | merge `Health::routes` into its `Routes::into_axum_router`; needs axum's feature `http2` |
@@ -65,7 +65,7 @@ mod waits;
 mod workers;
 
 #[cfg(feature = "axum")]
-pub use crate::axum::Peer;
+pub use crate::axum::{Peer, SocketAddrs};
 pub use bound::{BindError, Doorbell};
 pub use control::{Control, Ended, Stats};
 pub use doorbell_checks::SchedulerCounters;

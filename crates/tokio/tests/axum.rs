@@ -16,7 +16,7 @@ use axum::routing::{any, get, post};
 use axum::{Router, http::HeaderMap};
 use doorbell::{Http1, Server, service_fn};
 use doorbell_testkit::peers::{Reply, exchange};
-use doorbell_tokio::{Control, Embed, Front, Peer, Probes};
+use doorbell_tokio::{Control, Doorbell, Embed, Front, Peer, Probes};
 
 use common::{ENGINES, anywhere, builder, patient, ready, status, until, without_heartbeat};
 
@@ -133,6 +133,32 @@ async fn a_drain_fails_readiness_and_loses_no_client() {
         serving.await.unwrap().unwrap();
         until("the program dropped its connections", || control.stats().handed_out == 0).await;
         assert!(std::net::TcpStream::connect(addr).is_err(), "no process listens");
+    }
+}
+
+#[tokio::test]
+async fn connect_info_may_be_a_socket_address() {
+    let health = patient();
+    let (control, handed) = Embed::new(builder(ENGINES[0], &health)).health(&health).start();
+    let addr = ready(&control, ENGINES[0]).await;
+    let client = |ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.to_string() };
+    let app = Router::new().route("/", get(client)).into_make_service_with_connect_info::<SocketAddr>();
+    let serving = tokio::spawn(async move { axum::serve(handed.with_socket_addrs(), app).await });
+    let (status, peer) = ask(addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    assert_eq!((status, peer.parse::<SocketAddr>().unwrap().ip()), (200, addr.ip()));
+    control.stop().await.unwrap();
+    serving.abort();
+}
+
+#[tokio::test]
+async fn a_name_is_resolved_and_an_invalid_address_is_named() {
+    let (control, _incoming) = Doorbell::bind("localhost:0").without_signals().start().await.unwrap();
+    assert!(control.tcp_addr(0).unwrap().ip().is_loopback());
+    control.stop().await.unwrap();
+    for addr in ["8080", "[::1", "no-such-name.invalid:80"] {
+        let refused = Doorbell::bind(addr).without_signals().start().await.unwrap_err();
+        let expected = format!("cannot listen on {addr:?}: ");
+        assert!(refused.to_string().starts_with(&expected), "{refused}");
     }
 }
 

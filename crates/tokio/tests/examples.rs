@@ -115,6 +115,23 @@ fn body(addr: SocketAddr, path: &str) -> String {
 }
 
 #[test]
+fn hyper_probes() {
+    let mut example = Example::start("hyper_probes");
+    let addr = example.addr;
+    assert_eq!(
+        (status(addr, "/"), status(addr, "/readyz"), body(addr, "/")),
+        (Ok(200), Ok(200), "hello\n".into())
+    );
+    // A probe after a request for the program, on its connection.
+    let both = "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let text = String::from_utf8(exchange(addr, both.as_bytes()).unwrap().bytes).unwrap();
+    assert_eq!(text.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{text}");
+    let pid = rustix::process::Pid::from_child(&example.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(example.child.wait().unwrap().success());
+}
+
+#[test]
 fn redirects() {
     let example = Example::start("redirects");
     let request = "GET /old/page?q HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

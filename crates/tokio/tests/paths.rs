@@ -7,7 +7,7 @@
 
 use axum::Router;
 use axum::http::Request;
-use doorbell_tokio::{Health, HealthError};
+use doorbell_tokio::{Health, HealthBuilder, HealthError};
 
 fn status(health: &Health, path: &str) -> u16 {
     let request = Request::builder().uri(path).body(()).unwrap();
@@ -66,4 +66,18 @@ async fn an_endpoint_may_use_the_state_of_the_program() {
     health.set_ready(true);
     health.set_live(false);
     assert_eq!(all(), [503, 200]);
+}
+
+#[test]
+fn healthz_can_be_left_to_the_program() {
+    let taken = Health::builder().endpoint("healthz", ["alive"]).build().unwrap_err();
+    assert!(taken.to_string().contains("healthz"), "{taken}");
+    let paths = |builder: HealthBuilder| -> Vec<String> {
+        builder.build().unwrap().paths().map(str::to_owned).collect()
+    };
+    let own = ["/livez", "/readyz", "/startupz"];
+    assert_eq!(paths(Health::builder().without_healthz()), own);
+    let replaced = Health::builder().without_healthz().endpoint("healthz", ["alive", "accept"]);
+    assert_eq!(paths(replaced)[3], "/healthz");
+    assert_eq!(paths(Health::builder())[3], "/healthz");
 }

@@ -83,7 +83,10 @@ fn a_health_outlives_the_runtime_that_built_it() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let health = {
         let _context = runtime.enter();
-        Health::builder().stalled_after(Duration::from_millis(100)).build().unwrap()
+        Health::builder()
+            .stalled_after(Duration::from_millis(100), Duration::from_millis(100))
+            .build()
+            .unwrap()
     };
     drop(runtime);
     eventually("ready", || health.is_ready());

@@ -86,7 +86,7 @@ fn probe_while_blocked(
     way: (Engine, Descriptors),
     blocked: Duration,
 ) -> Vec<ProbeResult> {
-    let health = limited(|health| health.stalled_after(LIMIT));
+    let health = limited(|health| health.stalled_after(LIMIT, LIMIT));
     let (control, _handed) =
         runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
     let addr = runtime.block_on(ready(&control, way));
@@ -135,7 +135,7 @@ fn probes_during_a_blocked_runtime_are_served_in_time_and_fail_after_the_limit()
 fn a_runtime_that_lives_does_not_hide_one_that_is_stuck() {
     let _turn = alone();
     let way = ENGINES[0];
-    let health = limited(|health| health.stalled_after(LIMIT));
+    let health = limited(|health| health.stalled_after(LIMIT, LIMIT));
     let start = |runtime: &Runtime| {
         let (control, handed) =
             runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
@@ -160,12 +160,40 @@ fn a_runtime_that_lives_does_not_hide_one_that_is_stuck() {
     lives.block_on(second.0.stop()).unwrap();
 }
 
+/// The other worker serves the heartbeat, so only the statistics of the workers show it.
+#[test]
+fn one_blocked_worker_of_two_fails_readiness_and_is_named() {
+    let _turn = alone();
+    let (runtime, _) = two_workers();
+    let (ready_limit, never) = (Duration::from_millis(1_500), Duration::from_secs(600));
+    let health = limited(|health| health.stalled_after(ready_limit, never));
+    let way = ENGINES[0];
+    let (control, _handed) =
+        runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
+    let addr = runtime.block_on(ready(&control, way));
+    health.set_ready(true);
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let blocks = runtime.spawn(async move { ended.recv() });
+    runtime.block_on(common::until("it is reported", || {
+        let request = b"GET /readyz?verbose HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let bytes = doorbell_testkit::peers::exchange(addr, request).unwrap().bytes;
+        let text = String::from_utf8(bytes).unwrap();
+        text.starts_with("HTTP/1.1 503 ") && text.contains("of the runtime is blocked")
+    }));
+    assert_eq!(status(addr, "/livez"), Ok(200), "it has a limit of its own");
+    end.send(()).unwrap();
+    runtime.block_on(common::until("it is ready again", || status(addr, "/readyz") == Ok(200)));
+    runtime.block_on(blocks).unwrap().unwrap();
+    runtime.block_on(control.stop()).unwrap();
+}
+
 #[test]
 fn a_runtime_that_is_gone_is_not_alive() {
     let _turn = alone();
     for way in ENGINES {
         let (runtime, _) = one_thread();
-        let health = limited(|health| health.stalled_after(Duration::from_millis(200)));
+        let health =
+            limited(|health| health.stalled_after(Duration::from_millis(200), Duration::from_millis(200)));
         let (control, _handed) =
             runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
         let addr = runtime.block_on(ready(&control, way));

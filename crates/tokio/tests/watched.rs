@@ -88,7 +88,8 @@ fn a_receiver_that_was_dropped_fails_liveness_and_readiness() {
 fn connections_that_are_never_accepted_fail_liveness_and_readiness_until_they_are() {
     for way in ENGINES {
         let runtime = runtime(1);
-        let health = limited(|health| health.accept_within(Duration::from_millis(200)));
+        let health =
+            limited(|health| health.accept_within(Duration::from_millis(200), Duration::from_millis(200)));
         let (control, mut handed, addr) = start(&runtime, way, &health);
         let _client = ask_for_the_program(addr);
         runtime.block_on(until("it is detected", || probes(addr) == FAILED));
@@ -105,7 +106,7 @@ fn one_blocked_worker_of_two_is_not_alive_and_a_busy_one_is() {
     const BUSY: Duration = Duration::from_secs(8);
     let runtime = runtime(2);
     // A loaded machine delays a heartbeat by less than this.
-    let health = limited(|health| health.stalled_after(Duration::from_secs(6)));
+    let health = limited(|health| health.stalled_after(Duration::from_secs(6), Duration::from_secs(6)));
     let (control, _handed, addr) = start(&runtime, ENGINES[0], &health);
     let until_then = Instant::now() + BUSY;
     for _ in 0..2 {

@@ -55,6 +55,7 @@ pub struct HealthBuilder {
     limits: WatchLimits,
     details: Details,
     starts_ready: bool,
+    has_healthz: bool,
     concurrent_runs: usize,
     runtime: Option<Handle>,
 }
@@ -67,6 +68,7 @@ impl Default for HealthBuilder {
             limits: WatchLimits::default(),
             details: Details::Never,
             starts_ready: true,
+            has_healthz: true,
             concurrent_runs: CONCURRENT_RUNS,
             runtime: None,
         }
@@ -135,6 +137,12 @@ impl HealthBuilder {
         self
     }
 
+    /// Leaves `/healthz`, the second path of `livez`, to the program or to [`Self::endpoint`].
+    pub const fn without_healthz(mut self) -> Self {
+        self.has_healthz = false;
+        self
+    }
+
     /// Whether the replies name the checks and their reasons: `Always`, or `Never`, which is the
     /// default because a reason is the text of an error and the port may be public. There is no
     /// authentication here, so `Authenticated` has the same effect as `Never`.
@@ -150,25 +158,27 @@ impl HealthBuilder {
         self
     }
 
-    /// Time without a heartbeat after which a runtime counts as stuck: readiness and liveness fail.
-    /// Default 1.5 s for readiness and 10 s for liveness; `time` replaces both. At least 100 ms,
-    /// because the clock of the ring threads is coarse.
+    /// Time without a heartbeat after which a runtime counts as stuck, for readiness and for
+    /// liveness. Default 1.5 s and 10 s. At least 100 ms, because the clock of the ring threads is
+    /// coarse.
     ///
     /// A single blocked worker of the runtime also fails them, because connections and tasks wait
-    /// for it. It is detected after the same time, but at the earliest after 6.1 s: Tokio updates
-    /// the statistics of a worker every 61 polls (`event_interval`), and a worker whose polls take
-    /// up to 100 ms each must not be reported as blocked.
-    pub fn stalled_after(mut self, time: Duration) -> Self {
-        self.limits.stalled_after = Some(Limit::both(time.max(Duration::from_millis(100))));
+    /// for it. It is detected after the same times, but at the earliest after 1.53 s and 6.1 s:
+    /// Tokio updates the statistics of a worker every 61 polls (`event_interval`). A worker whose
+    /// polls take up to 25 ms each is never reported, and one with up to 100 ms never fails
+    /// liveness.
+    pub fn stalled_after(mut self, readiness: Duration, liveness: Duration) -> Self {
+        let [ready, live] = [readiness, liveness].map(|time| time.max(Duration::from_millis(100)));
+        self.limits.stalled_after = Some(Limit { ready, live });
         self
     }
 
     /// Maximum time that a connection waits to be accepted from [`Handed`](crate::Handed).
     ///
-    /// If a connection waits longer, readiness fails. If connections wait and none was accepted for
-    /// that time, liveness fails too. Default 1.5 s and 10 s; `time` replaces both.
-    pub const fn accept_within(mut self, time: Duration) -> Self {
-        self.limits.accept_within = Limit::both(time);
+    /// If a connection waits longer than `readiness`, readiness fails. If connections wait and none
+    /// was accepted for `liveness`, liveness fails too. Default 1.5 s and 10 s.
+    pub const fn accept_within(mut self, readiness: Duration, liveness: Duration) -> Self {
+        self.limits.accept_within = Limit { ready: readiness, live: liveness };
         self
     }
 
@@ -274,14 +284,17 @@ impl HealthBuilder {
         add(startupz, other)?;
         for (at, (name, checks)) in self.endpoints.iter().enumerate() {
             let before = self.endpoints.iter().take(at).map(|(name, _)| name.as_str());
-            if !is_path(name) || OWN_PATHS.into_iter().chain(before).any(|other| overlap(name, other)) {
+            let healthz = self.has_healthz.then_some(HEALTHZ);
+            let taken = OWN_PATHS.into_iter().chain(healthz).chain(before);
+            if !is_path(name) || taken.into_iter().any(|other| overlap(name, other)) {
                 return Err(HealthError::Path { name: name.clone() });
             }
             let uses = self.uses_by_name(name, checks, &uses, &internal)?;
             add(EndpointConfig { uses, ..EndpointConfig::new(name.as_str()) }, EndpointOptions::default())?;
         }
-        // The former path of Kubernetes for liveness.
-        paths.push(("/healthz".to_owned(), 0));
+        if self.has_healthz {
+            paths.push((format!("/{HEALTHZ}"), 0));
+        }
         Ok((builder, paths))
     }
 
@@ -356,7 +369,10 @@ impl RunContext {
 }
 
 /// Names that are paths without [`HealthBuilder::endpoint`].
-const OWN_PATHS: [&str; 4] = ["livez", "readyz", "startupz", "healthz"];
+const OWN_PATHS: [&str; 3] = ["livez", "readyz", "startupz"];
+
+/// The former path of Kubernetes for liveness.
+const HEALTHZ: &str = "healthz";
 
 /// Whether a name can be a path of requests in every framework.
 fn is_path(name: &str) -> bool {

@@ -35,7 +35,7 @@ use sink::WatchedRegistry;
 ///
 /// | endpoint | path | up while |
 /// |---|---|---|
-/// | `livez` | `/livez`, `/healthz` | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] is true |
+/// | `livez` | `/livez`, and `/healthz` unless [`HealthBuilder::without_healthz`] | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] is true |
 /// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up, and no drain has begun |
 /// | `startupz` | `/startupz` | always after the checks of `readyz` were up once, with `started` ([`Self::set_started`]) instead of `ready` |
 ///

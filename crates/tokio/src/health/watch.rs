@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::health::beats::{Beat, Beats, nanos_now};
 use crate::waits::Waits;
-use crate::workers::SILENCE_MIN;
+use crate::workers::{LIVE_SILENCE_MIN, READY_SILENCE_MIN};
 
 /// Runs of the internal checks, and ticks of a runtime, per limit.
 const RUNS_PER_LIMIT: u32 = 8;
@@ -113,10 +113,6 @@ impl fmt::Display for Reason {
 }
 
 impl Limit {
-    pub(crate) const fn both(time: Duration) -> Self {
-        Self { ready: time, live: time }
-    }
-
     fn of(self, is_live: bool) -> Duration {
         if is_live { self.live } else { self.ready }
     }
@@ -198,7 +194,8 @@ impl Watch {
         }
         let silences = self.beats.iter().filter_map(|beat| beat.silence(now));
         let longest = silences.max_by_key(|silence| silence.time)?;
-        (longest.time > limit.max(SILENCE_MIN)).then_some(Reason::Blocked { worker: longest.worker })
+        let shortest = if is_live { LIVE_SILENCE_MIN } else { READY_SILENCE_MIN };
+        (longest.time > limit.max(shortest)).then_some(Reason::Blocked { worker: longest.worker })
     }
 
     fn accept(&self, now: u64, is_live: bool) -> Option<Reason> {
@@ -248,8 +245,8 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(5);
 
     fn watch() -> Watch {
-        let (stalled_after, accept_within) = (Some(Limit::both(LIMIT)), Limit::both(LIMIT));
-        Watch::new(WatchLimits { stalled_after, accept_within })
+        let limit = Limit { ready: LIMIT, live: LIMIT };
+        Watch::new(WatchLimits { stalled_after: Some(limit), accept_within: limit })
     }
 
     /// A heartbeat with a runtime of one worker.
@@ -287,6 +284,7 @@ mod tests {
         let soon = after(Duration::from_secs(2) - limits.interval());
         assert_eq!((watch.reasons(soon).alive, watch.reasons(soon).runtime), (None, Some(Reason::Stuck)));
         assert_eq!(watch.reasons(after(LIVE_LIMIT * 2)).alive, Some(Reason::Stuck));
+        assert!(READY_SILENCE_MIN + limits.interval() < Duration::from_secs(2), "also for one worker");
         heartbeat.waits().unwrap().begin(nanos_now());
         assert_eq!(watch.reasons(soon).accept, Some(Reason::NotAccepting));
     }

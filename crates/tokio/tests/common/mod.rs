@@ -52,8 +52,11 @@ pub(crate) fn patient() -> Health {
 /// Like [`patient`], with changed limits.
 pub(crate) fn limited(change: impl FnOnce(HealthBuilder) -> HealthBuilder) -> Health {
     let limit = Duration::from_secs(60);
-    let health =
-        Health::builder().details(Details::Always).starts_unready().stalled_after(limit).accept_within(limit);
+    let health = Health::builder()
+        .details(Details::Always)
+        .starts_unready()
+        .stalled_after(limit, limit)
+        .accept_within(limit, limit);
     change(health).build().expect("it is valid")
 }
 
