@@ -39,51 +39,84 @@
 //! | understand the design | [`manual::architecture`], [`manual::life_of_a_connection`] |
 //!
 //! Features: `rayon` (default) provides the threads of the compute lane; `tls` adds TLS 1.2 and
-//! 1.3; `jwt` adds signed bearer tokens. Linux only.
+//! 1.3; `jwt` adds signed bearer tokens.
+//!
+//! The engine is for Linux. On other systems this crate contains only what `doorbell-tokio` needs
+//! there: [`http`], [`hand_over`], [`id`] and [`time`].
 //!
 //! Does not know about: async runtimes, TOML, metrics libraries.
 #![forbid(unsafe_code)]
 
+#[cfg(target_os = "linux")]
 pub mod access_log;
+#[cfg(target_os = "linux")]
 pub mod config;
+#[cfg(target_os = "linux")]
 mod conn;
+#[cfg(target_os = "linux")]
 pub mod control;
+#[cfg(target_os = "linux")]
 pub mod driver;
+#[cfg(target_os = "linux")]
 pub mod error;
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "the engine uses the rest"))]
 pub mod hand_over;
 pub mod id;
+#[cfg(target_os = "linux")]
 pub mod manual;
+#[cfg(target_os = "linux")]
 pub mod net;
+#[cfg(target_os = "linux")]
 pub mod offload;
+#[cfg(target_os = "linux")]
 mod panics;
+#[cfg(target_os = "linux")]
 pub mod protocol;
+#[cfg(target_os = "linux")]
 pub mod server;
+#[cfg(target_os = "linux")]
 pub mod stats;
+#[cfg_attr(not(target_os = "linux"), expect(unused_imports, reason = "the engine uses the rest"))]
 mod sync;
+#[cfg(target_os = "linux")]
 pub mod testing;
 pub mod time;
 #[cfg(feature = "tls")]
+#[cfg(target_os = "linux")]
 pub mod tls;
+#[cfg(target_os = "linux")]
 pub mod tuning;
+#[cfg(target_os = "linux")]
 pub mod worker;
 
+#[cfg(target_os = "linux")]
 pub use access_log::{AccessLog, LogCounters, LogSink, LogTarget};
+#[cfg(target_os = "linux")]
 pub use config::{Limits, OnWorkerFailure};
 pub use doorbell_http as http;
 pub use doorbell_http::{
     Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Peer, Reply, ReplyBuilder, Request,
     Responder, Service as Handler, ServiceFn, StaticReply, Status, Version, service_fn,
 };
+#[cfg(target_os = "linux")]
 pub use doorbell_ring::forget_code_pages;
+#[cfg(target_os = "linux")]
 pub use driver::select::{Descriptors, DriverReport, Engine};
+#[cfg(target_os = "linux")]
 pub use error::{Blame, CloseReason};
 pub use hand_over::{HandOver, HandedConn, Permit, Taker, WhenFull};
+#[cfg(target_os = "linux")]
 pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
+#[cfg(target_os = "linux")]
 pub use offload::Offload;
+#[cfg(target_os = "linux")]
 pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};
+#[cfg(target_os = "linux")]
 pub use server::{
     Event, Handle, Listening, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure,
     Workers,
 };
+#[cfg(target_os = "linux")]
 pub use stats::{ListenerSnapshot, ProxyResult, Snapshot};
+#[cfg(target_os = "linux")]
 pub use tuning::{Accepting, Receiving, Tuning};

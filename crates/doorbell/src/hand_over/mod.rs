@@ -35,7 +35,7 @@ pub(crate) use gate::Gate;
 pub use gate::Permit;
 
 use doorbell_http::Peer;
-use rustix::net::{AddressFamily, sockopt};
+use rustix::net::AddressFamily;
 
 use crate::id::ListenerIndex;
 
@@ -69,9 +69,13 @@ impl HandedConn {
             Some(addr) => Peer::Addr(addr),
             // A missing address does not identify a Unix socket: a connection that was reset also
             // has no address.
-            None if sockopt::socket_domain(&self.fd) == Ok(AddressFamily::UNIX) => Peer::Unix,
+            None if self.is_unix() => Peer::Unix,
             None => Peer::Unknown,
         }
+    }
+
+    fn is_unix(&self) -> bool {
+        rustix::net::getsockname(&self.fd).is_ok_and(|own| own.address_family() == AddressFamily::UNIX)
     }
 
     /// The peer's address, read with a system call. `None` for Unix sockets and after a reset.
@@ -191,6 +195,12 @@ impl Places {
     /// Maximum number of connections that are handed over.
     pub fn max(&self) -> u32 {
         self.gate.max()
+    }
+
+    /// Takes a permit for a connection that the caller hands over itself. `None` at the limit, and
+    /// after [`Self::close`].
+    pub fn take(&self) -> Option<Permit> {
+        self.gate.enter().then(|| self.gate.permit())
     }
 
     /// Refuses all further hand-overs.

@@ -16,7 +16,16 @@ pub trait Clock {
     fn unix_secs(&mut self) -> i64;
 }
 
-/// The coarse clocks of the system.
+#[cfg(target_os = "linux")]
+const MONOTONIC: ClockId = ClockId::MonotonicCoarse;
+#[cfg(target_os = "linux")]
+const REALTIME: ClockId = ClockId::RealtimeCoarse;
+#[cfg(not(target_os = "linux"))]
+const MONOTONIC: ClockId = ClockId::Monotonic;
+#[cfg(not(target_os = "linux"))]
+const REALTIME: ClockId = ClockId::Realtime;
+
+/// The coarse clocks of the system; the precise ones on other systems than Linux.
 ///
 /// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: a resolution of 1 to 4 ms, enough for
 /// deadlines of 100 ms and more, at a fraction of the cost of the precise clocks
@@ -26,14 +35,14 @@ pub struct OsClock;
 
 impl Clock for OsClock {
     fn now(&mut self) -> Time {
-        let now = clock_gettime(ClockId::MonotonicCoarse);
+        let now = clock_gettime(MONOTONIC);
         let secs = u64::try_from(now.tv_sec).expect("the monotonic clock starts at 0");
         let nanos = u64::try_from(now.tv_nsec).expect("nanoseconds are 0 to 999,999,999");
         Time::from_nanos(secs * 1_000_000_000 + nanos)
     }
 
     fn unix_secs(&mut self) -> i64 {
-        clock_gettime(ClockId::RealtimeCoarse).tv_sec
+        clock_gettime(REALTIME).tv_sec
     }
 }
 

@@ -3,8 +3,10 @@
 //! Does not know about: the purpose of a deadline.
 
 mod clock;
+#[cfg(target_os = "linux")]
 mod wheel;
 
 pub use clock::{Clock, OsClock};
 pub use doorbell_http::Time;
+#[cfg(target_os = "linux")]
 pub(crate) use wheel::Wheel;
