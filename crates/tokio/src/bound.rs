@@ -6,14 +6,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
 use doorbell::{Http1, Listen, Server};
 use tokio::net::lookup_host;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::control::{Control, Ended};
+#[cfg(target_os = "linux")]
 use crate::embed::Embed;
 use crate::handed::Handed;
 use crate::health::Health;
+use crate::portable;
 use crate::probes::{Probes, Rest};
 
 /// Default maximum time of a drain: less than the 30 s that Kubernetes waits.
@@ -42,6 +45,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct Doorbell {
     addr: String,
     health: Option<Health>,
+    #[cfg(target_os = "linux")]
+    is_on_runtime: bool,
     drains_at_sigterm: bool,
     drain_delay: Duration,
     drain_timeout: Duration,
@@ -76,6 +81,8 @@ impl Doorbell {
         Self {
             addr: addr.into(),
             health: None,
+            #[cfg(target_os = "linux")]
+            is_on_runtime: false,
             drains_at_sigterm: true,
             drain_delay: Duration::ZERO,
             drain_timeout: DRAIN_TIMEOUT,
@@ -100,6 +107,19 @@ impl Doorbell {
     /// Leaves SIGTERM to the program, which then calls [`Control::drain_after`].
     pub const fn without_signals(mut self) -> Self {
         self.drains_at_sigterm = false;
+        self
+    }
+
+    /// Serves the probes on the runtime instead of ring threads, with the same replies. A busy or
+    /// stuck runtime then delays them. On other systems than Linux this is always so.
+    #[cfg_attr(not(target_os = "linux"), expect(clippy::unused_self, reason = "the same API"))]
+    pub const fn on_runtime(
+        #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "the same API"))] mut self,
+    ) -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            self.is_on_runtime = true;
+        }
         self
     }
 
@@ -128,16 +148,28 @@ impl Doorbell {
         let refused = |source| BindError::Address { addr: self.addr.clone(), source };
         let mut failed = refused(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
         for addr in lookup_host(&self.addr).await.map_err(refused)? {
-            let (control, handed) = self.embed(addr).start();
-            match control.ready().await {
-                Ok(()) => return Ok((control, handed)),
+            match self.start_at(addr).await {
+                Ok(server) => return Ok(server),
                 Err(ended) => failed = ended.into(),
             }
         }
         Err(failed)
     }
 
-    fn embed(&self, addr: SocketAddr) -> Embed {
+    async fn start_at(&self, addr: SocketAddr) -> Result<(Control, Handed), Ended> {
+        #[cfg(target_os = "linux")]
+        if !self.is_on_runtime {
+            let (control, handed) = self.on_ring(addr).start();
+            return control.ready().await.map(|()| (control, handed));
+        }
+        match &self.health {
+            Some(health) => portable::start(addr, Probes::new(health), Some(health)).await,
+            None => portable::start(addr, Rest, None).await,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn on_ring(&self, addr: SocketAddr) -> Embed {
         let (server, listen) = (Server::builder(), Listen::tcp(addr));
         match &self.health {
             Some(health) => Embed::new(server.listen(listen, Http1::new(Probes::new(health)))).health(health),

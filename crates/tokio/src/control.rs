@@ -3,16 +3,19 @@
 //! Does not know about: connections.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use doorbell::hand_over::Places;
-use doorbell::{DriverReport, Handle, LocalAddr, ServeError, Snapshot, StartError};
+#[cfg(target_os = "linux")]
+use doorbell::{DriverReport, LocalAddr, ServeError, Server, Snapshot, StartError};
 use tokio::sync::watch;
 
 use crate::health::Health;
+use crate::portable::{self, RuntimeCounters};
 use crate::queue::HandedQueue;
 
 /// Controls and observes an embedded server.
@@ -45,10 +48,20 @@ pub(crate) struct StopOnDrop {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ended {
+    /// A server on the runtime cannot listen.
+    #[error("the server did not start: cannot listen on {addr}: {source}")]
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
     /// Workers failed.
+    #[cfg(target_os = "linux")]
     #[error(transparent)]
     Failed(#[from] ServeError),
     /// The start failed.
+    #[cfg(target_os = "linux")]
     #[error("the server did not start: {0}")]
     NotStarted(#[source] Arc<StartError>),
     /// The server was drained or stopped.
@@ -60,8 +73,11 @@ pub enum Ended {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Counters of the ring threads.
+    /// Counters of the ring threads; all 0 with [`Doorbell::on_runtime`](crate::Doorbell::on_runtime).
+    #[cfg(target_os = "linux")]
     pub ring: Snapshot,
+    /// Counters of a server on the runtime.
+    pub runtime: RuntimeCounters,
     /// Connections handed over and not dropped yet.
     pub handed_out: u32,
     /// Connections handed over and not yet taken from [`crate::Handed`].
@@ -81,10 +97,64 @@ pub(crate) enum Phase {
 /// A started server, which accepts connections.
 #[derive(Debug)]
 pub(crate) struct Started {
-    pub(crate) handle: Handle,
-    pub(crate) local_addrs: Vec<LocalAddr>,
-    pub(crate) report: DriverReport,
-    pub(crate) notes: Vec<String>,
+    /// Addresses of the listeners; `None` for a Unix socket.
+    tcp_addrs: Vec<Option<SocketAddr>>,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    #[cfg(target_os = "linux")]
+    Ring {
+        handle: doorbell::Handle,
+        report: DriverReport,
+        notes: Vec<String>,
+    },
+    Runtime(portable::Handle),
+}
+
+impl Started {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn on_ring(server: &Server) -> Self {
+        let addr = |addr: &LocalAddr| match addr {
+            LocalAddr::Tcp(addr) => Some(*addr),
+            LocalAddr::Unix(_) => None,
+        };
+        let (report, notes) = (server.driver_report().clone(), server.notes().to_vec());
+        Self {
+            tcp_addrs: server.local_addrs().iter().map(addr).collect(),
+            kind: Kind::Ring { handle: server.handle(), report, notes },
+        }
+    }
+
+    pub(crate) fn on_runtime(addr: SocketAddr, handle: portable::Handle) -> Self {
+        Self { tcp_addrs: vec![Some(addr)], kind: Kind::Runtime(handle) }
+    }
+
+    fn drain_within(&self, timeout: Duration) {
+        match &self.kind {
+            #[cfg(target_os = "linux")]
+            Kind::Ring { handle, .. } => handle.drain_within(timeout),
+            Kind::Runtime(handle) => handle.drain_within(timeout),
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        match &self.kind {
+            #[cfg(target_os = "linux")]
+            Kind::Ring { handle, .. } => handle.stop(),
+            Kind::Runtime(handle) => handle.stop(),
+        }
+    }
+
+    /// Adds the counters of the server.
+    fn count_in(&self, stats: &mut Stats) {
+        match &self.kind {
+            #[cfg(target_os = "linux")]
+            Kind::Ring { handle, .. } => stats.ring = handle.stats(),
+            Kind::Runtime(handle) => stats.runtime = handle.counters(),
+        }
+    }
 }
 
 /// Observes the lifecycle phase and waits for changes.
@@ -105,10 +175,7 @@ impl Running {
     }
 
     pub(crate) fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
-        match self.started()?.local_addrs.get(listener)? {
-            LocalAddr::Tcp(addr) => Some(*addr),
-            LocalAddr::Unix(_) => None,
-        }
+        *self.started()?.tcp_addrs.get(listener)?
     }
 
     async fn ready(&self) -> Result<&Started, Ended> {
@@ -159,28 +226,39 @@ impl Control {
         self.inside.running.tcp_addr(listener)
     }
 
-    /// The driver in use and the reason for its choice; `None` until the server is ready.
+    /// The driver in use and the reason for its choice; `None` until the server is ready, and for a
+    /// server on the runtime.
+    #[cfg(target_os = "linux")]
     pub fn driver_report(&self) -> Option<DriverReport> {
-        self.inside.running.started().map(|started| started.report.clone())
-    }
-
-    /// Adjustments made at the start, as sentences for the log; empty until the server is ready.
-    pub fn notes(&self) -> Vec<String> {
-        self.inside.running.started().map(|started| started.notes.clone()).unwrap_or_default()
-    }
-
-    /// Current counters; those of the ring threads are 0 until the server is ready.
-    pub fn stats(&self) -> Stats {
-        let inside = &self.inside;
-        Stats {
-            ring: inside.running.started().map(|started| started.handle.stats()).unwrap_or_default(),
-            handed_out: inside.places.out(),
-            handed_waiting: inside.queue.waiting(),
-            handed_failed: inside.failed.load(Ordering::Relaxed),
+        match &self.inside.running.started()?.kind {
+            Kind::Ring { report, .. } => Some(report.clone()),
+            Kind::Runtime(_) => None,
         }
     }
 
-    /// Fails readiness and drains the ring threads: requests in progress are finished or handed
+    /// Adjustments made at the start, as sentences for the log; empty until the server is ready.
+    #[cfg(target_os = "linux")]
+    pub fn notes(&self) -> Vec<String> {
+        match self.inside.running.started().map(|started| &started.kind) {
+            Some(Kind::Ring { notes, .. }) => notes.clone(),
+            Some(Kind::Runtime(_)) | None => Vec::new(),
+        }
+    }
+
+    /// Current counters; those of the server are 0 until it is ready.
+    pub fn stats(&self) -> Stats {
+        let inside = &self.inside;
+        let mut stats = Stats {
+            handed_out: inside.places.out(),
+            handed_waiting: inside.queue.waiting(),
+            handed_failed: inside.failed.load(Ordering::Relaxed),
+            ..Stats::default()
+        };
+        inside.running.started().into_iter().for_each(|started| started.count_in(&mut stats));
+        stats
+    }
+
+    /// Fails readiness and drains the server: requests in progress are finished or handed
     /// over, and connections that remain after `timeout` are closed. Returns when the server has
     /// ended. The program finishes the connections that were handed over; [`Self::shutdown`]
     /// completes when it has received the last one.
@@ -190,7 +268,7 @@ impl Control {
     pub async fn drain(&self, timeout: Duration) -> Result<(), Ended> {
         self.inside.health.iter().for_each(Health::set_draining);
         if let Ok(started) = self.inside.running.ready().await {
-            started.handle.drain_within(timeout);
+            started.drain_within(timeout);
         }
         self.inside.running.ended().await
     }
@@ -202,7 +280,7 @@ impl Control {
     pub async fn stop(&self) -> Result<(), Ended> {
         self.inside.health.iter().for_each(Health::set_draining);
         if let Ok(started) = self.inside.running.ready().await {
-            started.handle.stop();
+            started.stop();
         }
         self.inside.running.ended().await
     }
@@ -269,7 +347,7 @@ impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.abandoned.store(true, Ordering::SeqCst);
         if let Some(started) = self.running.started() {
-            started.handle.stop();
+            started.stop();
         }
     }
 }

@@ -2,15 +2,14 @@
 //!
 //! Does not know about: the services of the server.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use doorbell::{HandOver, ServerBuilder, WhenFull};
-use tokio::sync::watch;
+use doorbell::{HandOver, ServerBuilder, StartError, WhenFull};
 
-use crate::control::{Control, Ended, Phase, Running, Started, StopOnDrop};
+use crate::control::{Control, Ended, Started};
 use crate::handed::Handed;
-use crate::health::{Health, Heartbeat};
+use crate::health::Health;
+use crate::launch::{Course, Launch};
 use crate::queue::HandedQueue;
 
 /// A builder of a server in front of a program, with any listeners and services.
@@ -21,20 +20,6 @@ pub struct Embed {
     conns_max: Option<u32>,
     when_full: WhenFull,
     health: Option<Health>,
-}
-
-/// Reports the end of a server when dropped, also if a service panics when it is dropped.
-struct Ending {
-    phase: watch::Sender<Phase>,
-    queue: HandedQueue,
-    watched: Option<Watched>,
-    result: Result<(), Ended>,
-}
-
-/// The `Health` that monitors a server, and the server's heartbeat.
-struct Watched {
-    health: Health,
-    heartbeat: Arc<Heartbeat>,
 }
 
 impl Embed {
@@ -79,82 +64,24 @@ impl Embed {
         if let Some(conns) = self.conns_max {
             to = to.conns_max(conns);
         }
-        let places = to.places();
-        queue.set_places(places.clone());
-        let watched = self.health.as_ref().map(|health| Watched::begin(health, &queue));
-        let (phase_sender, phase) = watch::channel(Phase::Starting);
-        let started = Arc::new(OnceLock::new());
-        let running = Running::new(phase, Arc::clone(&started));
-        let failed = Arc::new(AtomicU64::new(0));
+        let (launch, course) = Launch::new(queue, to.places(), self.health);
         let server = self.server.hand_over(to);
-        let ending =
-            Ending { phase: phase_sender.clone(), queue: queue.clone(), watched, result: Err(Ended::Over) };
-        let abandoned = Arc::new(AtomicBool::new(false));
-        let stop_on_drop =
-            Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
         // Opening sockets, testing the kernel and waiting for the workers would block a thread of
         // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
-            let mut ending = ending;
-            ending.result = run(server, &started, &ending.phase, &abandoned);
+            let mut course = course;
+            course.result = run(server, &course);
         });
         if let Err(error) = spawned {
-            let error = Arc::new(doorbell::StartError::Thread(error));
-            phase_sender.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));
+            launch.fail(Ended::NotStarted(Arc::new(StartError::Thread(error))));
         }
-        let control = Control::new(
-            running.clone(),
-            queue.clone(),
-            places,
-            Arc::clone(&failed),
-            self.health.clone(),
-            Arc::clone(&stop_on_drop),
-        );
-        (control, Handed::new(queue, failed, running, self.health, stop_on_drop))
-    }
-}
-
-impl Watched {
-    fn begin(health: &Health, queue: &HandedQueue) -> Self {
-        let heartbeat = health.begin();
-        heartbeat.waits().into_iter().for_each(|waits| queue.watch(waits));
-        Self { health: health.clone(), heartbeat }
-    }
-
-    fn end(&self, queue: &HandedQueue) {
-        queue.unwatch();
-        self.heartbeat.end();
-        self.health.run_internal_checks();
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.watched.iter().for_each(|watched| watched.end(&self.queue));
-        // The queue ends first, so that no connection arrives after the end becomes visible.
-        self.queue.end();
-        self.phase.send_replace(Phase::Ended(self.result.clone()));
+        launch.handles()
     }
 }
 
 /// Runs the server until its end.
-fn run(
-    server: ServerBuilder,
-    started: &OnceLock<Started>,
-    phase_sender: &watch::Sender<Phase>,
-    abandoned: &AtomicBool,
-) -> Result<(), Ended> {
+fn run(server: ServerBuilder, course: &Course) -> Result<(), Ended> {
     let server = server.start().map_err(|error| Ended::NotStarted(Arc::new(error)))?;
-    let _first = started.set(Started {
-        handle: server.handle(),
-        local_addrs: server.local_addrs().to_vec(),
-        report: server.driver_report().clone(),
-        notes: server.notes().to_vec(),
-    });
-    phase_sender.send_replace(Phase::Running);
-    if abandoned.load(Ordering::SeqCst) {
-        // All controls and the receiver were dropped during the start.
-        server.handle().stop();
-    }
+    course.begin(Started::on_ring(&server));
     Ok(server.wait()?)
 }

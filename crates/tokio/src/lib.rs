@@ -9,7 +9,8 @@
 //! | probes that are served even while the program is busy, and a drain at SIGTERM | [`Doorbell`] |
 //! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
 //!
-//! Linux only. Features, all off by default: `axum` (0.8), `hyper` (1), `tower`, and `checks` for
+//! On Linux, ring threads serve the probes. On macOS and other Unix systems [`Doorbell`] serves them
+//! on the runtime, with the same API and replies; [`Embed`] is for Linux. Features, all off by default: `axum` (0.8), `hyper` (1), `tower`, and `checks` for
 //! built-in kinds of checks. After `cargo add doorbell-tokio --features axum`, in a program that
 //! already uses axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
 //!
@@ -50,11 +51,14 @@
 mod axum;
 mod bound;
 mod control;
+#[cfg(target_os = "linux")]
 mod embed;
 #[cfg(feature = "tower")]
 mod fronts;
 mod handed;
 mod health;
+mod launch;
+mod portable;
 mod preread;
 mod probes;
 mod pulse;
@@ -73,10 +77,12 @@ pub use doorbell_checks::SchedulerCounters;
 pub use doorbell_checks::options as checks;
 pub use doorbell_health::{Details, EndpointState, Severity};
 pub use doorbell_probes::Registry;
+#[cfg(target_os = "linux")]
 pub use embed::Embed;
 #[cfg(feature = "tower")]
 pub use fronts::{ProbeLayer, WithProbes};
 pub use handed::{Accept, Connection, Handed};
 pub use health::{Check, Health, HealthBuilder, HealthError, Pushed, Ttl};
+pub use portable::RuntimeCounters;
 pub use preread::{Parts, Preread};
 pub use probes::{Front, Probes, Rest};

@@ -16,7 +16,7 @@ use doorbell::driver::DriverKind;
 use doorbell::{Descriptors, Engine, Http1, Listen, Server, ServerBuilder, Workers};
 use doorbell_testkit::peers::{Reply, Unique, exchange};
 use doorbell_testkit::skip;
-use doorbell_tokio::{Control, Details, Handed, Health, HealthBuilder, Probes};
+use doorbell_tokio::{Control, Details, Doorbell, Handed, Health, HealthBuilder, Probes};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -86,6 +86,12 @@ pub(crate) fn builder((engine, descriptors): (Engine, Descriptors), health: &Hea
         .conns_max(4_000)
         .conns_per_ip_max(0)
         .listen(anywhere(), Http1::new(Probes::new(health)))
+}
+
+/// A server on the runtime itself, as on other systems than Linux.
+pub(crate) async fn on_runtime(health: &Health) -> (Control, Handed) {
+    let server = Doorbell::bind("127.0.0.1:0").health(health).without_signals().on_runtime();
+    server.start().await.expect("a free port")
 }
 
 /// Serves unique ids with hyper on every connection that is handed over, until there are no more.

@@ -1,0 +1,123 @@
+//! What a server of either kind is made of before it starts: its queue, its lifecycle, and its
+//! handles.
+//!
+//! Does not know about: how connections are accepted.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use doorbell::hand_over::Places;
+use tokio::sync::watch;
+
+use crate::control::{Control, Ended, Phase, Running, Started, StopOnDrop};
+use crate::handed::Handed;
+use crate::health::{Health, Heartbeat};
+use crate::queue::HandedQueue;
+
+/// A server that has not started.
+pub(crate) struct Launch {
+    queue: HandedQueue,
+    places: Places,
+    health: Option<Health>,
+    phase: watch::Sender<Phase>,
+    running: Running,
+    stop_on_drop: Arc<StopOnDrop>,
+}
+
+/// The part of a launch that belongs to the server. Reports the end of the server when dropped, also
+/// if a service panics when it is dropped.
+pub(crate) struct Course {
+    phase: watch::Sender<Phase>,
+    started: Arc<OnceLock<Started>>,
+    queue: HandedQueue,
+    watched: Option<Watched>,
+    abandoned: Arc<AtomicBool>,
+    /// The result that is reported.
+    pub(crate) result: Result<(), Ended>,
+}
+
+/// The `Health` that monitors a server, and the server's heartbeat.
+struct Watched {
+    health: Health,
+    heartbeat: Arc<Heartbeat>,
+}
+
+impl Launch {
+    /// Begins a server that puts connections into `queue`. The heartbeat of `health` begins, too.
+    pub(crate) fn new(queue: HandedQueue, places: Places, health: Option<Health>) -> (Self, Course) {
+        queue.set_places(places.clone());
+        let watched = health.as_ref().map(|health| Watched::begin(health, &queue));
+        let (phase_sender, phase) = watch::channel(Phase::Starting);
+        let started = Arc::new(OnceLock::new());
+        let running = Running::new(phase, Arc::clone(&started));
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let stop_on_drop =
+            Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
+        let course = Course {
+            phase: phase_sender.clone(),
+            started,
+            queue: queue.clone(),
+            watched,
+            abandoned,
+            result: Err(Ended::Over),
+        };
+        (Self { queue, places, health, phase: phase_sender, running, stop_on_drop }, course)
+    }
+
+    /// Reports that the server cannot start.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn fail(&self, why: Ended) {
+        self.phase.send_replace(Phase::Ended(Err(why)));
+    }
+
+    /// The handles of the program.
+    pub(crate) fn handles(self) -> (Control, Handed) {
+        let Self { queue, places, health, phase: _, running, stop_on_drop } = self;
+        let failed = Arc::new(AtomicU64::new(0));
+        let control = Control::new(
+            running.clone(),
+            queue.clone(),
+            places,
+            Arc::clone(&failed),
+            health.clone(),
+            Arc::clone(&stop_on_drop),
+        );
+        (control, Handed::new(queue, failed, running, health, stop_on_drop))
+    }
+}
+
+impl Course {
+    /// Reports that the server accepts connections.
+    pub(crate) fn begin(&self, server: Started) {
+        // It starts once.
+        let server = self.started.get_or_init(|| server);
+        self.phase.send_replace(Phase::Running);
+        if self.abandoned.load(Ordering::SeqCst) {
+            // All controls and the receiver were dropped during the start.
+            server.stop();
+        }
+    }
+}
+
+impl Drop for Course {
+    fn drop(&mut self) {
+        self.watched.iter().for_each(|watched| watched.end(&self.queue));
+        // The queue ends first, so that no connection arrives after the end becomes visible.
+        self.queue.end();
+        self.phase.send_replace(Phase::Ended(self.result.clone()));
+    }
+}
+
+impl Watched {
+    fn begin(health: &Health, queue: &HandedQueue) -> Self {
+        let heartbeat = health.begin();
+        heartbeat.waits().into_iter().for_each(|waits| queue.watch(waits));
+        Self { health: health.clone(), heartbeat }
+    }
+
+    fn end(&self, queue: &HandedQueue) {
+        queue.unwatch();
+        self.heartbeat.end();
+        self.health.run_internal_checks();
+    }
+}

@@ -1,0 +1,240 @@
+//! A server on the runtime itself, for systems without ring threads: one task accepts, one task per
+//! connection serves probes or hands the connection over.
+//!
+//! Does not know about: requests.
+
+mod conn;
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use doorbell::hand_over::Places;
+use doorbell::{HandOver, Handler};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::control::{Control, Ended, Started};
+use crate::handed::Handed;
+use crate::health::Health;
+use crate::launch::{Course, Launch};
+use crate::queue::HandedQueue;
+
+/// Maximum number of connections that are being read. Further ones wait in the backlog.
+const CONNS_MAX: usize = 16_384;
+
+/// Pause after a failed accept, usually for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the server should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Serve,
+    Drain(Duration),
+    Stop,
+}
+
+/// Controls a running server.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    orders: watch::Sender<Order>,
+    shared: Arc<Counters>,
+}
+
+/// Counters of a server on the runtime. All are 0 for a server with ring threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeCounters {
+    /// Failed accepts, usually for lack of descriptors.
+    pub accept_failed: u64,
+    /// Accepted connections.
+    pub conns_accepted: u64,
+    /// Open connections, without those that were handed over.
+    pub conns_live: u64,
+    /// Connections that were refused at the limit of hand-overs.
+    pub refused: u64,
+    /// Requests that got a reply, without those that were handed over.
+    pub requests: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    accept_failed: AtomicU64,
+    conns_accepted: AtomicU64,
+    conns_live: AtomicU64,
+    refused: AtomicU64,
+    requests: AtomicU64,
+}
+
+/// What all connections share.
+struct Shared<S> {
+    service: S,
+    limits: doorbell::HttpLimits,
+    queue: HandedQueue,
+    places: Places,
+    counters: Arc<Counters>,
+    /// True during a drain: each connection ends with its current request.
+    closing: watch::Receiver<bool>,
+}
+
+impl Handle {
+    pub(crate) fn drain_within(&self, timeout: Duration) {
+        // A drain does not replace a stop.
+        self.orders.send_if_modified(|order| {
+            let is_new = *order == Order::Serve;
+            if is_new {
+                *order = Order::Drain(timeout);
+            }
+            is_new
+        });
+    }
+
+    pub(crate) fn stop(&self) {
+        self.orders.send_replace(Order::Stop);
+    }
+
+    pub(crate) fn counters(&self) -> RuntimeCounters {
+        let Counters { accept_failed, conns_accepted, conns_live, refused, requests } = &*self.shared;
+        RuntimeCounters {
+            accept_failed: accept_failed.load(Ordering::Relaxed),
+            conns_accepted: conns_accepted.load(Ordering::Relaxed),
+            conns_live: conns_live.load(Ordering::Relaxed),
+            refused: refused.load(Ordering::Relaxed),
+            requests: requests.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Binds `addr` and starts a server with this service in the current runtime.
+pub(crate) async fn start(
+    addr: SocketAddr,
+    service: impl Handler + Send + Sync + 'static,
+    health: Option<&Health>,
+) -> Result<(Control, Handed), Ended> {
+    let failed = |error: io::Error| Ended::Bind { addr, source: Arc::new(error) };
+    let listener = TcpListener::bind(addr).await.map_err(failed)?;
+    let addr = listener.local_addr().map_err(failed)?;
+    let queue = HandedQueue::default();
+    let places = HandOver::new(queue.clone()).places();
+    let (launch, course) = Launch::new(queue.clone(), places.clone(), health.cloned());
+    let (orders, order) = watch::channel(Order::Serve);
+    let (close, closing) = watch::channel(false);
+    let counters = Arc::<Counters>::default();
+    let limits = doorbell::HttpLimits { answer_before_body: true, ..doorbell::HttpLimits::default() };
+    let shared = Shared { service, limits, queue, places, counters: Arc::clone(&counters), closing };
+    let server = Serving { listener, conns: JoinSet::new(), room: Arc::new(Semaphore::new(CONNS_MAX)) };
+    course.begin(Started::on_runtime(addr, Handle { orders, shared: counters }));
+    tokio::spawn(server.run(Arc::new(shared), order, close, course));
+    Ok(launch.handles())
+}
+
+/// The task that accepts.
+struct Serving {
+    listener: TcpListener,
+    conns: JoinSet<()>,
+    room: Arc<Semaphore>,
+}
+
+impl Serving {
+    async fn run<S: Handler + Send + Sync + 'static>(
+        mut self,
+        shared: Arc<Shared<S>>,
+        mut order: watch::Receiver<Order>,
+        close: watch::Sender<bool>,
+        mut course: Course,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                _changed = order.changed() => break,
+                Some(_ended) = self.conns.join_next() => {}
+                accepted = accept(&self.listener, &self.room, &shared.counters) => {
+                    let (stream, permit) = accepted;
+                    self.begin(stream, permit, &shared);
+                }
+            }
+        }
+        let timeout = match *order.borrow_and_update() {
+            Order::Drain(timeout) => timeout,
+            Order::Serve | Order::Stop => Duration::ZERO,
+        };
+        if !timeout.is_zero() {
+            self.accept_rest(&shared).await;
+        }
+        let Self { listener, mut conns, .. } = self;
+        drop(listener);
+        close.send_replace(true);
+        tokio::select! {
+            _all = tokio::time::timeout(timeout, async { while conns.join_next().await.is_some() {} }) => {}
+            _stopped = order.wait_for(|order| *order == Order::Stop) => {}
+        }
+        conns.shutdown().await;
+        course.result = Ok(());
+    }
+
+    fn begin<S: Handler + Send + Sync + 'static>(
+        &mut self,
+        stream: TcpStream,
+        permit: OwnedSemaphorePermit,
+        shared: &Arc<Shared<S>>,
+    ) {
+        let live = Live::new(&shared.counters, permit);
+        let shared = Arc::clone(shared);
+        self.conns.spawn(async move {
+            conn::serve(stream, &shared).await;
+            drop(live);
+        });
+    }
+
+    /// Accepts the connections in the backlog: the kernel would reset them when the listener closes.
+    async fn accept_rest<S: Handler + Send + Sync + 'static>(&mut self, shared: &Arc<Shared<S>>) {
+        while let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            let next = poll_fn(|cx| Poll::Ready(self.listener.poll_accept(cx))).await;
+            let Poll::Ready(Ok((stream, _peer))) = next else { return };
+            self.begin(stream, permit, shared);
+        }
+    }
+}
+
+/// A connection that is being read: a permit, and its part of the counters.
+struct Live {
+    counters: Arc<Counters>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Live {
+    fn new(counters: &Arc<Counters>, permit: OwnedSemaphorePermit) -> Self {
+        counters.conns_accepted.fetch_add(1, Ordering::Relaxed);
+        counters.conns_live.fetch_add(1, Ordering::Relaxed);
+        Self { counters: Arc::clone(counters), _permit: permit }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.counters.conns_live.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The next connection, with its permit.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+    counters: &Counters,
+) -> (TcpStream, OwnedSemaphorePermit) {
+    loop {
+        // The semaphore is never closed.
+        if let Ok(permit) = Arc::clone(room).acquire_owned().await
+            && let Ok((stream, _peer)) = listener.accept().await
+        {
+            return (stream, permit);
+        }
+        counters.accept_failed.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
