@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use doorbell::{HandOver, ServerBuilder, StartError, WhenFull};
 
-use crate::control::{Control, Ended, Started};
+use crate::control::{Control, Ended, Phase, Started};
 use crate::handed::Handed;
 use crate::health::Health;
 use crate::launch::{Course, Launch};
@@ -66,6 +66,7 @@ impl Embed {
         }
         let (launch, course) = Launch::new(queue, to.places(), self.health);
         let server = self.server.hand_over(to);
+        let phase = course.phase();
         // Opening sockets, testing the kernel and waiting for the workers would block a thread of
         // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
@@ -73,7 +74,8 @@ impl Embed {
             course.result = run(server, &course);
         });
         if let Err(error) = spawned {
-            launch.fail(Ended::NotStarted(Arc::new(StartError::Thread(error))));
+            let why = Ended::NotStarted(Arc::new(StartError::Thread(error)));
+            phase.send_replace(Phase::Ended(Err(why)));
         }
         launch.handles()
     }

@@ -19,7 +19,6 @@ pub(crate) struct Launch {
     queue: HandedQueue,
     places: Places,
     health: Option<Health>,
-    phase: watch::Sender<Phase>,
     running: Running,
     stop_on_drop: Arc<StopOnDrop>,
 }
@@ -47,32 +46,20 @@ impl Launch {
     pub(crate) fn new(queue: HandedQueue, places: Places, health: Option<Health>) -> (Self, Course) {
         queue.set_places(places.clone());
         let watched = health.as_ref().map(|health| Watched::begin(health, &queue));
-        let (phase_sender, phase) = watch::channel(Phase::Starting);
+        let (phase, observed) = watch::channel(Phase::Starting);
         let started = Arc::new(OnceLock::new());
-        let running = Running::new(phase, Arc::clone(&started));
+        let running = Running::new(observed, Arc::clone(&started));
         let abandoned = Arc::new(AtomicBool::new(false));
         let stop_on_drop =
             Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
-        let course = Course {
-            phase: phase_sender.clone(),
-            started,
-            queue: queue.clone(),
-            watched,
-            abandoned,
-            result: Err(Ended::Over),
-        };
-        (Self { queue, places, health, phase: phase_sender, running, stop_on_drop }, course)
-    }
-
-    /// Reports that the server cannot start.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn fail(&self, why: Ended) {
-        self.phase.send_replace(Phase::Ended(Err(why)));
+        let course =
+            Course { phase, started, queue: queue.clone(), watched, abandoned, result: Err(Ended::Over) };
+        (Self { queue, places, health, running, stop_on_drop }, course)
     }
 
     /// The handles of the program.
     pub(crate) fn handles(self) -> (Control, Handed) {
-        let Self { queue, places, health, phase: _, running, stop_on_drop } = self;
+        let Self { queue, places, health, running, stop_on_drop } = self;
         let failed = Arc::new(AtomicU64::new(0));
         let control = Control::new(
             running.clone(),
@@ -87,6 +74,12 @@ impl Launch {
 }
 
 impl Course {
+    /// Reports the lifecycle also without this value.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn phase(&self) -> watch::Sender<Phase> {
+        self.phase.clone()
+    }
+
     /// Reports that the server accepts connections.
     pub(crate) fn begin(&self, server: Started) {
         // It starts once.
