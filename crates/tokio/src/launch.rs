@@ -110,7 +110,6 @@ impl Watched {
 
     fn end(&self, queue: &HandedQueue) {
         queue.unwatch();
-        self.heartbeat.end();
-        self.health.run_internal_checks();
+        self.health.end(&self.heartbeat);
     }
 }

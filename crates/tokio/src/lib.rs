@@ -10,7 +10,7 @@
 //! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
 //!
 //! On Linux, ring threads serve the probes. On macOS and other Unix systems [`Doorbell`] serves them
-//! on the runtime, with the same API and replies; [`Embed`] is for Linux. Features, all off by default: `axum` (0.8), `hyper` (1), `tower`, and `checks` for
+//! on the runtime, with the same API and replies; [`Embed`] is for Linux. Features, all off by default: `axum` (0.8), `hyper` (1), `tower`, `grpc` (tonic 0.14), and `checks` for
 //! built-in kinds of checks. After `cargo add doorbell-tokio --features axum`, in a program that
 //! already uses axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
 //!
@@ -27,8 +27,7 @@
 //! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener`; `examples/hyper_probes.rs` has the accept loop of hyper |
 //! | drain and stop | [`Control`] |
 //! | share a TLS port | [`Handed`](Handed#tls) |
-//! | serve gRPC with tonic | merge `Health::routes` into its `Routes::into_axum_router`; needs axum's feature `http2` |
-//! | serve `grpc.health.v1` | not included: a health service of the program follows [`Registry::follow`] |
+//! | serve gRPC with tonic, and `grpc.health.v1` | `Health::grpc`, `Handed::streams` (feature `grpc`), `examples/grpc.rs` |
 //!
 //! # What runs where
 //!
@@ -55,6 +54,8 @@ mod control;
 mod embed;
 #[cfg(feature = "tower")]
 mod fronts;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod handed;
 mod health;
 mod launch;
@@ -75,12 +76,16 @@ pub use control::{Control, Ended, Stats};
 pub use doorbell_checks::SchedulerCounters;
 #[cfg(feature = "checks")]
 pub use doorbell_checks::options as checks;
+#[cfg(feature = "grpc")]
+pub use doorbell_grpc::GrpcHealth;
 pub use doorbell_health::{Details, EndpointState, Severity};
 pub use doorbell_probes::Registry;
 #[cfg(target_os = "linux")]
 pub use embed::Embed;
 #[cfg(feature = "tower")]
 pub use fronts::{ProbeLayer, WithProbes};
+#[cfg(feature = "grpc")]
+pub use grpc::Streams;
 pub use handed::{Accept, Connection, Handed};
 pub use health::{Check, Health, HealthBuilder, HealthError, Pushed, Ttl};
 pub use portable::RuntimeCounters;

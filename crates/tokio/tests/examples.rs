@@ -7,7 +7,7 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader, Lines};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -75,6 +75,22 @@ fn axum_probes() {
     assert_eq!(blocked.join().unwrap(), Ok(200), "the blocking request gets its reply");
     statuses.dedup();
     assert!(statuses.starts_with(&[200, 503]), "alive at first, and not when it stays blocked: {statuses:?}");
+}
+
+#[test]
+fn grpc() {
+    let mut example = Example::start("grpc");
+    common::eventually("its check has run", || status(example.addr, "/readyz") == Ok(200));
+    // The preface of HTTP/2 is handed over, and tonic replies with its SETTINGS.
+    let mut client = std::net::TcpStream::connect(example.addr).unwrap();
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    let mut header = [0; 9];
+    client.read_exact(&mut header).unwrap();
+    assert_eq!(header[3], 4);
+    drop(client);
+    let pid = rustix::process::Pid::from_child(&example.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(example.child.wait().unwrap().success());
 }
 
 #[test]

@@ -32,7 +32,7 @@ use counters::count;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
-use grpc::{Answers, Statuses};
+use grpc::Answers;
 pub(crate) use grpc::{GoOn, is_grpc};
 use inbox::Inbox;
 use std::io;
@@ -89,10 +89,7 @@ impl Plan {
     pub(crate) fn new(config: &Config, registry: &HealthRegistry, common: Arc<Common>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let (ends, ended) = watch::channel(false);
-        let answers = config
-            .grpc
-            .enabled
-            .then(|| Answers::new(Statuses::follow(config, registry), &common, ended, &config.grpc));
+        let answers = config.grpc.enabled.then(|| Answers::new(config, registry, &common, ended));
         Some(Self {
             answers,
             configs: Vec::new(),

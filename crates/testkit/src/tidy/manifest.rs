@@ -33,6 +33,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-checks",
             "doorbell-config",
             "doorbell-egress",
+            "doorbell-grpc",
             "doorbell-health",
             "doorbell-probes",
             "doorbell-tokio",
@@ -71,6 +72,12 @@ pub const ARROWS: &[Arrow] = &[
     },
     // Sockets for outgoing connections, for any runtime.
     Arrow { folder: "crates/egress", may: &["doorbell-ring"], may_in_tests: &["doorbell-testkit"] },
+    // gRPC health, for the binary and for programs that embed the engine: no connection.
+    Arrow {
+        folder: "crates/grpc",
+        may: &["doorbell", "doorbell-health", "doorbell-probes"],
+        may_in_tests: &[],
+    },
     // Health is pure logic; `crates/probes` connects it with HTTP.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
@@ -83,7 +90,7 @@ pub const ARROWS: &[Arrow] = &[
     // Embedding: connects the engine and health to a Tokio runtime.
     Arrow {
         folder: "crates/tokio",
-        may: &["doorbell", "doorbell-checks", "doorbell-health", "doorbell-probes"],
+        may: &["doorbell", "doorbell-checks", "doorbell-grpc", "doorbell-health", "doorbell-probes"],
         may_in_tests: &["doorbell-testkit", "doorbell-tokio"],
     },
     Arrow {

@@ -40,6 +40,14 @@ pub enum HealthError {
         /// Name of the check.
         check: String,
     },
+    /// A gRPC service has an endpoint that was not added.
+    #[error("gRPC service {service}: there is no endpoint {endpoint}")]
+    UnknownEndpoint {
+        /// Name of the service.
+        service: String,
+        /// Name of the endpoint.
+        endpoint: String,
+    },
     /// The name of an endpoint, which is also its path, is not a path of its own.
     #[error(
         "endpoint {name}: the name is also the path: it needs letters, digits, '-', '.', '_', '~' or \

@@ -12,7 +12,7 @@ mod sink;
 mod watch;
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub use builder::HealthBuilder;
@@ -23,6 +23,7 @@ use doorbell_probes::{ProbeRoutes, Registry};
 pub use error::HealthError;
 pub use pushed::Pushed;
 use tokio::runtime::{self, Handle};
+use tokio::sync::watch as watch_channel;
 
 pub(crate) use beats::Heartbeat;
 use sink::WatchedRegistry;
@@ -57,6 +58,10 @@ struct Inside {
     /// The heartbeat of the runtime that built this value, until a server starts in that runtime.
     /// Only its task owns the heartbeat, which therefore ends with the runtime.
     own: Mutex<Option<(runtime::Id, Weak<Heartbeat>)>>,
+    /// Number of servers.
+    servers: AtomicUsize,
+    /// True once long streams must end.
+    ends: watch_channel::Sender<bool>,
     /// Ends when dropped.
     _scheduler: Scheduler,
 }
@@ -124,7 +129,9 @@ impl Health {
             (runtime.id(), Arc::downgrade(&heartbeat))
         });
         let scheduler = ready.go();
-        Self { inside: Arc::new(Inside { parts, own: Mutex::new(own), _scheduler: scheduler }) }
+        let (own, servers) = (Mutex::new(own), AtomicUsize::new(0));
+        let ends = watch_channel::Sender::new(false);
+        Self { inside: Arc::new(Inside { parts, own, servers, ends, _scheduler: scheduler }) }
     }
 
     /// Sets whether the program is alive. False fails liveness, so that the program is restarted,
@@ -154,6 +161,20 @@ impl Health {
             self.watched().registry().drain(true);
             self.run_internal_checks();
         }
+        self.end_streams();
+    }
+
+    /// Ends long streams if this health drains and has no server.
+    fn end_streams(&self) {
+        if self.is_draining() && self.inside.servers.load(Ordering::SeqCst) == 0 {
+            self.inside.ends.send_replace(true);
+        }
+    }
+
+    /// True once long streams must end.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn ends(&self) -> watch_channel::Receiver<bool> {
+        self.inside.ends.subscribe()
     }
 
     /// True while `/livez` gets 200.
@@ -226,6 +247,7 @@ impl Health {
     /// # Panics
     /// Panics outside of a runtime if the `Health` has a heartbeat.
     pub(crate) fn begin(&self) -> Arc<Heartbeat> {
+        self.inside.servers.fetch_add(1, Ordering::SeqCst);
         let watched = self.watched();
         let watch = watched.watch();
         let runtime = watch.limits.stalled_after.map(|_| Handle::current());
@@ -243,6 +265,14 @@ impl Health {
         self.run_internal_checks();
         self.inside.parts.wake.wake();
         heartbeat
+    }
+
+    /// Ends the heartbeat of a server.
+    pub(crate) fn end(&self, heartbeat: &Heartbeat) {
+        heartbeat.end();
+        self.run_internal_checks();
+        self.inside.servers.fetch_sub(1, Ordering::SeqCst);
+        self.end_streams();
     }
 
     /// Reports an accepted connection. If `accept` is down, the internal checks run at once.

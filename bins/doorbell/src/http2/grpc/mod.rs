@@ -7,31 +7,28 @@
 //! a name is serving.
 
 mod call;
-mod health;
 mod refusal;
-mod statuses;
+mod watches;
 
 use super::body::ReplyBody;
 use super::common::Common;
 use super::counting_stream::Account;
-use crate::config::model::{AlbAnswer, Grpc};
+use crate::config::model::{AlbAnswer, Config, Grpc};
+use crate::http::prober::Prober;
+use crate::registry::HealthRegistry;
 use bytes::Bytes;
 pub(super) use call::Call;
 pub(crate) use call::GoOn;
-use health::{By, HealthService, ListRequest, ListResponse, prober_of};
+use doorbell_grpc::{ClientAddr, GrpcHealth, OVERALL, Statuses, prober_of};
 use http_body::Body;
 use hyper::{Method, Request, Response, header};
 pub(super) use refusal::Refusal;
-pub(crate) use statuses::Statuses;
-use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::Status;
 use tonic::codegen::{Service, StdError};
-use tonic::server::UnaryService;
-use tonic_health::pb::health_server::HealthServer;
-use tonic_prost::ProstCodec;
+use watches::Watches;
 
 /// The content type of gRPC.
 const GRPC: &str = "application/grpc";
@@ -39,14 +36,10 @@ const GRPC: &str = "application/grpc";
 /// The path of every method of the service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Maximum size of a message; a health request only contains a name.
-const MESSAGE_LEN_MAX: usize = 4096;
-
 /// Serves gRPC requests.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
-    health: HealthService,
-    server: HealthServer<HealthService>,
+    health: GrpcHealth,
     alb: AlbAnswer,
 }
 
@@ -67,16 +60,26 @@ pub(super) fn asks_by_grpc<B>(request: &Request<B>) -> bool {
 
 impl Answers {
     pub(super) fn new(
-        statuses: Arc<Statuses>,
+        config: &Config,
+        registry: &HealthRegistry,
         common: &Common,
         ends: watch::Receiver<bool>,
-        grpc: &Grpc,
     ) -> Self {
-        let health = HealthService::new(statuses, common, ends, grpc);
-        let server = HealthServer::new(health.clone())
-            .max_decoding_message_size(MESSAGE_LEN_MAX)
-            .max_encoding_message_size(1 << 20);
-        Self { health, server, alb: grpc.alb }
+        let grpc = &config.grpc;
+        let services = grpc.services.iter();
+        let services = services.map(|(service, endpoint)| (service.value.clone(), endpoint.position));
+        let statuses =
+            Statuses::follow(services.chain([(OVERALL.to_owned(), grpc.overall.position)]), registry);
+        let health = GrpcHealth::new(statuses, Arc::new(Watches::new(common, grpc)), ends);
+        Self { health, alb: grpc.alb }
+    }
+
+    /// The status for an AWS application load balancer, which treats code 12 as healthy by default.
+    fn tell_alb(&self, prober: Option<Prober>) -> Status {
+        match (self.health.is_serving(prober), self.alb) {
+            (true, _) | (_, AlbAnswer::Always) => Status::unimplemented("well"),
+            (false, AlbAnswer::Verdict) => Status::unavailable("not serving"),
+        }
     }
 
     /// Serves an admitted call on the connection with this account, from this address.
@@ -89,42 +92,23 @@ impl Answers {
     ) -> Response<ReplyBody>
     where
         B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<StdError> + Send,
+        B::Error: Into<StdError> + Send + 'static,
     {
-        let user_agent = request.headers().get(header::USER_AGENT).map(header::HeaderValue::as_bytes);
-        let by = By::of(user_agent, addr);
-        request.extensions_mut().insert(by);
-        let response = match request.uri().path().strip_prefix(HEALTH) {
-            Some("List") => {
-                let mut grpc = tonic::server::Grpc::new(ProstCodec::<ListResponse, ListRequest>::default())
-                    .max_decoding_message_size(MESSAGE_LEN_MAX);
-                grpc.unary(List(self.health), request).await
+        let path = request.uri().path();
+        let response = if path.starts_with(HEALTH) {
+            request.extensions_mut().insert(account);
+            addr.map(|addr| request.extensions_mut().insert(ClientAddr(addr)));
+            match self.health.call(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
             }
-            Some(_) => {
-                request.extensions_mut().insert(account);
-                match self.server.call(request).await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
-                }
-            }
-            None if request.uri().path() == Grpc::ALB_PATH => {
-                self.health.tell_alb(self.alb, by.0).into_http()
-            }
-            None => Status::unimplemented("unknown service").into_http(),
+        } else if path == Grpc::ALB_PATH {
+            let user_agent = request.headers().get(header::USER_AGENT).map(header::HeaderValue::as_bytes);
+            self.tell_alb(prober_of(user_agent, addr)).into_http()
+        } else {
+            Status::unimplemented("unknown service").into_http()
         };
         call.begin(crate::http::Status::new(response.status().as_u16()).unwrap_or(crate::http::Status::OK));
         response.map(|body| ReplyBody::Grpc(body, Some(call)))
-    }
-}
-
-/// `List` as a method for tonic.
-struct List(HealthService);
-
-impl UnaryService<ListRequest> for List {
-    type Response = ListResponse;
-    type Future = Ready<Result<tonic::Response<ListResponse>, Status>>;
-
-    fn call(&mut self, request: tonic::Request<ListRequest>) -> Self::Future {
-        ready(self.0.list(prober_of(&request)).map(tonic::Response::new))
     }
 }

@@ -5,26 +5,23 @@
 //!
 //! Probers are detected by `User-Agent`, as over HTTP, because a drain may be reported differently
 //! to kubelets and load balancers.
-//!
-//! [`Statuses::follow`] connects the services to the endpoints that `[grpc]` names.
 
-use crate::config::model::Config;
-use crate::http::prober::Prober;
-use crate::registry::HealthRegistry;
-use doorbell::time::{Clock as _, OsClock};
-use doorbell_health::{Audience, EndpointState};
-use doorbell_probes::{ProbeCounters, Published, RunTrigger, audience_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use doorbell::http::prober::Prober;
+use doorbell::time::{Clock as _, OsClock};
+use doorbell_health::{Audience, EndpointState};
+use doorbell_probes::{ProbeCounters, Published, Registry, RunTrigger, audience_of};
 use tokio::sync::watch;
 use tonic_health::ServingStatus;
 
-/// Name of the service for the whole process.
-pub(super) const OVERALL: &str = "";
+/// Name of the service that stands for the whole process (grpc/health/v1/health.proto).
+pub const OVERALL: &str = "";
 
 /// The statuses by service. The set of services is fixed.
 #[derive(Debug)]
-pub(crate) struct Statuses {
+pub struct Statuses {
     services: BTreeMap<String, Service>,
     published: Arc<Published>,
 }
@@ -38,14 +35,14 @@ struct Service {
     /// On-demand checks.
     demands: Box<[RunTrigger]>,
     /// Counts probers; services may share an endpoint.
-    probe_counters: Option<Arc<ProbeCounters>>,
+    probe_counters: Arc<ProbeCounters>,
     /// Whether this is the first service of its endpoint.
     is_first: bool,
 }
 
 /// A watched service.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     published: Arc<Published>,
     endpoint: usize,
     audience: Audience,
@@ -53,23 +50,21 @@ pub(super) struct Watched {
 }
 
 impl Statuses {
-    /// Creates the services of a configuration. Each follows its endpoint, and is SERVING if the
-    /// HTTP status of the endpoint means up.
-    pub(crate) fn follow(config: &Config, registry: &HealthRegistry) -> Arc<Self> {
-        let overall = (OVERALL.to_owned(), config.grpc.overall.position);
-        let services = config.grpc.services.iter();
-        let services = services.map(|(service, endpoint)| (service.value.clone(), endpoint.position));
-        let endpoints: BTreeMap<String, usize> = services.chain([overall]).collect();
+    /// Follows the endpoints of `registry`: each service, by name, the endpoint at this position. A
+    /// service is SERVING if the HTTP status of its endpoint means up. Positions without an endpoint
+    /// are ignored.
+    pub fn follow(services: impl IntoIterator<Item = (String, usize)>, registry: &Registry) -> Arc<Self> {
+        let endpoints: BTreeMap<String, usize> = services.into_iter().collect();
         let mut known = Vec::new();
         let service = |(service, endpoint): (String, usize)| {
+            let probe_counters = Arc::clone(registry.prober_stats().probe_counters(endpoint)?);
             let news = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));
             let is_first = !known.contains(&endpoint);
             known.push(endpoint);
             let demands = registry.triggers_of(endpoint);
-            let probe_counters = registry.prober_stats().probe_counters(endpoint).cloned();
-            (service, Service { endpoint, news, demands, probe_counters, is_first })
+            Some((service, Service { endpoint, news, demands, probe_counters, is_first }))
         };
-        let services = endpoints.into_iter().map(service).collect();
+        let services = endpoints.into_iter().filter_map(service).collect();
         let statuses = Arc::new(Self { services, published: Arc::clone(registry.published()) });
         let follower = Arc::clone(&statuses);
         registry.follow(move |serving| {
@@ -84,7 +79,7 @@ impl Statuses {
     }
 
     /// Returns the status for a prober, and counts the probe.
-    pub(super) fn get(&self, service: &str, prober: Option<Prober>) -> Option<ServingStatus> {
+    pub(crate) fn get(&self, service: &str, prober: Option<Prober>) -> Option<ServingStatus> {
         let service = self.services.get(service)?;
         service.ask();
         Some(service.count(&self.published, prober))
@@ -92,7 +87,7 @@ impl Statuses {
 
     /// Watches a service: the current status, then changes. A slow reader misses intermediate
     /// changes. A Watch counts as one probe.
-    pub(super) fn watch(&self, service: &str, prober: Option<Prober>) -> Option<Watched> {
+    pub(crate) fn watch(&self, service: &str, prober: Option<Prober>) -> Option<Watched> {
         let service = self.services.get(service)?;
         service.ask();
         service.count(&self.published, prober);
@@ -102,22 +97,22 @@ impl Statuses {
     }
 
     /// Requests the on-demand checks of the service.
-    pub(super) fn ask(&self, service: &str) {
+    pub(crate) fn ask(&self, service: &str) {
         self.services.get(service).into_iter().for_each(Service::ask);
     }
 
     /// Whether the service has on-demand checks.
-    pub(super) fn is_on_demand(&self, service: &str) -> bool {
+    pub(crate) fn is_on_demand(&self, service: &str) -> bool {
         self.services.get(service).is_some_and(|service| !service.demands.is_empty())
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.services.len()
     }
 
     /// Returns the statuses of all services at one moment for a prober, and counts one probe per
     /// endpoint.
-    pub(super) fn all(&self, prober: Option<Prober>) -> impl Iterator<Item = (&str, ServingStatus)> {
+    pub(crate) fn all(&self, prober: Option<Prober>) -> impl Iterator<Item = (&str, ServingStatus)> {
         let set = self.published.load();
         self.services.iter().map(move |(name, service)| {
             service.ask();
@@ -143,21 +138,19 @@ impl Service {
     }
 
     fn count_as(&self, prober: Option<Prober>, state: EndpointState) {
-        if let Some(probe_counters) = &self.probe_counters {
-            probe_counters.own().count(prober, state, OsClock.now());
-        }
+        self.probe_counters.own().count(prober, state, OsClock.now());
     }
 }
 
 impl Watched {
     /// Returns the current status; [`Self::changed`] waits for the next one.
-    pub(super) fn status(&mut self) -> ServingStatus {
+    pub(crate) fn status(&mut self) -> ServingStatus {
         self.news.mark_unchanged();
         status(self.published.load().states(self.endpoint)[self.audience as usize].1)
     }
 
     /// Waits until the status may have changed. `None` if it can no longer change.
-    pub(super) async fn changed(&mut self) -> Option<()> {
+    pub(crate) async fn changed(&mut self) -> Option<()> {
         self.news.changed().await.ok()
     }
 
@@ -173,44 +166,57 @@ const fn status(serves: bool) -> ServingStatus {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::config::{Source, parse};
-    use doorbell_checks::{Finding, ResultSink as _};
-    use doorbell_health::Outcome;
     use std::time::Duration;
 
-    fn config(text: &str) -> Config {
-        let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };
-        parse(&source, &|_| None).config.unwrap()
-    }
+    use doorbell_health::{CheckConfig, CheckResult, EndpointConfig, Initial, OnDrain, Severity, Time};
+    use doorbell_probes::EndpointOptions;
+
+    use super::*;
 
     const KUBELET: Option<Prober> = Some(Prober::Kubelet);
+    const YES: ServingStatus = ServingStatus::Serving;
+    const NO: ServingStatus = ServingStatus::NotServing;
+
+    /// `cart` is down, `readyz` is up and ignores a drain for kubelets, `livez` ignores each drain.
+    fn registry() -> Arc<Registry> {
+        let mut builder = Registry::builder(Time::ZERO, Duration::ZERO);
+        let down = builder
+            .check("down", CheckConfig { initial: Initial::FullyDown, ..CheckConfig::ttl(Duration::MAX) });
+        let cart = EndpointConfig::new("cart").with(down.unwrap(), Severity::Required);
+        let mut on_drain = EndpointConfig::new("x").on_drain;
+        on_drain[Audience::Kubelet as usize] = OnDrain::Ignore;
+        let readyz = EndpointConfig { on_drain, ..EndpointConfig::new("readyz") };
+        let livez = EndpointConfig { on_drain: [OnDrain::Ignore; 3], ..EndpointConfig::new("livez") };
+        for endpoint in [cart, readyz, livez] {
+            builder.endpoint(endpoint, EndpointOptions::default()).unwrap();
+        }
+        builder.build()
+    }
+
+    fn services(all: &[(&str, usize)]) -> Vec<(String, usize)> {
+        all.iter().map(|(name, endpoint)| ((*name).to_owned(), *endpoint)).collect()
+    }
 
     #[test]
     fn each_service_follows_its_endpoint() {
-        let config = config(
-            "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[health.cart]\ninitial = \"down\"\n\
-             [health.readyz]\non_drain = { kubelet = \"ignore\" }\n\
-             [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n",
-        );
-        let registry = HealthRegistry::build(&config).unwrap();
-        let statuses = Statuses::follow(&config, &registry);
+        let registry = registry();
+        let all = services(&[("shop.Cart", 0), ("shop.Orders", 1), ("alive", 2), ("", 2), ("none", 9)]);
+        let statuses = Statuses::follow(all, &registry);
         let now = |prober: Option<Prober>, expected: [ServingStatus; 4]| {
             let names = ["", "alive", "shop.Cart", "shop.Orders"];
             let expected: Vec<_> = names.into_iter().zip(expected).collect();
             assert_eq!(statuses.all(prober).collect::<Vec<_>>(), expected);
         };
-        let (yes, no) = (ServingStatus::Serving, ServingStatus::NotServing);
-        now(None, [yes, yes, no, yes]);
+        now(None, [YES, YES, NO, YES]);
         let watched = statuses.watch("shop.Orders", Some(Prober::Envoy)).unwrap();
         let by_kubelet = statuses.watch("shop.Orders", KUBELET).unwrap();
         assert!(!watched.has_changed() && statuses.watch("shop.Other", None).is_none());
-        registry.drain(true);
-        now(None, [no, yes, no, no]);
-        now(KUBELET, [yes, yes, no, yes]);
+        registry.drain(true, Time::ZERO);
+        now(None, [YES, YES, NO, NO]);
+        now(KUBELET, [YES, YES, NO, YES]);
         assert!(watched.has_changed() && !by_kubelet.has_changed());
         // An unknown service has no status.
-        assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
+        assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(YES)));
         let rows = registry.prober_stats().rows();
         let rows: Vec<_> =
             rows.iter().map(|row| (&*row.endpoint, row.prober_name(), row.count(), row.state_last)).collect();
@@ -229,22 +235,17 @@ mod tests {
 
     #[test]
     fn only_changes_wake_a_watch() {
-        let config = config(
-            "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n\
-             [health.readyz]\nrequire = [\"db\"]\n[grpc]\nservices = { a = \"readyz\" }\n",
-        );
-        let registry = HealthRegistry::build(&config).unwrap();
-        let statuses = Statuses::follow(&config, &registry);
+        let registry = registry();
+        let statuses = Statuses::follow(services(&[("a", 0)]), &registry);
         let mut watched = statuses.watch("a", None).unwrap();
-        assert_eq!(watched.status(), ServingStatus::NotServing);
-        registry.drain(true);
+        assert_eq!(watched.status(), NO);
+        registry.drain(true, Time::ZERO);
         assert!(!watched.has_changed(), "the status is unchanged");
-        registry.drain(false);
-        let finding = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
-        let _next = registry.found(0, &finding);
+        registry.drain(false, Time::ZERO);
+        for second in 1..4 {
+            registry.found(0, &CheckResult::success(Duration::ZERO), Time::from_secs(second));
+        }
         assert!(watched.has_changed());
-        assert_eq!((watched.status(), watched.has_changed()), (ServingStatus::Serving, false));
-        let found = [statuses.get("a", KUBELET), statuses.get("b", KUBELET)];
-        assert_eq!(found, [Some(ServingStatus::Serving), None]);
+        assert_eq!((watched.status(), watched.has_changed()), (YES, false));
     }
 }

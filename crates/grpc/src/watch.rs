@@ -1,0 +1,181 @@
+//! One Watch stream: the current status of a service, then its changes.
+//!
+//! Does not know about: calls, the encoding of messages.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{Stream, unfold};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tonic::{Extensions, Status};
+use tonic_health::ServingStatus;
+use tonic_health::pb::HealthCheckResponse;
+
+use crate::statuses::{Statuses, Watched};
+
+/// Interval at which an open Watch requests on-demand checks. A check with a fresh result does not
+/// run again.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Admits Watch streams, which stay open for as long as the client likes.
+pub trait AdmitWatch: fmt::Debug + Send + Sync {
+    /// Admits a stream of a request with these extensions. The permit is dropped at the end of the
+    /// stream.
+    ///
+    /// # Errors
+    /// The status of the call, if the stream is refused.
+    fn admit(&self, extensions: &Extensions) -> Result<WatchPermit, Status>;
+}
+
+/// A permit for one Watch stream.
+pub type WatchPermit = Box<dyn Any + Send>;
+
+/// A maximum number of open Watch streams.
+#[derive(Debug)]
+pub struct WatchLimit {
+    max: u32,
+    open: Arc<AtomicU32>,
+}
+
+/// A permit of a [`WatchLimit`].
+#[derive(Debug)]
+struct Place(Arc<AtomicU32>);
+
+impl WatchLimit {
+    /// A limit of `max` open streams.
+    #[must_use]
+    pub fn new(max: u32) -> Self {
+        Self::shared(max, Arc::default())
+    }
+
+    /// A limit that counts in `open`, together with others.
+    #[must_use]
+    pub const fn shared(max: u32, open: Arc<AtomicU32>) -> Self {
+        Self { max, open }
+    }
+}
+
+impl AdmitWatch for WatchLimit {
+    fn admit(&self, _extensions: &Extensions) -> Result<WatchPermit, Status> {
+        // Counted before the limit is checked: dropping the permit reverts it.
+        let before = self.open.fetch_add(1, Ordering::Relaxed);
+        let place = Place(Arc::clone(&self.open));
+        if before >= self.max {
+            return Err(Status::resource_exhausted("too many Watch streams"));
+        }
+        Ok(Box::new(place))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The response for a status.
+pub(crate) const fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status as i32 }
+}
+
+/// `SERVICE_UNKNOWN`, which only Watch sends.
+const UNKNOWN: HealthCheckResponse = HealthCheckResponse { status: 3 };
+
+/// One Watch stream.
+pub(crate) struct Watching {
+    /// `None` for an unknown service.
+    pub(crate) status: Option<Watched>,
+    /// The statuses and the name of the service, if the service has on-demand checks.
+    pub(crate) asks: Option<(Arc<Statuses>, String)>,
+    /// True when the stream must end.
+    pub(crate) ends: watch::Receiver<bool>,
+    pub(crate) _permit: WatchPermit,
+}
+
+/// A [`Watching`] that has begun.
+struct Begun {
+    watching: Watching,
+    /// The last sent status.
+    sent: Option<ServingStatus>,
+    over: bool,
+}
+
+impl Watching {
+    /// The responses: the status, then its changes, then UNAVAILABLE.
+    pub(crate) fn responses(self) -> impl Stream<Item = Result<HealthCheckResponse, Status>> + Send {
+        unfold(Begun { watching: self, sent: None, over: false }, Begun::next)
+    }
+}
+
+impl Begun {
+    async fn next(mut self) -> Option<(Result<HealthCheckResponse, Status>, Self)> {
+        if self.over {
+            return None;
+        }
+        match self.news().await {
+            Some(news) => Some((Ok(news), self)),
+            None => {
+                self.over = true;
+                Some((Err(Status::unavailable("the server is shutting down")), self))
+            }
+        }
+    }
+
+    /// Waits for the next response; `None` at the end, after the last change.
+    async fn news(&mut self) -> Option<HealthCheckResponse> {
+        let Self { watching: Watching { status, asks, ends, _permit }, sent, .. } = self;
+        let Some(status) = status else {
+            if sent.replace(ServingStatus::Unknown).is_none() {
+                return Some(UNKNOWN);
+            }
+            let _ended = ends.wait_for(|ends| *ends).await;
+            return None;
+        };
+        loop {
+            let now = status.status();
+            if sent.replace(now) != Some(now) {
+                return Some(response(now));
+            }
+            let ask_again = async {
+                match asks {
+                    Some((statuses, service)) => {
+                        statuses.ask(service);
+                        sleep(ASK_EVERY).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = status.changed() => changed?,
+                () = ask_again => {}
+                _ended = ends.wait_for(|ends| *ends) => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_share_a_counter_count_together() {
+        let open = Arc::<AtomicU32>::default();
+        let limit = || WatchLimit::shared(2, Arc::clone(&open));
+        let (before, after) = (limit(), limit());
+        let admit = |limit: &WatchLimit| limit.admit(&Extensions::default());
+        let (first, second) = (admit(&before).unwrap(), admit(&after).unwrap());
+        assert!(admit(&before).is_err() && admit(&after).is_err());
+        assert_eq!(open.load(Ordering::Relaxed), 2, "a refused stream takes no permit");
+        drop(first);
+        drop(before);
+        let third = admit(&after).unwrap();
+        drop((second, third));
+        assert_eq!(open.load(Ordering::Relaxed), 0);
+    }
+}
