@@ -222,7 +222,7 @@ impl Known {
     /// without waiting.
     fn go_on_without(&mut self, host: &str) {
         if self.found.is_some() && !std::mem::replace(&mut self.is_slow, true) {
-            tracing::warn!(host, "DNS lookup timed out: using cached addresses");
+            tracing::warn!(host, "DNS lookup failed temporarily: using cached addresses");
         }
     }
 }

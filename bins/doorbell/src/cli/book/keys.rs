@@ -17,7 +17,8 @@ Every table and key of `doorbell.toml`. `NAME` stands for a name of your choice.
 - A duration is a number and a unit, or several: `500ms`, `2s`, `1m30s`, `1h`, `7d`.
 - A size is a number and a unit: `0B`, `64KiB`, `16MiB`, `1GiB`.
 - A rate is a number and a period: `10/s`, `600/m`.
-- Any value may contain `${NAME}`, an environment variable, or `${file:PATH}`, the content of a file.
+- A text may contain `${NAME}`, an environment variable; a secret may also contain `${file:PATH}`, the
+  content of a file.
 - A key with a single value can be set by an environment variable without changing the file:
   `DOORBELL__SECTION__KEY`, which takes precedence over the file.
 
