@@ -151,6 +151,27 @@ fn a_drain_ends_connections() {
     assert_eq!((rest(stuck).unwrap_or_default(), control.stats().runtime.conns_live), (String::new(), 0));
 }
 
+/// Connections that the server has not accepted yet, because its runtime was busy.
+#[test]
+fn a_drain_replies_to_the_backlog() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (control, _handed, addr) = start(&runtime, &patient());
+    let clients: Vec<TcpStream> = (0..50)
+        .map(|_| {
+            let mut stream = TcpStream::connect(addr).unwrap();
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    runtime.block_on(control.drain(Duration::from_secs(20))).unwrap();
+    for mut client in clients {
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+    }
+    assert_eq!(control.stats().runtime.requests, 50);
+}
+
 #[test]
 fn it_ends_with_its_handles() {
     let runtime = runtime();

@@ -29,6 +29,10 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const LINGER_LEN_MAX: usize = 64 << 10;
 
+/// How long a drain waits for the request of an idle connection: it may have arrived, and closing
+/// would then reset the connection.
+const LAST_CALL: Duration = Duration::from_millis(50);
+
 /// What happened on a connection.
 #[derive(Clone, Copy)]
 enum Event {
@@ -75,11 +79,15 @@ impl<S: Handler + Sync> Served<'_, S> {
     async fn run(&mut self) -> io::Result<End> {
         let mut input = vec![0; READ_LEN];
         loop {
-            if *self.closing.borrow_and_update() && self.conn.phase() == Phase::Idle && self.carry.is_empty()
-            {
-                return Ok(End::Close);
-            }
-            let event = self.event(&mut input).await?;
+            let is_closing = *self.closing.borrow_and_update();
+            let event = if is_closing && self.conn.phase() == Phase::Idle && self.carry.is_empty() {
+                match timeout(LAST_CALL, self.stream.read(&mut input)).await {
+                    Ok(len) => Event::Input(len?),
+                    Err(_elapsed) => return Ok(End::Linger),
+                }
+            } else {
+                self.event(&mut input).await?
+            };
             let mut next = self.handle(event, &input);
             loop {
                 self.write().await?;

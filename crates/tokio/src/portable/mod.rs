@@ -5,12 +5,10 @@
 
 mod conn;
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use doorbell::hand_over::Places;
@@ -155,7 +153,7 @@ impl Serving {
                 Some(_ended) = self.conns.join_next() => {}
                 accepted = accept(&self.listener, &self.room, &shared.counters) => {
                     let (stream, permit) = accepted;
-                    self.begin(stream, permit, &shared);
+                    begin(&mut self.conns, stream, permit, &shared);
                 }
             }
         }
@@ -163,11 +161,7 @@ impl Serving {
             Order::Drain(timeout) => timeout,
             Order::Serve | Order::Stop => Duration::ZERO,
         };
-        if !timeout.is_zero() {
-            self.accept_rest(&shared).await;
-        }
-        let Self { listener, mut conns, .. } = self;
-        drop(listener);
+        let mut conns = self.close(&shared, timeout);
         close.send_replace(true);
         tokio::select! {
             _all = tokio::time::timeout(timeout, async { while conns.join_next().await.is_some() {} }) => {}
@@ -177,28 +171,40 @@ impl Serving {
         course.result = Ok(());
     }
 
-    fn begin<S: Handler + Send + Sync + 'static>(
-        &mut self,
-        stream: TcpStream,
-        permit: OwnedSemaphorePermit,
+    /// Closes the listener. Before a drain it accepts the connections in the backlog, which the kernel
+    /// would reset.
+    fn close<S: Handler + Send + Sync + 'static>(
+        self,
         shared: &Arc<Shared<S>>,
-    ) {
-        let live = Live::new(&shared.counters, permit);
-        let shared = Arc::clone(shared);
-        self.conns.spawn(async move {
-            conn::serve(stream, &shared).await;
-            drop(live);
-        });
-    }
-
-    /// Accepts the connections in the backlog: the kernel would reset them when the listener closes.
-    async fn accept_rest<S: Handler + Send + Sync + 'static>(&mut self, shared: &Arc<Shared<S>>) {
-        while let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
-            let next = poll_fn(|cx| Poll::Ready(self.listener.poll_accept(cx))).await;
-            let Poll::Ready(Ok((stream, _peer))) = next else { return };
-            self.begin(stream, permit, shared);
+        timeout: Duration,
+    ) -> JoinSet<()> {
+        let Self { listener, mut conns, room } = self;
+        let Ok(listener) = listener.into_std() else { return conns };
+        while !timeout.is_zero()
+            && let Ok(permit) = Arc::clone(&room).try_acquire_owned()
+            && let Ok((stream, _peer)) = listener.accept()
+        {
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            if let Ok(stream) = stream {
+                begin(&mut conns, stream, permit, shared);
+            }
         }
+        conns
     }
+}
+
+fn begin<S: Handler + Send + Sync + 'static>(
+    conns: &mut JoinSet<()>,
+    stream: TcpStream,
+    permit: OwnedSemaphorePermit,
+    shared: &Arc<Shared<S>>,
+) {
+    let live = Live::new(&shared.counters, permit);
+    let shared = Arc::clone(shared);
+    conns.spawn(async move {
+        conn::serve(stream, &shared).await;
+        drop(live);
+    });
 }
 
 /// A connection that is being read: a permit, and its part of the counters.
