@@ -60,6 +60,10 @@ impl<S: Handler> Handler for Probes<S> {
         self.inner.wants_client()
     }
 
+    fn takes_trace(&self) -> bool {
+        self.inner.takes_trace()
+    }
+
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.inner.refused(error, client, now);
     }
@@ -105,6 +109,10 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
 
     fn wants_client(&self) -> bool {
         self.service.wants_client()
+    }
+
+    fn takes_trace(&self) -> bool {
+        self.service.takes_trace()
     }
 
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {

@@ -75,12 +75,13 @@ impl Operator {
         let mut said: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
         said.extend(windows.into_iter().map(|target| format!("{target}: maintenance window ended early")));
-        if drains {
-            said.push(self.undrain(&name)?);
-        }
+        // Before the drain, whose end is refused once listeners are closed.
         if !ended.is_empty() {
             tracing::info!("maintenance ended: {}", ended.join(", "));
             said.extend(self.save().filter(|_| self.keeps()));
+        }
+        if drains {
+            said.push(self.undrain(&name)?);
         }
         said.extend(still);
         if said.is_empty() {

@@ -283,7 +283,9 @@ impl Gate {
     async fn keep(mut self) -> Option<Listening> {
         let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();
-        let listener = self.port.take().map(|port| port.listen().and_then(TcpListener::from_std));
+        let is_closed = self.when_down == WhenDown::Close && !*self.is_up.borrow();
+        let port = self.port.take().filter(|_| !is_closed);
+        let listener = port.map(|port| port.listen().and_then(TcpListener::from_std));
         let mut port = listener.and_then(|listener| self.opened(listener));
         loop {
             let is_up = *self.is_up.borrow_and_update();
