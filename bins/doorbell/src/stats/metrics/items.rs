@@ -89,8 +89,7 @@ fn gates(scrape: &Scrape, families: &mut Families) {
 
 fn requests(scrape: &Scrape, families: &mut Families) {
     let (counted, rest) = &scrape.requests;
-    let help =
-        "Requests by route, without probes of whole health endpoints, which doorbell_probes counts.";
+    let help = "Requests by route, without probes of whole health endpoints, which doorbell_probes counts.";
     let mut requests = families.counter("doorbell_http_requests", help);
     let mut redirects = BTreeMap::new();
     for (Counted { listener, route, method, code }, count) in counted {
