@@ -19,6 +19,13 @@ pub struct Finding {
 /// A finding without its latency; `Ok` is a plain success.
 pub(crate) type Verdict = Result<(), Issue>;
 
+/// The beginning of a text, with at most this many bytes.
+#[cfg(feature = "kinds")]
+pub(crate) fn at_most(text: &str, len_max: usize) -> &str {
+    let mut ends = (0..=len_max.min(text.len())).rev();
+    ends.find_map(|end| text.get(..end)).unwrap_or_default()
+}
+
 /// Outcome and reason of a run that is not a plain success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
@@ -86,5 +93,15 @@ mod tests {
         let refused = std::io::Error::from_raw_os_error(111);
         assert_eq!(cause_of(&refused), "connection refused");
         assert_eq!(cause_of(&std::io::Error::other("own words")), "own words");
+    }
+
+    #[cfg(feature = "kinds")]
+    #[test]
+    fn texts_end_between_characters() {
+        let table =
+            [("", 3, ""), ("abc", 3, "abc"), ("abcd", 3, "abc"), ("a\u{e9}b", 2, "a"), ("\u{20ac}", 2, "")];
+        for (text, len_max, expected) in table {
+            assert_eq!(at_most(text, len_max), expected, "{text:?}");
+        }
     }
 }

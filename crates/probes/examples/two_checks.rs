@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut builder = Registry::builder(Time::ZERO, Duration::ZERO);
     // The application pushes the results of `db`. `cache` is shared with other replicas, so its
     // failure only degrades the endpoint.
-    let db = builder.check("db", CheckConfig::ttl(Duration::from_mins(1)))?;
+    let db = builder.check("db", CheckConfig::ttl(Duration::from_secs(60)))?;
     let cache = builder.check("cache", CheckConfig { fall: 1, ..CheckConfig::default() })?;
     let readyz = EndpointConfig::new("readyz").with(db, Severity::Required).with(cache, Severity::Degrading);
     builder.endpoint(readyz, EndpointOptions::default())?;

@@ -6,7 +6,7 @@
 //! the program's exit, so that no process of the group remains. The exit status is collected after
 //! that, so that the process ID is not reused before.
 
-use crate::finding::{Issue, Verdict, cause_of};
+use crate::finding::{Issue, Verdict, at_most, cause_of};
 use crate::kinds::blocking::BACK_WITHIN;
 use crate::kinds::children::{CHILDREN, Own};
 use crate::options::ExecCheck;
@@ -242,7 +242,7 @@ fn evaluate(status: ExitStatus, said: &[u8], degraded: Option<u32>) -> Verdict {
     let line = line.map(|line| line.split(|byte| *byte == b'|').next().unwrap_or_default().trim_ascii_end());
     let line = String::from_utf8_lossy(line.unwrap_or_default());
     let line: String = line.chars().filter(|char| !char.is_control()).collect();
-    let line = &line[..line.floor_char_boundary(REASON_LEN_MAX)];
+    let line = at_most(&line, REASON_LEN_MAX);
     let reason = |what: String| if line.is_empty() { what } else { format!("{what}: {line}") };
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),

@@ -5,7 +5,7 @@
 
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
-use crate::finding::{Issue, Verdict};
+use crate::finding::{Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
 use crate::kinds::expectations::too_slow;
 use crate::kinds::first_bytes::{FirstBytes, noting};
@@ -197,7 +197,7 @@ fn refused(status: &Status) -> Issue {
         "http2 error" | "transport error" => root_cause(status),
         said => said.to_owned(),
     };
-    let said = &said[..said.floor_char_boundary(MESSAGE_SHOWN_MAX)];
+    let said = at_most(&said, MESSAGE_SHOWN_MAX);
     match status.code() {
         Code::NotFound => Issue::failure(UNKNOWN),
         Code::Unimplemented => Issue::failure("the server has no grpc.health.v1"),

@@ -5,6 +5,7 @@
 use super::local::{BadIs, GaugeCheck, Level, Metric};
 use doorbell_config::{At, Dump, JsonMap, Key, Problem, Section, Table, parse_size};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// A metric of this machine.
 #[derive(Clone, Debug, Table)]
@@ -40,14 +41,14 @@ impl Table for GaugeCheck {
 
     fn defaults() -> &'static Self {
         const DOWN: Level = Level::Count(0);
-        static DEFAULTS: GaugeCheck = GaugeCheck {
+        static DEFAULTS: LazyLock<GaugeCheck> = LazyLock::new(|| GaugeCheck {
             metric: Metric::DiskFree,
             path: PathBuf::new(),
             bad_is: BadIs::Below,
             down: DOWN,
             up: DOWN,
             degraded: None,
-        };
+        });
         &DEFAULTS
     }
 

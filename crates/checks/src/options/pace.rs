@@ -112,7 +112,7 @@ impl Pace {
     pub fn default_max_age(&self) -> Duration {
         let age = self.longest_gap() * 3;
         match self.cache {
-            Some(cache) if !self.is_scheduled => age.max(cache * 3).max(Duration::from_mins(1)),
+            Some(cache) if !self.is_scheduled => age.max(cache * 3).max(Duration::from_secs(60)),
             _ => age,
         }
     }

@@ -222,7 +222,7 @@ fn serve<D: Driver>(make: Make<D>, listener: OwnedFd, ended: &AtomicBool) -> u32
 }
 
 fn come_again(addr: SocketAddr, left: &AtomicU32) {
-    while left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
         let mut stream = TcpStream::connect(addr).expect("the listener accepts");
         stream.set_read_timeout(Some(LIMIT)).expect("an option of sockets");
         match stream.read(&mut [0; 8]) {

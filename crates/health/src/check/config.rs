@@ -38,7 +38,7 @@ pub struct FlapRule {
 
 impl Default for FlapRule {
     fn default() -> Self {
-        Self { window: Duration::from_mins(5), transitions_max: 6, hold: Duration::from_mins(1) }
+        Self { window: Duration::from_secs(300), transitions_max: 6, hold: Duration::from_secs(60) }
     }
 }
 

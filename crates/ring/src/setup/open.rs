@@ -176,7 +176,7 @@ fn register_bufs(setup: &Setup, io: &IoUring) -> Result<RecvBufs, SetupError> {
 /// of another.
 fn next_ring_id() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let taken = NEXT.try_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
+    let taken = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
     taken.expect("R-6: a process opens fewer than 2^32 rings")
 }
 
