@@ -1,6 +1,6 @@
 //! A service with three checks: one is required, one only degrades, and one gets its results from
-//! the program. `cargo run -p doorbell-tokio --features axum --example service`, then request
-//! `/readyz?verbose`. SIGTERM begins a drain.
+//! the program. `cargo run -p doorbell-tokio --features axum,grpc,metrics --example service`, then
+//! request `/readyz?verbose` or `/metrics`, or call `grpc.health.v1`. SIGTERM begins a drain.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::time::Duration;
@@ -23,7 +23,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "0.0.0.0:8080".to_owned());
     let (control, incoming) = Doorbell::bind(addr).health(&health).start().await?;
     eprintln!("http://{}/", incoming.tcp_addr(0).ok_or("no address")?);
-    let app = Router::new().route("/", get(hello)).merge(health.routes());
+    let app = Router::new()
+        .route("/", get(hello))
+        .merge(health.routes())
+        .merge(health.grpc_routes())
+        .merge(health.metrics().with_server(&control).routes());
     health.pushed("queue").ok_or("no such check")?.ok();
     Ok(axum::serve(incoming, app).with_graceful_shutdown(control.shutdown()).await?)
 }

@@ -147,6 +147,20 @@ impl Started {
         }
     }
 
+    /// The counters of each ring thread.
+    #[cfg(all(feature = "metrics", target_os = "linux"))]
+    fn worker_stats(&self) -> Vec<Snapshot> {
+        match &self.kind {
+            Kind::Ring { handle, .. } => handle.worker_stats(),
+            Kind::Runtime(_) => Vec::new(),
+        }
+    }
+
+    #[cfg(feature = "metrics")]
+    const fn is_on_runtime(&self) -> bool {
+        matches!(self.kind, Kind::Runtime(_))
+    }
+
     /// Adds the counters of the server.
     fn count_in(&self, stats: &mut Stats) {
         match &self.kind {
@@ -258,6 +272,18 @@ impl Control {
         stats
     }
 
+    /// The counters of each ring thread; empty until the server is ready.
+    #[cfg(all(feature = "metrics", target_os = "linux"))]
+    pub(crate) fn worker_stats(&self) -> Vec<Snapshot> {
+        self.inside.running.started().map(Started::worker_stats).unwrap_or_default()
+    }
+
+    /// True once a server on the runtime is ready.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_on_runtime(&self) -> bool {
+        self.inside.running.started().is_some_and(Started::is_on_runtime)
+    }
+
     /// Fails readiness and drains the server: requests in progress are finished or handed
     /// over, and connections that remain after `timeout` are closed. Returns when the server has
     /// ended. The program finishes the connections that were handed over; [`Self::shutdown`]
@@ -341,6 +367,13 @@ impl Control {
 pub(crate) struct WeakControl {
     inside: Weak<Inside>,
     running: Running,
+}
+
+#[cfg(feature = "metrics")]
+impl WeakControl {
+    pub(crate) fn upgrade(&self) -> Option<Control> {
+        self.inside.upgrade().map(|inside| Control { inside })
+    }
 }
 
 impl Drop for StopOnDrop {

@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use doorbell_grpc::{GrpcHealth, OVERALL, Statuses, WatchLimit};
 use futures_core::Stream;
 use tokio::net::TcpStream;
+#[cfg(feature = "axum")]
+use tonic::server::NamedService as _;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 use crate::handed::{Connection, Handed};
@@ -57,6 +59,14 @@ impl Health {
             }),
         };
         Ok(self.grpc_of(services.into_iter().map(service).collect::<Result<_, _>>()?))
+    }
+
+    /// The gRPC service as routes of axum, for `Router::merge` beside other routes. The server of
+    /// axum needs its feature `http2`. Call it once, as [`Self::grpc`].
+    #[cfg(feature = "axum")]
+    pub fn grpc_routes<S: Clone + Send + Sync + 'static>(&self) -> axum::Router<S> {
+        let path = format!("/{}/{{*method}}", GrpcHealth::NAME);
+        axum::Router::new().route_service(&path, self.grpc())
     }
 
     fn grpc_of(&self, more: Vec<(String, usize)>) -> GrpcHealth {

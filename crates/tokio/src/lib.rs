@@ -10,9 +10,11 @@
 //! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
 //!
 //! On Linux, ring threads serve the probes. On macOS and other Unix systems [`Doorbell`] serves them
-//! on the runtime, with the same API and replies; [`Embed`] is for Linux. Features, all off by default: `axum` (0.8), `hyper` (1), `tower`, `grpc` (tonic 0.14), and `checks` for
-//! built-in kinds of checks. After `cargo add doorbell-tokio --features axum`, in a program that
-//! already uses axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
+//! on the runtime, with the same API and replies; [`Embed`] is for Linux. Features, all off by
+//! default: `axum` (0.8), `hyper` (1), `tower`, `grpc` (tonic 0.14), `metrics` (prometheus-client
+//! 0.25), and `checks` for built-in kinds of checks. After
+//! `cargo add doorbell-tokio --features axum`, in a program that already uses axum and tokio (with
+//! `full`, or `macros` and `rt-multi-thread`):
 //!
 #![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
 //!
@@ -27,6 +29,7 @@
 //! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener`; `examples/hyper_probes.rs` has the accept loop of hyper |
 //! | drain and stop | [`Control`] |
 //! | share a TLS port | [`Handed`](Handed#tls) |
+//! | export metrics | `Health::metrics`, `Metrics` (feature `metrics`), `examples/service.rs` |
 //! | serve gRPC with tonic, and `grpc.health.v1` | `Health::grpc`, `Handed::streams` (feature `grpc`), `examples/grpc.rs` |
 //!
 //! # What runs where
@@ -59,6 +62,8 @@ mod grpc;
 mod handed;
 mod health;
 mod launch;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod portable;
 mod preread;
 mod probes;
@@ -88,6 +93,8 @@ pub use fronts::{ProbeLayer, WithProbes};
 pub use grpc::Streams;
 pub use handed::{Accept, Connection, Handed};
 pub use health::{Check, Health, HealthBuilder, HealthError, Pushed, Ttl};
+#[cfg(feature = "metrics")]
+pub use metrics::{Metrics, prometheus_client};
 pub use portable::RuntimeCounters;
 pub use preread::{Parts, Preread};
 pub use probes::{Front, Probes, Rest};

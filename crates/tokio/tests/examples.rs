@@ -14,6 +14,10 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use doorbell_testkit::peers::{Reply, exchange};
+use tonic::transport::Endpoint;
+use tonic_health::ServingStatus;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 
 use common::status;
 
@@ -122,6 +126,21 @@ fn service() {
     let verbose = body(addr, "/readyz?verbose");
     assert!(verbose.contains("[+]db ok") && verbose.contains("not configured"), "{verbose}");
     assert_eq!((status(addr, "/"), status(addr, "/startupz")), (Ok(200), Ok(200)));
+    let metrics = body(addr, "/metrics");
+    for line in ["doorbell_check_up{check=\"db\"} 1.0\n", "doorbell_endpoint_up{endpoint=\"readyz\"} 1.0\n"] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert_eq!(grpc_status(addr), ServingStatus::Serving as i32);
+}
+
+/// What `grpc.health.v1` reports for the whole program.
+fn grpc_status(addr: SocketAddr) -> i32 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let channel = Endpoint::from_shared(format!("http://{addr}")).unwrap().connect().await.unwrap();
+        let request = HealthCheckRequest { service: String::new() };
+        HealthClient::new(channel).check(request).await.unwrap().get_ref().status
+    })
 }
 
 fn body(addr: SocketAddr, path: &str) -> String {

@@ -40,16 +40,6 @@ impl HealthRegistry {
         })
     }
 
-    /// Time of the last success of each check, since `Time::ZERO`.
-    pub(crate) fn last_successes(&self) -> BTreeMap<String, Duration> {
-        self.with_board(|board| {
-            let checks = board.checks();
-            let times =
-                checks.filter_map(|(_, name, check)| Some((name.to_owned(), check.last_success_at()?)));
-            times.map(|(name, at)| (name, at.since(Time::ZERO))).collect()
-        })
-    }
-
     /// The time now, since `Time::ZERO`.
     pub(crate) fn since_zero(&self) -> Duration {
         self.now().since(Time::ZERO)

@@ -12,7 +12,7 @@ use doorbell::access_log::LogSink;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::{Acceptor, TlsStats};
 use doorbell::{Blame, CloseReason, Handle, ProxyResult, Refusals, Snapshot};
-use doorbell_checks::{CheckCounts, Connector, LagCounts, SchedulerCounters};
+use doorbell_checks::{Connector, SchedulerCounters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -202,25 +202,14 @@ impl ServerStats {
         self.refusals.push(refusals);
     }
 
-    /// Totals over all checks, by name; empty without checks.
-    pub(crate) fn check_runs(&self) -> BTreeMap<String, u64> {
-        let fields = self.checks.iter().flat_map(|counters| counters.fields());
-        fields.map(|(name, count)| (name.to_owned(), count)).collect()
+    /// Counters of the scheduler; `None` without checks.
+    pub(crate) fn checks(&self) -> Option<&SchedulerCounters> {
+        self.checks.as_deref()
     }
 
     /// Refused or ended connections of HTTP/2, by reason.
     pub(crate) fn http2_refusals(&self) -> Vec<(&'static str, u64)> {
         self.http2.iter().flat_map(|counters| counters.fields()).collect()
-    }
-
-    /// Start delay of runs; `None` without checks.
-    pub(crate) fn check_lag(&self) -> Option<LagCounts> {
-        self.checks.as_ref().map(|counters| counters.lag.counts())
-    }
-
-    /// Results of each check, by name.
-    pub(crate) fn check_counts(&self) -> BTreeMap<Box<str>, CheckCounts> {
-        self.checks.iter().flat_map(|counters| counters.by_check.counts()).collect()
     }
 
     /// Earliest expiry of the certificates of each `[tls.NAME]`, in seconds since 1970.

@@ -35,6 +35,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-egress",
             "doorbell-grpc",
             "doorbell-health",
+            "doorbell-metrics",
             "doorbell-probes",
             "doorbell-tokio",
         ],
@@ -81,6 +82,12 @@ pub const ARROWS: &[Arrow] = &[
     // Health is pure logic; `crates/probes` connects it with HTTP.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
+    // Metrics, for the binary and for programs that embed the engine.
+    Arrow {
+        folder: "crates/metrics",
+        may: &["doorbell", "doorbell-checks", "doorbell-health", "doorbell-probes"],
+        may_in_tests: &[],
+    },
     // The models include the modelled sources by path, and need no other part of the engine.
     Arrow { folder: "crates/models", may: &["doorbell-http"], may_in_tests: &[] },
     // Health as replies, for the binary and for programs that embed the engine: no socket, no
@@ -90,7 +97,14 @@ pub const ARROWS: &[Arrow] = &[
     // Embedding: connects the engine and health to a Tokio runtime.
     Arrow {
         folder: "crates/tokio",
-        may: &["doorbell", "doorbell-checks", "doorbell-grpc", "doorbell-health", "doorbell-probes"],
+        may: &[
+            "doorbell",
+            "doorbell-checks",
+            "doorbell-grpc",
+            "doorbell-health",
+            "doorbell-metrics",
+            "doorbell-probes",
+        ],
         may_in_tests: &["doorbell-testkit", "doorbell-tokio"],
     },
     Arrow {

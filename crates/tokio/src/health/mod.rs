@@ -221,6 +221,11 @@ impl Health {
         self.watched().registry().registry()
     }
 
+    #[cfg(feature = "metrics")]
+    pub(crate) fn clocked(&self) -> &crate::registry::ClockedRegistry {
+        self.watched().registry()
+    }
+
     /// Counters of the scheduler and of each check.
     pub fn counters(&self) -> &SchedulerCounters {
         &self.inside.parts.counters

@@ -3,9 +3,9 @@
 //! Does not know about: the counters, text formats.
 
 use super::Scrape;
-use super::family::{Families, Filling, as_f64};
 use crate::stats::requests::Counted;
 use crate::stats::server::Item;
+use doorbell_metrics::{Families, Filling, as_f64};
 use std::collections::BTreeMap;
 
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {

@@ -8,29 +8,23 @@
 //! that a measurement would require. Proxies in front of this server measure durations.
 
 mod engine;
-mod family;
-mod health;
 mod items;
 mod nginx;
-mod process;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use super::server::{Item, is_of_handshakes};
-use crate::operator::{Operator, Running, millis, time_of_day};
+use crate::operator::{Operator, Running, time_of_day};
 use crate::stats::process::Reloads;
 use crate::stats::requests::{Counted, counted};
-use crate::wire::{CheckView, Status};
+use crate::wire::Status;
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock, Time};
-use doorbell_checks::{CheckCounts, LagCounts};
-use doorbell_probes::{LbView, ProberRow};
-use family::{Families, as_f64};
+pub(crate) use doorbell_metrics::Exposition;
+use doorbell_metrics::{Families, HealthSample, Origin, Process, Workers};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-pub(crate) use text::Exposition;
 
 /// The values of one scrape.
 #[derive(Clone, Debug)]
@@ -40,12 +34,7 @@ struct Scrape {
     /// The time on the clock of the workers.
     now: Time,
     origins: Origins,
-    checks: Vec<CheckView>,
-    /// The last success of each check, on the clock of the checks.
-    last_successes: BTreeMap<String, Duration>,
-    probers: Vec<ProberRow>,
-    views: Vec<(String, LbView)>,
-    views_refused: u64,
+    health: HealthSample,
     /// Counters of the engine, by worker.
     workers: Vec<Snapshot>,
     refused: BTreeMap<&'static str, u64>,
@@ -64,15 +53,11 @@ struct Scrape {
     requests: (Vec<(Counted, u64)>, u64),
     /// Connections and requests of HTTP/2; `None` if no listener has HTTP/2.
     http2: Option<(u64, u64)>,
-    /// Totals over all checks.
-    check_runs: BTreeMap<String, u64>,
-    check_lag: Option<LagCounts>,
-    check_counts: BTreeMap<Box<str>, CheckCounts>,
     config_hash: String,
     reloads: Reloads,
     /// Lost log lines.
     log_lost: u64,
-    process: process::Process,
+    process: Process,
 }
 
 /// Build information.
@@ -80,30 +65,6 @@ struct Scrape {
 struct Build {
     revision: &'static str,
     rustc: &'static str,
-}
-
-/// The time of day at which a clock was 0. Stored between scrapes, so that unchanged timestamps do
-/// not vary; updated after steps of the time of day.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Origin(Duration);
-
-impl Origin {
-    /// Minimum difference that counts as a step. Smaller differences arise because the clocks are
-    /// read one after the other.
-    const SET_BY: Duration = Duration::from_millis(500);
-
-    const fn found(time_of_day: Duration, since_zero: Duration) -> Self {
-        Self(time_of_day.saturating_sub(since_zero))
-    }
-
-    fn or_kept(self, kept: Self) -> Self {
-        if kept.0.abs_diff(self.0) < Self::SET_BY { kept } else { self }
-    }
-
-    /// Seconds since 1970, with milliseconds.
-    fn secs(self, since_zero: Duration) -> f64 {
-        as_f64(millis(self.0.saturating_add(since_zero))) / 1e3
-    }
 }
 
 /// The origins of all clocks.
@@ -139,7 +100,7 @@ impl Origins {
     fn or_kept(self, kept: Option<Self>, took: Duration) -> Self {
         match kept {
             None => self,
-            Some(kept) if took >= Origin::SET_BY / 2 && kept.checks != Origin::default() => kept,
+            Some(kept) if took >= Origin::STEP_MIN / 2 && kept.checks != Origin::default() => kept,
             Some(kept) => Self {
                 workers: self.workers.or_kept(kept.workers),
                 program: self.program.or_kept(kept.program),
@@ -176,11 +137,7 @@ impl Scrape {
             now: OsClock.now(),
             origins: Origins::read(operator),
             status: operator.status(),
-            checks: operator.checks(None, false).unwrap_or_default(),
-            last_successes: BTreeMap::new(),
-            probers: Vec::new(),
-            views: Vec::new(),
-            views_refused: 0,
+            health: HealthSample::default(),
             workers: Vec::new(),
             refused: BTreeMap::new(),
             requests: counted(),
@@ -191,13 +148,10 @@ impl Scrape {
             limiter_keys: BTreeMap::new(),
             certificate_ends: BTreeMap::new(),
             http2: None,
-            check_runs: BTreeMap::new(),
-            check_lag: None,
-            check_counts: BTreeMap::new(),
             config_hash: String::new(),
             reloads: Reloads::default(),
             log_lost: crate::log::lines_lost(),
-            process: process::Process::read(),
+            process: Process::read(),
         };
         if let Some(running) = operator.running() {
             scrape.add(&running);
@@ -206,15 +160,6 @@ impl Scrape {
     }
 
     fn add(&mut self, running: &Running) {
-        let now = self.now;
-        self.last_successes = running.registry.last_successes();
-        let prober_stats = running.registry.prober_stats();
-        self.probers = prober_stats.rows();
-        let views = prober_stats.views(now);
-        self.views = views
-            .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
-            .collect();
-        self.views_refused = prober_stats.views_refused();
         let (process_stats, server_stats) = (&running.process_stats, &running.server_stats);
         self.workers = process_stats.worker_stats();
         (self.items, self.conns_live) = (process_stats.items(), process_stats.conns_live());
@@ -239,8 +184,16 @@ impl Scrape {
         self.http2 = server_stats.http2_served();
         self.config_hash.clone_from(&running.config_hash);
         self.reloads = process_stats.reloads();
-        self.check_runs = server_stats.check_runs();
-        (self.check_lag, self.check_counts) = (server_stats.check_lag(), server_stats.check_counts());
+        self.health = HealthSample::of(
+            &running.registry,
+            server_stats.checks(),
+            (running.registry.now(), self.origins.checks),
+            (self.now, self.origins.workers),
+        );
+    }
+
+    fn workers(&self) -> Workers<'_> {
+        Workers { all: &self.workers, origin: self.origins.workers }
     }
 }
 
@@ -248,7 +201,7 @@ fn gather(scrape: &Scrape) -> Families {
     let mut families = Families::default();
     engine::gather(scrape, &mut families);
     items::gather(scrape, &mut families);
-    health::gather(scrape, &mut families);
+    scrape.health.gather(&mut families);
     scrape.process.gather(&mut families);
     families
 }

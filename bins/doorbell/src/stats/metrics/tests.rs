@@ -2,48 +2,24 @@
 //!
 //! Does not know about: a running server.
 
-use super::process::Process;
 use super::*;
 use crate::http::Time;
 use crate::http::prober::Prober as Kind;
 use crate::supervisor::Supervisor;
-use crate::wire::{
-    CauseWord, CheckWord, EndpointView, EndpointWord, HoldSource, HoldView, Lifecycle, OutcomeWord,
-    ResultView, WaitingView, WorkerView,
-};
-use doorbell_checks::{CheckStats, Phase, Spent};
+use crate::wire::{HoldSource, HoldView, Lifecycle, WaitingView, WorkerView};
+use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, Spent};
 use doorbell_health::{CheckState, EndpointState, Outcome};
-use doorbell_probes::LbState;
+use doorbell_metrics::{CheckSample, EndpointSample, LastResult};
+use doorbell_probes::{LbState, LbView, ProberRow};
 use std::time::Duration;
 
-fn endpoint(name: &str, state: EndpointWord, cause: CauseWord) -> EndpointView {
-    EndpointView {
-        name: name.to_owned(),
-        state,
-        cause,
-        note: String::new(),
-        age_ms: 0,
-        answers: Vec::new(),
-        weight: None,
-        uses: Vec::new(),
-    }
+fn endpoint(name: &str, state: EndpointState, is_forced: bool, weight: Option<u32>) -> EndpointSample {
+    EndpointSample { name: name.to_owned(), state, is_forced, weight }
 }
 
-fn check(name: &str, state: CheckWord, last: Option<ResultView>) -> CheckView {
-    CheckView {
-        name: name.to_owned(),
-        kind: "tcp".to_owned(),
-        state,
-        age_ms: 0,
-        last,
-        reason: "<not a label>".to_owned(),
-        last_success_age_ms: last.map(|_| 5_000),
-        successes: 0,
-        failures: 3,
-        interval_ms: 1_000,
-        next_in_ms: None,
-        history: Vec::new(),
-    }
+fn check(name: &str, state: CheckState, last: Option<LastResult>) -> CheckSample {
+    let success_at = last.map(|_| Duration::from_secs(5));
+    CheckSample { name: name.to_owned(), state, successes: 0, failures: 3, last, success_at }
 }
 
 fn check_counts() -> CheckCounts {
@@ -98,8 +74,6 @@ fn status() -> Status {
         conns_live: 0,
         requests: 0,
     };
-    let mut weighted = endpoint("readyz", EndpointWord::Down, CauseWord::Checks);
-    weighted.weight = Some(40);
     Status {
         version: "1.2.3".to_owned(),
         pid: 1,
@@ -118,7 +92,7 @@ fn status() -> Status {
         waiting: vec![WaitingView { listener: "later".to_owned(), reason: "no such file".to_owned() }],
         ports: BTreeMap::new(),
         workers: vec![worker(false), worker(true)],
-        endpoints: vec![weighted, endpoint("a\"b\\c\n", EndpointWord::Up, CauseWord::Forced)],
+        endpoints: Vec::new(),
         checks: BTreeMap::new(),
         drains: Vec::new(),
         maintenance: vec![HoldView {
@@ -158,10 +132,12 @@ fn the_golden_files_distinguish_every_counter_of_the_engine() {
     assert_eq!((numbers.len(), numbers.contains(&0)), (count, false), "two counters have the same value");
 }
 
-fn scrape() -> Scrape {
-    let last = ResultView { age_ms: 1_500, outcome: OutcomeWord::Failure, latency_us: 2_500 };
-    let mut snapshot = snapshot();
-    snapshot.turned = Time::from_nanos(3_500_000_000);
+fn origin(since_zero_secs: u64) -> Origin {
+    Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(since_zero_secs))
+}
+
+fn health() -> HealthSample {
+    let last = LastResult { age: Duration::from_millis(1_500), latency: Duration::from_micros(2_500) };
     let row = |prober, states, interval, last_ms: u64| ProberRow {
         endpoint: "readyz".into(),
         prober,
@@ -172,23 +148,35 @@ fn scrape() -> Scrape {
     };
     let view = LbView { lb: "b/s1@vm".into(), state: LbState::Nolb, steps: None, at: Time::ZERO };
     let half = Some(Duration::from_millis(500));
-    Scrape {
-        build: Build { revision: "c0ffee", rustc: "1.95.0" },
-        now: Time::from_nanos(4_000_000_000),
-        origins: Origins {
-            workers: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(4)),
-            program: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(10)),
-            checks: Origin::found(Duration::from_secs(1_800_000_010), Duration::from_secs(10)),
-        },
-        status: status(),
-        checks: vec![check("db", CheckWord::Down, Some(last)), check("new", CheckWord::Unknown, None)],
-        last_successes: BTreeMap::from([("db".to_owned(), Duration::from_secs(5))]),
+    HealthSample {
+        endpoints: vec![
+            endpoint("readyz", EndpointState::Down, false, Some(40)),
+            endpoint("a\"b\\c\n", EndpointState::Up, true, None),
+        ],
+        checks: vec![check("db", CheckState::Down, Some(last)), check("new", CheckState::Unknown, None)],
         probers: vec![
             row(Some(Kind::Kubelet), [0, 1, 0, 0, 20], half, 1_500),
             row(None, [0, 0, 5, 0, 0], None, 4_000),
         ],
         views: vec![("readyz".to_owned(), view)],
         views_refused: 9,
+        counts: BTreeMap::from([("db".into(), check_counts()), ("gone".into(), check_counts())]),
+        runs: ["runs", "failed", "waited", "pushed", "pushes_refused"].into_iter().zip(30..).collect(),
+        lag: Some(LagCounts { buckets: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], sum_us: 1_250_500 }),
+        checks_origin: origin(10),
+        probers_origin: origin(4),
+    }
+}
+
+fn scrape() -> Scrape {
+    let mut snapshot = snapshot();
+    snapshot.turned = Time::from_nanos(3_500_000_000);
+    Scrape {
+        build: Build { revision: "c0ffee", rustc: "1.95.0" },
+        now: Time::from_nanos(4_000_000_000),
+        origins: Origins { workers: origin(4), program: origin(10), checks: origin(10) },
+        status: status(),
+        health: health(),
         workers: vec![snapshot, Snapshot::default()],
         refused: BTreeMap::from([("rate_limited", 4)]),
         requests: (requests(), 3),
@@ -199,12 +187,6 @@ fn scrape() -> Scrape {
         limiter_keys: BTreeMap::from([("login".into(), 17)]),
         certificate_ends: BTreeMap::from([("main".into(), 1_800_500_000)]),
         http2: Some((1, 8)),
-        check_runs: (30..)
-            .zip(["runs", "failed", "waited", "pushed", "pushes_refused"])
-            .map(|(number, name)| (name.to_owned(), number))
-            .collect(),
-        check_lag: Some(LagCounts { buckets: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], sum_us: 1_250_500 }),
-        check_counts: BTreeMap::from([("db".into(), check_counts()), ("gone".into(), check_counts())]),
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         log_lost: 6,
@@ -313,38 +295,8 @@ fn phases_are_not_exported_for_thousands_of_checks() {
     let mut scrape = scrape();
     let timed =
         |scrape: &Scrape| Exposition::Text.render(gather(scrape)).contains("doorbell_check_duration_seconds");
-    scrape.checks.resize_with(1_000, || check("db", CheckWord::Up, None));
+    scrape.health.checks.resize_with(1_000, || check("db", CheckState::Up, None));
     assert!(timed(&scrape));
-    scrape.checks.push(check("db", CheckWord::Up, None));
+    scrape.health.checks.push(check("db", CheckState::Up, None));
     assert!(!timed(&scrape));
-}
-
-#[test]
-fn the_format_follows_the_accept_field() {
-    for (accept, expect) in [
-        ("", Exposition::Text),
-        ("*/*", Exposition::Text),
-        ("text/plain;version=0.0.4", Exposition::Text),
-        ("application/openmetrics-text", Exposition::OpenMetrics),
-        ("Application/OpenMetrics-Text; version=1.0.0; q=0.5, text/plain;q=0.4", Exposition::OpenMetrics),
-        ("application/openmetrics-text;q=0, text/plain", Exposition::Text),
-        ("application/openmetrics-text2", Exposition::Text),
-    ] {
-        assert_eq!(Exposition::accepted(accept.as_bytes()), expect, "{accept}");
-    }
-}
-
-#[test]
-fn the_process_is_read() {
-    let process = Process::read();
-    assert!(
-        process.threads >= Some(1) && process.open_fds > Some(2) && process.max_fds > Some(2),
-        "{process:?}"
-    );
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
-    assert!(
-        process.start_secs.is_some_and(|start| (now - 86_400.0..=now + 2.0).contains(&start)),
-        "{process:?}"
-    );
-    assert!(process.resident_bytes > Some(1 << 20) && process.cpu_secs.is_some(), "{process:?}");
 }

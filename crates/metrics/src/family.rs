@@ -2,14 +2,15 @@
 //!
 //! Does not know about: the metrics, the text format.
 
+use std::fmt;
+
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use std::fmt;
 
 /// Families in output order.
 #[derive(Debug, Default)]
-pub(super) struct Families(Vec<Family>);
+pub struct Families(Vec<Family>);
 
 #[derive(Debug)]
 struct Family {
@@ -36,27 +37,28 @@ enum Value {
 }
 
 /// A family to which samples are being added.
-pub(super) struct Filling<'f>(&'f mut Vec<Sample>);
+#[derive(Debug)]
+pub struct Filling<'f>(&'f mut Vec<Sample>);
 
 impl Families {
     /// Adds a counter; the name is without `_total`.
-    pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
+    pub fn counter(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
         self.family(name, help, MetricType::Counter)
     }
 
-    /// A gauge.
-    pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
+    /// Adds a gauge.
+    pub fn gauge(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
         self.family(name, help, MetricType::Gauge)
     }
 
-    /// A histogram.
-    pub(super) fn histogram(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
+    /// Adds a histogram.
+    pub fn histogram(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
         self.family(name, help, MetricType::Histogram)
     }
 
     /// Names of families without samples, which are omitted from the output.
-    #[cfg(test)]
-    pub(super) fn without_samples(&self) -> Vec<&'static str> {
+    #[must_use]
+    pub fn without_samples(&self) -> Vec<&'static str> {
         let empty = self.0.iter().filter(|family| family.samples.is_empty());
         empty.map(|family| family.name).collect()
     }
@@ -69,12 +71,13 @@ impl Families {
 }
 
 impl Filling<'_> {
-    pub(super) fn add<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: f64) -> &mut Self {
+    /// Adds a number.
+    pub fn add<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: f64) -> &mut Self {
         self.push(labels, Value::Number(value))
     }
 
     /// Adds durations in microseconds, converted to seconds. The last bucket has no bound.
-    pub(super) fn times<const N: usize>(
+    pub fn times<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
         bounds_us: &[u64],
@@ -93,16 +96,12 @@ impl Filling<'_> {
     }
 
     /// Same as [`Self::add`], for an integer.
-    pub(super) fn count<const N: usize>(
-        &mut self,
-        labels: [(&'static str, &str); N],
-        value: u64,
-    ) -> &mut Self {
+    pub fn count<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: u64) -> &mut Self {
         self.add(labels, as_f64(value))
     }
 
-    /// Adds a sample for each of `states`, 1 for the current one.
-    pub(super) fn one_of<const N: usize>(
+    /// Adds a sample for each of `states`, 1 for the current one and 0 for the others.
+    pub fn one_of<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
         label: &'static str,
@@ -134,8 +133,9 @@ fn encode(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> f
 }
 
 /// Converts an integer; exact up to 2^53.
+#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a sample is a double")]
-pub(super) const fn as_f64(value: u64) -> f64 {
+pub const fn as_f64(value: u64) -> f64 {
     value as f64
 }
 

@@ -2,26 +2,36 @@
 //!
 //! Does not know about: metrics that are specific to doorbell.
 
-use super::family::{Families, as_f64};
+use std::fs;
+
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
-use std::fs;
+
+use crate::family::{Families, as_f64};
 
 /// Values from the kernel; unavailable ones are omitted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Process {
-    pub(super) cpu_secs: Option<f64>,
+pub struct Process {
+    /// User and system CPU time in seconds.
+    pub cpu_secs: Option<f64>,
     /// Start time in seconds since 1970.
-    pub(super) start_secs: Option<f64>,
-    pub(super) threads: Option<u64>,
-    pub(super) virtual_bytes: Option<u64>,
-    pub(super) resident_bytes: Option<u64>,
-    pub(super) open_fds: Option<u64>,
-    pub(super) max_fds: Option<u64>,
+    pub start_secs: Option<f64>,
+    /// Number of threads.
+    pub threads: Option<u64>,
+    /// Size of the virtual memory.
+    pub virtual_bytes: Option<u64>,
+    /// Size of the resident memory.
+    pub resident_bytes: Option<u64>,
+    /// Open descriptors.
+    pub open_fds: Option<u64>,
+    /// Maximum number of open descriptors.
+    pub max_fds: Option<u64>,
 }
 
 impl Process {
-    pub(super) fn read() -> Self {
+    /// Reads the values of this process.
+    #[must_use]
+    pub fn read() -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         // The name in parentheses may contain any character (proc_pid_stat(5)); field 3 follows it.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -40,7 +50,8 @@ impl Process {
         }
     }
 
-    pub(super) fn gather(&self, families: &mut Families) {
+    /// Adds the families of the process.
+    pub fn gather(&self, families: &mut Families) {
         if let Some(secs) = self.cpu_secs {
             families.counter("process_cpu_seconds", "User and system CPU time in seconds.").add([], secs);
         }
@@ -67,4 +78,24 @@ impl Process {
 fn boot_secs() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_is_read() {
+        let process = Process::read();
+        assert!(
+            process.threads >= Some(1) && process.open_fds > Some(2) && process.max_fds > Some(2),
+            "{process:?}"
+        );
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+        assert!(
+            process.start_secs.is_some_and(|start| (now - 86_400.0..=now + 2.0).contains(&start)),
+            "{process:?}"
+        );
+        assert!(process.resident_bytes > Some(1 << 20) && process.cpu_secs.is_some(), "{process:?}");
+    }
 }

@@ -2,13 +2,14 @@
 //!
 //! Does not know about: the metrics.
 
-use super::family::Families;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
+use crate::family::Families;
+
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exposition {
+pub enum Exposition {
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// The text format of Prometheus, version 0.0.4.
@@ -16,8 +17,10 @@ pub(crate) enum Exposition {
 }
 
 impl Exposition {
-    /// Selects OpenMetrics if the client accepts it explicitly, otherwise the text format.
-    pub(super) fn accepted(accept: &[u8]) -> Self {
+    /// The format for a client with this `Accept` field, which is empty if absent: OpenMetrics if
+    /// the client names it, otherwise the text format.
+    #[must_use]
+    pub fn accepted(accept: &[u8]) -> Self {
         let is_named = accept.split(|&byte| byte == b',').any(|range| {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
             let named =
@@ -27,14 +30,18 @@ impl Exposition {
         if is_named { Self::OpenMetrics } else { Self::Text }
     }
 
-    pub(crate) const fn content_type(self) -> &'static str {
+    /// The value of `Content-Type`.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
 
-    pub(super) fn render(self, families: Families) -> String {
+    /// Renders the families.
+    #[must_use]
+    pub fn render(self, families: Families) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(families));
         let mut text = String::new();
@@ -69,4 +76,24 @@ fn older(text: &str) -> String {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_follows_the_accept_field() {
+        for (accept, expect) in [
+            ("", Exposition::Text),
+            ("*/*", Exposition::Text),
+            ("text/plain;version=0.0.4", Exposition::Text),
+            ("application/openmetrics-text", Exposition::OpenMetrics),
+            ("Application/OpenMetrics-Text; version=1.0.0; q=0.5, text/plain;q=0.4", Exposition::OpenMetrics),
+            ("application/openmetrics-text;q=0, text/plain", Exposition::Text),
+            ("application/openmetrics-text2", Exposition::Text),
+        ] {
+            assert_eq!(Exposition::accepted(accept.as_bytes()), expect, "{accept}");
+        }
+    }
 }

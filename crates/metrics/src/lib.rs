@@ -1,0 +1,33 @@
+//! Prometheus metrics: families as plain data, and the families that the program `doorbell` and
+//! programs that embed it have in common.
+//!
+//! | families | items |
+//! |---|---|
+//! | endpoints, checks, probers | [`HealthSample`] |
+//! | workers of the engine (Linux) | [`Workers`] |
+//! | the process (Linux) | [`Process`] |
+//!
+//! [`Families`] collects them; [`Exposition`] selects the text format and renders it.
+//!
+//! Does not know about: HTTP, how values are counted.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod engine;
+mod family;
+mod health;
+mod origin;
+#[cfg(target_os = "linux")]
+mod process;
+mod requests;
+mod text;
+
+#[cfg(target_os = "linux")]
+pub use engine::Workers;
+pub use family::{Families, Filling, as_f64};
+pub use health::{CheckSample, EndpointSample, HealthSample, LastResult};
+pub use origin::Origin;
+#[cfg(target_os = "linux")]
+pub use process::Process;
+pub use requests::requests;
+pub use text::Exposition;

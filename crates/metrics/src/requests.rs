@@ -1,0 +1,14 @@
+//! The metric of requests, which each program adds up over its protocols.
+//!
+//! Does not know about: how requests are counted.
+
+use crate::family::Families;
+
+/// Adds the number of requests served, by protocol.
+pub fn requests<'p>(counts: impl IntoIterator<Item = (&'p str, u64)>, families: &mut Families) {
+    let help = "Requests served, by protocol; http1 includes the replies of raw listeners.";
+    let mut requests = families.counter("doorbell_requests", help);
+    for (protocol, count) in counts {
+        requests.count([("protocol", protocol)], count);
+    }
+}
