@@ -1,6 +1,6 @@
-//! A server with the usual settings: one address, probes on ring threads, a drain at SIGTERM.
+//! A server with the usual settings: one address, probes, a drain at SIGTERM.
 //!
-//! Does not know about: other services on ring threads; see [`Embed`].
+//! Does not know about: other services than probes, see `Embed`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,8 +24,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server in front of a program, with the usual settings.
 ///
-/// Ring threads serve the probes of its [`Health`] and hand all other requests over. SIGTERM begins
-/// a drain. For other settings, use [`Embed`].
+/// Ring threads serve the probes of its [`Health`] and hand all other requests over; see
+/// [`Self::on_runtime`] for systems without ring threads. SIGTERM begins a drain. On Linux, `Embed`
+/// has other settings.
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,8 +90,8 @@ impl Doorbell {
         }
     }
 
-    /// Serves the probes of `health` on ring threads; by default, all requests are handed over.
-    /// `health` also monitors this server; see [`Embed::health`].
+    /// Serves the probes of `health`; by default, all requests are handed over. `health` also
+    /// monitors this server, and a drain of the server drains `health`.
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
@@ -112,6 +113,9 @@ impl Doorbell {
 
     /// Serves the probes on the runtime instead of ring threads, with the same replies. A busy or
     /// stuck runtime then delays them. On other systems than Linux this is always so.
+    ///
+    /// At most 16,384 connections are open at a time, and as many handed over. Connections are not
+    /// limited by client address.
     #[cfg_attr(not(target_os = "linux"), expect(clippy::unused_self, reason = "the same API"))]
     pub const fn on_runtime(
         #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "the same API"))] mut self,

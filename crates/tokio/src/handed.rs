@@ -1,4 +1,4 @@
-//! Connections from the ring threads, as streams of the runtime.
+//! Connections that were handed over, as streams of the runtime.
 //!
 //! Does not know about: the reason for a hand-over.
 
@@ -24,7 +24,7 @@ use crate::queue::HandedQueue;
 /// A connection that was handed over.
 #[derive(Debug)]
 pub struct Connection {
-    /// The connection. Reads first return the bytes that the ring thread has already read. A client
+    /// The connection. Reads first return the bytes that the server has already read. A client
     /// of a Unix socket is also a `TcpStream`: it can read and write but has no addresses.
     pub stream: Preread<TcpStream>,
     /// The listener that accepted it, in the order of the server's listeners.
@@ -36,7 +36,7 @@ pub struct Connection {
     pub time_left: Duration,
 }
 
-/// Receives the connections that the ring threads hand over.
+/// Receives the connections that the server hands over.
 ///
 /// There is one per server. After it is dropped, the server refuses further hand-overs, and its
 /// [`Health`] fails unless it is draining.

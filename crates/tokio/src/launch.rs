@@ -74,7 +74,7 @@ impl Launch {
 }
 
 impl Course {
-    /// Reports the lifecycle also without this value.
+    /// A sender of the lifecycle, for a server whose thread cannot be started.
     #[cfg(target_os = "linux")]
     pub(crate) fn phase(&self) -> watch::Sender<Phase> {
         self.phase.clone()

@@ -1,4 +1,4 @@
-//! Services that run on ring threads in front of a program: probes and selected requests. All other
+//! Services in front of a program, usually on ring threads: probes and selected requests. All other
 //! requests are handed over.
 //!
 //! Does not know about: connections, the runtime.

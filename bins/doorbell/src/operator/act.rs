@@ -75,7 +75,7 @@ impl Operator {
         let mut said: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
         said.extend(windows.into_iter().map(|target| format!("{target}: maintenance window ended early")));
-        // Before the drain, whose end is refused once listeners are closed.
+        // The end of the drain may be refused, and then this function returns early.
         if !ended.is_empty() {
             tracing::info!("maintenance ended: {}", ended.join(", "));
             said.extend(self.save().filter(|_| self.keeps()));

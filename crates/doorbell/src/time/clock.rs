@@ -25,7 +25,7 @@ const MONOTONIC: ClockId = ClockId::Monotonic;
 #[cfg(not(target_os = "linux"))]
 const REALTIME: ClockId = ClockId::Realtime;
 
-/// The coarse clocks of the system; the precise ones on other systems than Linux.
+/// The clocks of the system: on Linux the coarse ones, elsewhere the precise ones.
 ///
 /// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: a resolution of 1 to 4 ms, enough for
 /// deadlines of 100 ms and more, at a fraction of the cost of the precise clocks

@@ -21,11 +21,11 @@ use super::Shared;
 /// Size of one read.
 const READ_LEN: usize = 4096;
 
-/// Maximum time without write progress, as of the ring threads.
+/// Maximum time without write progress. The ring threads have the same limit.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time and input between the FIN of the server and that of the client, as of the ring
-/// threads. Closing with unread input would reset the connection and discard the reply.
+/// Maximum time and input from the FIN of the server to that of the client. The ring threads have the
+/// same limits. Closing with unread input would reset the connection and discard the reply.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const LINGER_LEN_MAX: usize = 64 << 10;
 
@@ -128,7 +128,7 @@ impl<S: Handler + Sync> Served<'_, S> {
         })
     }
 
-    /// Refuses the pending request for lack of capacity.
+    /// Refuses the pending request with a 503.
     fn refuse(&mut self) -> Next {
         self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
         self.step(|conn, io, _service| conn.handle_overload(io))

@@ -26,6 +26,10 @@ use crate::queue::HandedQueue;
 /// Maximum number of connections that are being read. Further ones wait in the backlog.
 const CONNS_MAX: usize = 16_384;
 
+/// Number of connections of the backlog that are accepted before a drain: more than the default of
+/// `net.core.somaxconn`, which limits the backlog.
+const BACKLOG_MAX: usize = 4_096 + 1;
+
 /// Pause after a failed accept, usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -54,7 +58,7 @@ pub struct RuntimeCounters {
     pub conns_accepted: u64,
     /// Open connections, without those that were handed over.
     pub conns_live: u64,
-    /// Connections that were refused at the limit of hand-overs.
+    /// Requests that were refused, usually at the limit of hand-overs.
     pub refused: u64,
     /// Requests that got a reply, without those that were handed over.
     pub requests: u64,
@@ -171,8 +175,9 @@ impl Serving {
         course.result = Ok(());
     }
 
-    /// Closes the listener. Before a drain it accepts the connections in the backlog, which the kernel
-    /// would reset.
+    /// Closes the listener. Before a drain, it accepts the connections in the backlog, which the
+    /// kernel would otherwise reset. The number is limited, so that a flood of connections cannot
+    /// delay the drain.
     fn close<S: Handler + Send + Sync + 'static>(
         self,
         shared: &Arc<Shared<S>>,
@@ -180,10 +185,10 @@ impl Serving {
     ) -> JoinSet<()> {
         let Self { listener, mut conns, room } = self;
         let Ok(listener) = listener.into_std() else { return conns };
-        while !timeout.is_zero()
-            && let Ok(permit) = Arc::clone(&room).try_acquire_owned()
-            && let Ok((stream, _peer)) = listener.accept()
-        {
+        let backlog_max = if timeout.is_zero() { 0 } else { BACKLOG_MAX };
+        for _ in 0..backlog_max {
+            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { break };
+            let Ok((stream, _peer)) = listener.accept() else { break };
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             if let Ok(stream) = stream {
                 begin(&mut conns, stream, permit, shared);
@@ -235,12 +240,43 @@ async fn accept(
 ) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
         // The semaphore is never closed.
-        if let Ok(permit) = Arc::clone(room).acquire_owned().await
-            && let Ok((stream, _peer)) = listener.accept().await
-        {
-            return (stream, permit);
+        let Ok(permit) = Arc::clone(room).acquire_owned().await else { continue };
+        match listener.accept().await {
+            Ok((stream, _peer)) => return (stream, permit),
+            // The client has left. The next accept may succeed.
+            Err(error) if is_of_client(error.kind()) => {}
+            Err(_) => {
+                counters.accept_failed.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
-        counters.accept_failed.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+const fn is_of_client(error: io::ErrorKind) -> bool {
+    matches!(error, io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn clients_beyond_the_limit_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (room, counters) = (Arc::new(Semaphore::new(1)), Counters::default());
+        let _clients = [TcpStream::connect(addr).await.unwrap(), TcpStream::connect(addr).await.unwrap()];
+        let (_first, permit) = accept(&listener, &room, &counters).await;
+        let second = accept(&listener, &room, &counters);
+        tokio::pin!(second);
+        tokio::select! {
+            biased;
+            _accepted = &mut second => panic!("accepted beyond the limit"),
+            () = std::future::ready(()) => {}
+        }
+        drop(permit);
+        let _second = second.await;
+        assert_eq!(counters.accept_failed.load(Ordering::Relaxed), 0);
     }
 }
