@@ -1,11 +1,11 @@
 //! Redirects plain HTTP requests to HTTPS: `cargo run --example redirect -- 127.0.0.1:8080
 //! example.com`.
 //!
-//! Does not know about: hosts other than the given one; `doorbell redirect` supports allow-lists
-//! and templates.
+//! Does not know about: other hosts than the given one.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
-use doorbell::{Http1, Listen, Server, Status, service_fn};
+use doorbell::http::redirect::{Redirect, Scheme};
+use doorbell::{Http1, Listen, Server};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -14,13 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The host is fixed and never taken from the request, so the service cannot become an open
     // redirect.
-    let to_https = service_fn(move |request, reply| {
-        let location = match request.query() {
-            Some(query) => format!("https://{host}{}?{query}", request.path()),
-            None => format!("https://{host}{}", request.path()),
-        };
-        reply.status(Status::PERMANENT_REDIRECT).header("Location", location).empty()
-    });
+    let to_https = Redirect::to(Scheme::Https).canonical_host(host).build()?;
 
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(to_https)).start()?;
     eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());

@@ -31,6 +31,7 @@
 //! |---|---|
 //! | start, control and observe a server | [`Server`], [`ServerBuilder`], [`Handle`], [`Snapshot`] |
 //! | choose addresses, sockets, PROXY protocol | [`Listen`], [`ProxyProtocol`] |
+//! | route by path, with parameters; redirect | [`http::routes::Routes`], [`http::redirect::Redirect`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
 //! | test a handler without sockets | [`testing`] |
 //! | write an access log, require tokens, limit rates | [`access_log`], [`http::layer`] |

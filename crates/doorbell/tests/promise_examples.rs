@@ -96,6 +96,28 @@ fn redirect() {
 }
 
 #[test]
+fn routes() {
+    let example = Example::start("routes");
+    let ask = |path: &str, field: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{field}Connection: close\r\n\r\n");
+        let reply = Reply::parse(&exchange(example.addr, request.as_bytes()).unwrap().bytes, false).unwrap();
+        let location = reply.field("location").map(str::to_owned);
+        (reply.status, location, String::from_utf8(reply.body).unwrap())
+    };
+    let token = "Authorization: Bearer an-example-token-that-is-not-secret\r\n";
+    for (path, field, status, location, body) in [
+        ("/livez", "", 200, None, "ok\n"),
+        ("/hello/you", "", 200, None, "you"),
+        ("/whoami", "", 401, None, ""),
+        ("/whoami", token, 200, None, "alice"),
+        ("/old/a/b", "", 308, Some("https://example.com/a/b"), ""),
+        ("/other", "", 404, None, "not found\n"),
+    ] {
+        assert_eq!(ask(path, field), (status, location.map(str::to_owned), body.to_owned()), "{path}");
+    }
+}
+
+#[test]
 fn raw_echo() {
     let example = Example::start("raw_echo");
     let got = exchange(example.addr, b"hello\n").unwrap();

@@ -30,7 +30,7 @@ const V1_UNKNOWN: &[u8] = b"PROXY UNKNOWN\r\n";
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x08\xc0\0\x02\x01\xc7\x38\0\x50";
 const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// A service that replies with the client's address.
+/// A service that replies with the client's address and port, and the number of the listener.
 struct WhoAmI;
 
 impl Handler for WhoAmI {
@@ -39,8 +39,14 @@ impl Handler for WhoAmI {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        let addr = request.client().addr().map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());
-        reply.status(Status::OK).body(addr)
+        let client = request.client();
+        let addr = client.addr().map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());
+        let number = |number: Option<u16>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        reply
+            .status(Status::OK)
+            .header("X-Port", number(client.port()))
+            .header("X-Listener", number(client.listener()))
+            .body(addr)
     }
 }
 
@@ -105,6 +111,52 @@ fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
 
 fn body_of(reply: &str) -> &str {
     reply.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+/// The value of this field.
+fn field<'r>(reply: &'r str, name: &str) -> &'r str {
+    reply.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("")
+}
+
+#[test]
+fn a_request_knows_its_port_and_listener() {
+    for engine in ENGINES {
+        if engine == Engine::IoUring && !skip::io_uring() {
+            continue;
+        }
+        let plain = || Listen::tcp(LOOPBACK);
+        let trusting = plain().proxy_protocol(ProxyProtocol::accept(trusted("127.0.0.0/8")));
+        let server = Server::builder()
+            .engine(engine)
+            .workers(Workers::Count(NonZeroU16::MIN))
+            .conns_max(2)
+            .listen(
+                plain(),
+                Http1::new(doorbell::service_fn(|request, reply| {
+                    reply.status(Status::OK).body(format!("{:?}", request.client()))
+                })),
+            )
+            .listen(plain(), Http1::new(WhoAmI))
+            .listen(trusting, Http1::new(WhoAmI))
+            .start()
+            .unwrap();
+        // The slots of the table are used again by clients of other listeners.
+        for _ in 0..3 {
+            for (listener, header) in [(1, &b""[..]), (2, b""), (2, V1)] {
+                let mut stream = TcpStream::connect(server.tcp_addr(listener).unwrap()).unwrap();
+                stream.write_all(&[header, GET].concat()).unwrap();
+                let mut reply = String::new();
+                stream.read_to_string(&mut reply).unwrap();
+                let own = stream.local_addr().unwrap().port();
+                let port = if header.is_empty() { own } else { 51_000 };
+                assert_eq!(field(&reply, "X-Port"), port.to_string(), "{engine:?}: {reply}");
+                assert_eq!(field(&reply, "X-Listener"), listener.to_string(), "{engine:?}: {reply}");
+            }
+            let unknown = talk(server.tcp_addr(0).unwrap(), &[GET]);
+            assert_eq!(body_of(&unknown), format!("{:?}", doorbell::http::Client::UNKNOWN), "{engine:?}");
+        }
+        server.stop().unwrap();
+    }
 }
 
 #[test]

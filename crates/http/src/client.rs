@@ -6,6 +6,7 @@
 
 use crate::scheme::Scheme;
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,7 @@ impl Peer {
 
 /// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Client<'a> {
     /// The other end of the client's connection.
     pub peer: Peer,
@@ -42,21 +44,82 @@ pub struct Client<'a> {
     /// The scheme of the connection between the client and the first trusted proxy, if that proxy
     /// reported it. See [`crate::forwarded`].
     pub scheme: Option<Scheme>,
+    port: Option<NonZeroU16>,
+    /// The number of the listener, plus one.
+    listener: Option<NonZeroU16>,
 }
 
-impl Client<'_> {
+impl<'a> Client<'a> {
     /// An unknown client.
-    pub const UNKNOWN: Self = Self { peer: Peer::Unknown, tls: None, scheme: None };
+    pub const UNKNOWN: Self = Self::new(Peer::Unknown);
+
+    /// A client without TLS.
+    pub const fn new(peer: Peer) -> Self {
+        Self { peer, tls: None, scheme: None, port: None, listener: None }
+    }
 
     /// A client at this address, without TLS.
     pub const fn at(addr: IpAddr) -> Self {
-        Self { peer: Peer::Addr(addr), tls: None, scheme: None }
+        Self::new(Peer::Addr(addr))
+    }
+
+    /// Sets the TLS session.
+    #[must_use]
+    pub const fn with_tls(mut self, tls: Option<&'a TlsInfo>) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// This client without its TLS session, which is borrowed.
+    pub(crate) const fn without_tls(&self) -> Client<'static> {
+        let Self { peer, scheme, port, listener, .. } = *self;
+        Client { peer, tls: None, scheme, port, listener }
+    }
+
+    /// Sets the client's port. 0 means unknown.
+    #[must_use]
+    pub const fn with_port(mut self, port: u16) -> Self {
+        self.port = NonZeroU16::new(port);
+        self
+    }
+
+    /// Sets the number of the listener that accepted the connection.
+    #[must_use]
+    pub const fn with_listener(mut self, listener: u16) -> Self {
+        self.listener = NonZeroU16::new(listener.wrapping_add(1));
+        self
+    }
+
+    /// The client behind this one, as reported by trusted proxies: see [`crate::forwarded`].
+    #[must_use]
+    pub const fn forwarded(mut self, addr: IpAddr, scheme: Option<Scheme>) -> Self {
+        (self.peer, self.port, self.scheme) = (Peer::Addr(addr), None, scheme);
+        self
     }
 
     /// The address of the peer, if known.
     #[inline]
     pub const fn addr(&self) -> Option<IpAddr> {
         self.peer.addr()
+    }
+
+    /// The port that belongs to the address: that of the socket, or the one in a PROXY protocol
+    /// header from a trusted peer. `None` without an address, and for the client that a `Forwarded`
+    /// field names.
+    pub const fn port(&self) -> Option<u16> {
+        match self.port {
+            Some(port) => Some(port.get()),
+            None => None,
+        }
+    }
+
+    /// The number of the listener that accepted the connection, in the order of the server.
+    /// Known if the address was requested, see [`crate::Service::wants_client`].
+    pub const fn listener(&self) -> Option<u16> {
+        match self.listener {
+            Some(number) => Some(number.get() - 1),
+            None => None,
+        }
     }
 }
 

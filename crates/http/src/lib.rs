@@ -25,8 +25,8 @@
 //! | [`Conn`], [`Io`], [`Next`] | one connection as a state machine |
 //! | [`Service`], [`Request`], [`Responder`] | the interface of handlers: requests and replies |
 //! | [`parse`], [`chunked`] | heads and chunked bodies |
-//! | [`router`] | selection of a route by host, path and method |
-//! | [`redirect`], [`linkmap`] | locations of redirects |
+//! | [`routes`], [`router`] | a service that passes requests on by host, path and method; the look-up |
+//! | [`redirect`], [`linkmap`] | redirects, also as a service |
 //! | [`layer`] | guards and layers around a service |
 //! | [`auth`], [`limit`], [`log`] | tokens, rate limits and the access log, used by layers |
 //! | [`forwarded`], [`proxy`] | the client behind proxies: `X-Forwarded-For`, PROXY protocol |
@@ -51,12 +51,14 @@ pub mod linkmap;
 pub mod log;
 mod method;
 pub mod parse;
+mod pattern;
 pub mod prober;
 pub mod proxy;
 pub mod redirect;
 mod reply;
 mod request;
 pub mod router;
+pub mod routes;
 mod scheme;
 mod service;
 mod status;

@@ -3,8 +3,9 @@
 //! Does not know about: the connection, except the sender and the time.
 
 use crate::parse::{Fields, Framing, Head};
+use crate::pattern::{Params, Pattern};
 use crate::scheme::Scheme;
-use crate::{Client, Method, Peer, Time, TlsInfo};
+use crate::{Client, Method, Time, TlsInfo};
 
 /// A request with a complete head and body.
 #[derive(Clone, Copy)]
@@ -13,8 +14,20 @@ pub struct Request<'a> {
     parsed: &'a Head,
     body: &'a [u8],
     client: &'a Client<'a>,
+    found: &'a Found<'a>,
     now: Time,
     unix_secs: i64,
+}
+
+/// What the services in front of a handler have found out about a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) params: Params<'a, 'a>,
+    pub(crate) identity: Option<&'a str>,
+}
+
+impl Found<'_> {
+    const NOTHING: Self = Self { params: Params::none(), identity: None };
 }
 
 impl<'a> Request<'a> {
@@ -22,7 +35,43 @@ impl<'a> Request<'a> {
     /// The client is unknown, and the time is zero.
     #[inline]
     pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
-        Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0 }
+        let (client, found) = (&Client::UNKNOWN, &Found::NOTHING);
+        Self { head, parsed, body, client, found, now: Time::ZERO, unix_secs: 0 }
+    }
+
+    /// What the services in front have found out.
+    pub(crate) const fn found(&self) -> Found<'a> {
+        *self.found
+    }
+
+    /// This request, with what a service has found out.
+    pub(crate) const fn with_found<'b>(&self, found: &'b Found<'b>) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        let mut request = *self;
+        request.found = found;
+        request
+    }
+
+    /// The bytes of a parameter of the route's path, undecoded as in the path. `None` if the route
+    /// has no such parameter, and without [`Routes`](crate::routes::Routes) in front.
+    ///
+    /// To decode it, use a library for percent-encoding (RFC 3986 section 2.1).
+    pub fn param(&self, name: &str) -> Option<&'a [u8]> {
+        self.found.params.value(name)
+    }
+
+    /// The parameters of the route's path.
+    pub const fn params(&self) -> Params<'a, 'a> {
+        self.found.params
+    }
+
+    /// The name of the client that a guard has admitted: the name of its token, the subject of its
+    /// signed token, or the name in its certificate. `None` without a guard that identifies
+    /// clients. With several such guards, the last one counts.
+    pub const fn identity(&self) -> Option<&'a str> {
+        self.found.identity
     }
 
     /// Sets the client and the time.
@@ -163,9 +212,10 @@ impl Request<'_> {
             head_len: head.len(),
             bytes,
             parsed: self.parsed.clone(),
-            peer: self.client.peer,
+            client: self.client.without_tls(),
             tls: self.client.tls.cloned(),
-            scheme: self.client.scheme,
+            pattern: self.found.params.pattern().cloned(),
+            identity: self.found.identity.map(Box::from),
             now: self.now,
             unix_secs: self.unix_secs,
         }
@@ -178,9 +228,10 @@ pub struct OwnedRequest {
     bytes: Vec<u8>,
     head_len: usize,
     parsed: Head,
-    peer: Peer,
+    client: Client<'static>,
     tls: Option<TlsInfo>,
-    scheme: Option<Scheme>,
+    pattern: Option<Pattern>,
+    identity: Option<Box<str>>,
     now: Time,
     unix_secs: i64,
 }
@@ -189,8 +240,18 @@ impl OwnedRequest {
     /// Calls `f` with the original request.
     pub fn with<R>(&self, f: impl FnOnce(&Request<'_>) -> R) -> R {
         let (head, body) = self.bytes.split_at_checked(self.head_len).unwrap_or_default();
-        let client = Client { peer: self.peer, tls: self.tls.as_ref(), scheme: self.scheme };
-        f(&Request::new(head, &self.parsed, body).from_client(&client, self.now, self.unix_secs))
+        let client = self.client.with_tls(self.tls.as_ref());
+        let request = Request::new(head, &self.parsed, body).from_client(&client, self.now, self.unix_secs);
+        let params = self.pattern.as_ref().map_or(Params::none(), |of| Params::of(of, request.path_bytes()));
+        let found = Found { params, identity: self.identity.as_deref() };
+        f(&request.with_found(&found))
+    }
+
+    /// Sets [`Request::identity`], for a guard that identifies the client in a job.
+    #[must_use]
+    pub fn identified(mut self, identity: &str) -> Self {
+        self.identity = Some(identity.into());
+        self
     }
 }
 

@@ -176,7 +176,7 @@ fn build(candidates: Vec<Route<usize>>) -> Result<(Vec<Route<usize>>, Router<usi
             Ok(built) => router = built,
             Err(errors) => {
                 let refused = routes.pop().expect("the route was just pushed");
-                check_conflicts(&routes, &refused, &errors)?;
+                check_conflicts(&routes, &refused, errors.all())?;
             }
         }
     }

@@ -60,7 +60,7 @@ impl Auth {
             if let (Decision::Allowed(principal), Some(subject)) = (decision, &mut *subject) {
                 subject.set(principal.name());
             }
-            decision.refusal()
+            decision.allowed().err()
         };
         let watched;
         let (first, decision) = match self {

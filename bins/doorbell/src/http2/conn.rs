@@ -275,7 +275,7 @@ fn is_protocol_error(error: &hyper::Error) -> bool {
 impl Asker {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
         count(&self.counters.requests);
-        let client = Client { peer: self.peer, tls: self.tls.as_ref(), scheme: None };
+        let client = Client::new(self.peer).with_tls(self.tls.as_ref());
         let with = With {
             http: &self.config.http,
             limits: &self.config.limits,

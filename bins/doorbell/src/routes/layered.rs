@@ -9,7 +9,7 @@ use crate::guards::subject::Subject;
 use crate::http::forwarded::{Origin, TrustedProxies};
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
-use crate::http::{Answered, Begun, Client, Ending, Peer, Request, RequestError, Responder, Service, Time};
+use crate::http::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Time};
 use std::sync::Arc;
 
 /// A [`RouteService`] without layers. `COUNTS` equals its [`counts`](RouteService::counts).
@@ -140,7 +140,7 @@ impl Service for LayeredService {
             return self.serve(request, reply);
         };
         let Origin { addr, scheme } = proxies.origin_of(request, peer);
-        let client = Client { peer: Peer::Addr(addr), scheme, ..*request.client() };
+        let client = request.client().forwarded(addr, scheme);
         self.serve(&request.from_client(&client, request.now(), request.unix_secs()), reply)
     }
 }

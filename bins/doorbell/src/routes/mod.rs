@@ -141,7 +141,7 @@ impl RouteService {
             }
         }
         let router = builder.build().map_err(|errors| {
-            BuildError(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+            BuildError(errors.all().iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         })?;
         let fixed = Fixed::new();
         // Over TLS, ALPN selects HTTP/2 before the first request.

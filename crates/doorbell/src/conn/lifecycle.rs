@@ -18,7 +18,7 @@
 //! *Waiting*: the connection waits for a hand-over permit. *Leaving*: the connection has a permit,
 //! and the driver detaches it once nothing is in flight.
 
-use doorbell_http::{Client, Out, Peer};
+use doorbell_http::{Client, Out};
 
 use super::state::{AfterSend, Arriving, Conn};
 use crate::error::CloseReason;
@@ -125,7 +125,7 @@ impl<P> Conn<P> {
         if !self.out.is_empty() {
             self.out = Out::new();
         }
-        if !matches!(self.client.peer, Peer::Unknown) {
+        if self.client.listener().is_some() {
             self.client = Client::UNKNOWN;
         }
     }

@@ -10,7 +10,7 @@
 //! connections that recent reports had.
 
 use core::fmt;
-use core::net::IpAddr;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -461,7 +461,7 @@ impl Driver for Epoll {
         Step::Done(Ok(socket.fd))
     }
 
-    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+    fn peer_addr(&self, conn: ConnId) -> Option<SocketAddr> {
         let socket = self.sockets[conn.slot.index()].as_ref()?;
         sock::peer_addr(socket.fd.as_fd())
     }

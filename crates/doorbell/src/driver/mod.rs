@@ -58,7 +58,7 @@ pub mod uring;
 mod waker;
 
 use core::fmt;
-use core::net::IpAddr;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::os::fd::OwnedFd;
 
@@ -142,7 +142,7 @@ pub trait Driver {
     }
 
     /// The peer's address; `None` for Unix sockets, direct descriptors and after an error.
-    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr>;
+    fn peer_addr(&self, conn: ConnId) -> Option<SocketAddr>;
 
     /// The bytes of a chunk.
     fn received(&self, chunk: &Chunk) -> &[u8];

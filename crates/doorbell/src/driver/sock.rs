@@ -2,7 +2,7 @@
 //!
 //! Does not know about: slots, readiness, rings.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -72,11 +72,11 @@ pub(crate) fn unsent(fd: BorrowedFd<'_>) -> Option<u32> {
     doorbell_ring::sockopt::unacknowledged(fd).ok()
 }
 
-/// The peer's IP address. IPv4 clients of a dual-stack listener are returned as IPv4.
-pub(crate) fn peer_addr(fd: BorrowedFd<'_>) -> Option<IpAddr> {
+/// The peer's address. IPv4 clients of a dual-stack listener are returned as IPv4.
+pub(crate) fn peer_addr(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
     let any = getpeername(fd).ok().flatten()?;
     let addr = SocketAddr::try_from(any).ok()?;
-    Some(addr.ip().to_canonical())
+    Some(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
 }
 
 /// True if the descriptor is readable. A listener is readable if a client waits in its backlog.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use doorbell_http::auth::{Decision, Policy};
-use doorbell_http::layer::{Layer, RequireAuth};
+use doorbell_http::layer::{Layer, RequireAuth, identified};
 use doorbell_http::{Answered, Client, Request, RequestError, Responder, Service, Time};
 
 use super::{Answer, Offload};
@@ -80,7 +80,9 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
             return self.verify(jobs, request, reply);
         }
         match auth.decide_unknown(request) {
-            Decision::Allowed(_) => inner.call(request, reply),
+            Decision::Allowed(principal) => {
+                identified(request, principal.name(), reply, |request, reply| inner.call(request, reply))
+            }
             refused => auth.refuse(&refused, reply),
         }
     }
@@ -89,10 +91,14 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
     fn verify<'a>(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let (owned, guarded) = (request.detach(), Arc::clone(&self.0));
         jobs.run(request, reply, move || {
-            let refusal = owned.with(|request| guarded.auth.decide(request).refusal());
-            Answer::then(move |reply| match refusal {
-                None => owned.with(|request| guarded.inner.call(request, reply)),
-                Some(refused) => guarded.auth.refuse(&refused, reply),
+            let name = owned.with(|request| {
+                let decision = guarded.auth.decide(request);
+                decision.allowed().map(|principal| principal.name().to_owned())
+            });
+            let admitted = name.map(|name| owned.identified(&name));
+            Answer::then(move |reply| match admitted {
+                Ok(owned) => owned.with(|request| guarded.inner.call(request, reply)),
+                Err(refused) => guarded.auth.refuse(&refused, reply),
             })
         })
     }
@@ -118,7 +124,9 @@ impl<S: Service + Send + Sync + 'static> Service for OffloadAuthService<S> {
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match self.0.auth.known(request) {
-            Some(_) => self.0.inner.call(request, reply),
+            Some(name) => {
+                identified(request, name, reply, |request, reply| self.0.inner.call(request, reply))
+            }
             None => self.call_unknown(request, reply),
         }
     }

@@ -172,7 +172,7 @@ impl<'h, H: Handler + ?Sized> TestConn<'h, H> {
         // length.
         let limits = Limits { output_bytes_max: 1, ..self.limits.clone() };
         let peer = if self.handler.wants_client() { self.peer } else { Peer::Unknown };
-        let client = Client { peer, tls: self.tls.as_ref(), ..Client::UNKNOWN };
+        let client = Client::new(peer).with_tls(self.tls.as_ref());
         let io = Io {
             now: self.now,
             date: &self.date,

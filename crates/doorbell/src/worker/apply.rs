@@ -145,7 +145,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             // The client is counted once its address is known.
             return true;
         }
-        let addr = match arrival.peer(|| self.driver.peer_addr(id)) {
+        let addr = match arrival.client(|| self.driver.peer_addr(id)).peer {
             Peer::Addr(addr) => addr,
             Peer::Unix => return true,
             Peer::Unknown => {
@@ -542,7 +542,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn learn_client(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
         let arrival = &self.server.arrivals[conn.listener.index()];
-        conn.client.peer = arrival.peer(|| self.driver.peer_addr(id));
+        conn.client = arrival.client(|| self.driver.peer_addr(id)).with_listener(conn.listener.0);
         let (call, conn, _) = self.parts(id);
         call.expect_header(conn);
     }

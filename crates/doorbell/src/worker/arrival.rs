@@ -3,10 +3,10 @@
 //!
 //! Does not know about: drivers, the bytes after the header.
 
-use core::net::IpAddr;
+use core::net::SocketAddr;
 
 use doorbell_http::proxy::{self, Header, Parsed, Version};
-use doorbell_http::{Next, Peer};
+use doorbell_http::{Client, Next, Peer};
 
 use super::handler_call::{HandlerCall, Input};
 use crate::conn::{Arriving, Conn};
@@ -35,9 +35,12 @@ impl Arrival {
         Self { speaks_first: protocol.speaks_first(), arriving, proxy, is_unix }
     }
 
-    /// Returns the peer of a connection; `addr` looks up its address.
-    pub(crate) fn peer(&self, addr: impl FnOnce() -> Option<IpAddr>) -> Peer {
-        if self.is_unix { Peer::Unix } else { addr().map_or(Peer::Unknown, Peer::Addr) }
+    /// Returns the client of a connection; `addr` looks up its address.
+    pub(crate) fn client(&self, addr: impl FnOnce() -> Option<SocketAddr>) -> Client<'static> {
+        if self.is_unix {
+            return Client::new(Peer::Unix);
+        }
+        addr().map_or(Client::UNKNOWN, |addr| Client::at(addr.ip()).with_port(addr.port()))
     }
 
     /// True if a new connection starts directly with its request.
@@ -140,6 +143,7 @@ impl HandlerCall<'_> {
         self.by_listener[conn.listener.index()].proxied(result);
         if let Some(source) = header.source {
             conn.client.peer = Peer::Addr(source.ip().to_canonical());
+            conn.client = conn.client.with_port(source.port());
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: the wrapped driver, the expectations of a test.
 
-use core::net::IpAddr;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
@@ -173,7 +173,7 @@ impl<D: Driver> Driver for Faulty<D> {
         self.inner.detach(conn)
     }
 
-    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+    fn peer_addr(&self, conn: ConnId) -> Option<SocketAddr> {
         self.inner.peer_addr(conn)
     }
 

@@ -226,11 +226,13 @@ impl Decision<'_> {
         }
     }
 
-    /// This decision if it is a refusal; `None` if the request is allowed.
-    #[must_use]
-    pub const fn refusal(&self) -> Option<Decision<'static>> {
-        Some(match self {
-            Self::Allowed(_) => return None,
+    /// The sender of an allowed request.
+    ///
+    /// # Errors
+    /// The decision is a refusal.
+    pub const fn allowed(&self) -> Result<&Principal<'_>, Decision<'static>> {
+        Err(match self {
+            Self::Allowed(principal) => return Ok(principal),
             Self::Forbidden(reason) => Decision::Forbidden(*reason),
             Self::Malformed(reason) => Decision::Malformed(*reason),
             Self::Unauthorized(reason) => Decision::Unauthorized(*reason),

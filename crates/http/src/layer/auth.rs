@@ -2,7 +2,7 @@
 //!
 //! Does not know about: tokens (see [`crate::auth`]).
 
-use super::Guard;
+use super::{Guard, identified};
 use crate::auth::{Authorization, Decision, Policy};
 use crate::{Answered, Request, Responder, Status};
 
@@ -65,18 +65,6 @@ impl RequireAuth {
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
-
-    #[inline(never)]
-    fn admit_unknown<'a>(
-        &self,
-        request: &Request<'_>,
-        reply: Responder<'a>,
-    ) -> Result<Responder<'a>, Answered<'a>> {
-        match self.decide_unknown(request) {
-            Decision::Allowed(_) => Ok(reply),
-            refused => Err(self.refuse(&refused, reply)),
-        }
-    }
 }
 
 impl Guard for RequireAuth {
@@ -84,7 +72,10 @@ impl Guard for RequireAuth {
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         match self.known(request) {
             Some(_) => Ok(reply),
-            None => self.admit_unknown(request, reply),
+            None => match self.decide_unknown(request) {
+                Decision::Allowed(_) => Ok(reply),
+                refused => Err(self.refuse(&refused, reply)),
+            },
         }
     }
 
@@ -93,15 +84,14 @@ impl Guard for RequireAuth {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
     ) -> Answered<'a> {
-        let reply = match self.known(request) {
-            Some(_) => reply,
-            None => match self.admit_unknown(request, reply) {
-                Ok(reply) => reply,
-                Err(answered) => return answered,
+        match self.known(request) {
+            Some(name) => identified(request, name, reply, answer),
+            None => match self.decide_unknown(request) {
+                Decision::Allowed(principal) => identified(request, principal.name(), reply, answer),
+                refused => self.refuse(&refused, reply),
             },
-        };
-        answer(reply)
+        }
     }
 }

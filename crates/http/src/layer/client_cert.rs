@@ -2,7 +2,7 @@
 //!
 //! Does not know about: TLS; the guard uses the results of the handshake.
 
-use super::Guard;
+use super::{Guard, identified};
 use crate::{Answered, Request, Responder, StaticReply, Status};
 
 /// Passes requests with a verified certificate. If names are listed, the certificate must have one
@@ -37,8 +37,18 @@ impl RequireClientCert {
     /// Whether the guard passes this request.
     #[inline]
     pub fn allows(&self, request: &Request<'_>) -> bool {
-        let Some(tls) = request.client().tls.filter(|tls| tls.client_verified) else { return false };
-        self.names.is_empty() || tls.client_names.iter().any(|name| self.names.contains(name))
+        self.admitted(request).is_some()
+    }
+
+    /// The name by which the guard passes this request: the first allowed name of the certificate
+    /// or, if every name is allowed, its first name, which may be missing.
+    fn admitted<'r>(&self, request: &Request<'r>) -> Option<Option<&'r str>> {
+        let tls = request.client().tls.filter(|tls| tls.client_verified)?;
+        let mut names = tls.client_names.iter().map(String::as_str);
+        if self.names.is_empty() {
+            return Some(names.next());
+        }
+        names.find(|name| self.names.iter().any(|allowed| allowed == name)).map(Some)
     }
 
     /// Writes the reply to a refused request.
@@ -53,5 +63,18 @@ impl Guard for RequireClientCert {
     #[inline]
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         if self.allows(request) { Ok(reply) } else { Err(self.refuse(request, reply)) }
+    }
+
+    fn around<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
+    ) -> Answered<'a> {
+        match self.admitted(request) {
+            Some(Some(name)) => identified(request, name, reply, answer),
+            Some(None) => answer(request, reply),
+            None => self.refuse(request, reply),
+        }
     }
 }

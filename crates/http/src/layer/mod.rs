@@ -39,6 +39,7 @@ pub use client_cert::RequireClientCert;
 pub use concurrency::{AtMost, AtMostService, Place};
 pub use rate_limit::{ClientUnknown, RateLimit};
 
+use crate::request::Found;
 use crate::{Answered, Client, Request, RequestError, Responder, Service, Time};
 use std::fmt;
 
@@ -65,22 +66,36 @@ pub trait Guard {
     /// The reply to a request that is not passed on.
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>>;
 
-    /// Calls `answer` if the request passes [`Self::admit`]. Override this method only for
-    /// performance: an override that passes the responder on directly avoids moving it.
+    /// Calls `answer` if the request passes [`Self::admit`]. Override this method to pass on who
+    /// was admitted ([`identified`]), or for performance: an override that passes the responder on
+    /// directly avoids moving it.
     fn around<'a>(
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
     ) -> Answered<'a>
     where
         Self: Sized,
     {
         match self.admit(request, reply) {
-            Ok(reply) => answer(reply),
+            Ok(reply) => answer(request, reply),
             Err(answered) => answered,
         }
     }
+}
+
+/// Calls `answer` with the request, whose [`identity`](Request::identity) is then the name of the
+/// client that a guard has admitted. For [`Guard::around`].
+#[inline]
+pub fn identified<'a>(
+    request: &Request<'_>,
+    identity: &str,
+    reply: Responder<'a>,
+    answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
+) -> Answered<'a> {
+    let found = Found { identity: Some(identity), ..request.found() };
+    answer(&request.with_found(&found), reply)
 }
 
 /// A service behind a guard.
@@ -113,7 +128,7 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        self.guard.around(request, reply, |reply| self.inner.call(request, reply))
+        self.guard.around(request, reply, |request, reply| self.inner.call(request, reply))
     }
 }
 
@@ -174,9 +189,9 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
     ) -> Answered<'a> {
-        self.0.around(request, reply, |reply| self.1.around(request, reply, answer))
+        self.0.around(request, reply, |request, reply| self.1.around(request, reply, answer))
     }
 }
 
@@ -190,6 +205,19 @@ impl<G: Guard> Guard for Option<G> {
         match self {
             Some(guard) => guard.admit(request, reply),
             None => Ok(reply),
+        }
+    }
+
+    #[inline]
+    fn around<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
+    ) -> Answered<'a> {
+        match self {
+            Some(guard) => guard.around(request, reply, answer),
+            None => answer(request, reply),
         }
     }
 }

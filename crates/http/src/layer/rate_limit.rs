@@ -164,10 +164,10 @@ impl Guard for RateLimit {
         &self,
         request: &Request<'_>,
         mut reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'a>) -> Answered<'a>,
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
     ) -> Answered<'a> {
         match self.ask(request, &mut reply) {
-            Ok(()) => answer(reply),
+            Ok(()) => answer(request, reply),
             Err(checked) => self.refuse(checked, reply),
         }
     }

@@ -111,7 +111,7 @@ fn text_is_combined_log_format_and_pairs() {
         ..TlsInfo::default()
     };
     let mapped = IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0xc000, 0x207]);
-    let with_tls = Client { tls: Some(&tls), ..Client::at(mapped) };
+    let with_tls = Client::at(mapped).with_tls(Some(&tls));
     let rows: [(&Client<'_>, &[u8], &str); 6] = [
         (
             &from("192.0.2.7"),
@@ -182,7 +182,7 @@ impl RecordOf {
 #[test]
 fn json_has_what_is_known_and_nothing_else() {
     let tls = TlsInfo { client_name: Some("a\"\\\n\u{e9}".to_owned()), ..TlsInfo::default() };
-    let client = Client { tls: Some(&tls), ..Client::at(IpAddr::from([192, 0, 2, 7])) };
+    let client = Client::at(IpAddr::from([192, 0, 2, 7])).with_tls(Some(&tls));
     let record = one(&client, b"GET /a?b HTTP/1.1\r\nHost: h\r\nUser-Agent: \"x\\\xe9\r\n\r\n");
     assert_eq!(
         json(&record),

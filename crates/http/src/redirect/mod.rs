@@ -1,7 +1,7 @@
 //! The `Location` of a redirect, written into the caller's buffer without an allocation.
 //!
-//! Does not know about: routes, replies, sockets. Entry points: [`Redirect::to`],
-//! [`Redirect::location`].
+//! Does not know about: routes, sockets. Entry points: [`Redirect::to`], [`Redirect::location`]; a
+//! [`Redirect`] is also a service.
 //!
 //! The result is always an absolute URL whose scheme, host and port come from the configuration. A
 //! request only selects one of the listed hosts, so `Host: evil` and `//evil` cannot lead to
@@ -12,6 +12,7 @@
 
 mod build;
 mod escape;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -72,6 +73,8 @@ pub struct RedirectTarget<'a> {
 pub enum RedirectError {
     /// The path or the query contains a forbidden byte: 400.
     BadTarget,
+    /// The location is the address of the request, apart from the query: 404.
+    LeadsBack,
     /// The host is not listed, and there is no canonical host: 421.
     Misdirected,
     /// The location does not fit into the buffer: 414.
@@ -169,6 +172,7 @@ impl RedirectError {
     pub const fn code(self) -> u16 {
         match self {
             Self::BadTarget => 400,
+            Self::LeadsBack => 404,
             Self::Misdirected => 421,
             Self::TooLong => 414,
         }
@@ -179,6 +183,7 @@ impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BadTarget => "the request target contains a byte that must not be forwarded",
+            Self::LeadsBack => "the location is the address of the request",
             Self::Misdirected => "the host is not listed",
             Self::TooLong => "the location is too long",
         })

@@ -267,6 +267,7 @@ proptest! {
                 prop_assert!(known != b"example.com:81" && known != b"www.example.com");
             }
             Err(RedirectError::TooLong) => prop_assert!(path.len() * 6 + 200 > 512),
+            Err(RedirectError::LeadsBack) => prop_assert!(false, "only for a request"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Does not know about: the source of the routes.
 
 use super::methods::MethodSet;
-use super::pattern::PatternError;
+use crate::pattern::PatternError;
 use std::fmt;
 
 /// One reason why a set of routes cannot be built.
@@ -53,6 +53,47 @@ pub struct Conflict {
     /// The methods that both routes have.
     pub methods: MethodSet,
 }
+
+/// All reasons why a set of routes cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteErrors(Vec<RouteError>);
+
+impl RouteErrors {
+    pub(super) const fn new(errors: Vec<RouteError>) -> Self {
+        Self(errors)
+    }
+
+    /// The reasons; at least one.
+    #[must_use]
+    pub fn all(&self) -> &[RouteError] {
+        &self.0
+    }
+}
+
+impl IntoIterator for RouteErrors {
+    type Item = RouteError;
+    type IntoIter = std::vec::IntoIter<RouteError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// One reason a line.
+impl fmt::Display for RouteErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            let separator = if at > 0 { "\n" } else { "" };
+            write!(f, "{separator}{error}")?;
+            if let RouteError::BadPath { cause, .. } = error {
+                write!(f, ": {cause}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RouteErrors {}
 
 impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,20 +17,18 @@ mod error;
 pub mod host;
 mod map;
 mod methods;
-mod pattern;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Conflict, RouteError};
+pub use error::{Conflict, RouteError, RouteErrors};
 pub use methods::MethodSet;
-pub use pattern::{PARAMS_MAX, PatternError, SEGMENTS_MAX, param_names};
 
-use crate::{Method, Request, class};
+pub use crate::pattern::{PARAMS_MAX, Params, PatternError, SEGMENTS_MAX, param_names};
+use crate::pattern::{Pattern, Segment};
+use crate::{Method, Request};
 pub(crate) use map::{ByteMap, hash};
-use pattern::{Pattern, Segment};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use table::{Leaf, NONE, Table};
 
@@ -94,7 +92,7 @@ struct Built<T> {
 impl<T> Built<T> {
     #[inline(always)]
     fn matched<'r, 'p>(&'r self, path: &'p [u8]) -> Match<'r, 'p, T> {
-        Match { value: &self.value, params: Params { pattern: Some(&self.pattern), path } }
+        Match { value: &self.value, params: Params::of(&self.pattern, path) }
     }
 }
 
@@ -133,17 +131,6 @@ pub struct Match<'r, 'p, T> {
 /// It contains only a reference to the route. Data that a reply may need is looked up on demand.
 #[derive(Debug)]
 pub struct Plain<'r, T>(&'r Built<T>);
-
-/// The parameters of a path.
-///
-/// The parameters are extracted from the path on demand, because storing their positions would make
-/// every look-up more expensive.
-#[derive(Clone, Copy)]
-pub struct Params<'r, 'p> {
-    /// The pattern; `None` for parameters without a route.
-    pattern: Option<&'r Pattern>,
-    path: &'p [u8],
-}
 
 impl<T> Router<T> {
     /// Creates a builder.
@@ -275,12 +262,12 @@ impl<T> RouterBuilder<T> {
     ///
     /// # Errors
     /// All invalid routes and all conflicts between routes, not only the first.
-    pub fn build(self) -> Result<Router<T>, Vec<RouteError>> {
+    pub fn build(self) -> Result<Router<T>, RouteErrors> {
         let mut errors = Vec::new();
         let drafts: Vec<_> = self.routes.iter().map(|route| Draft::of(route, &mut errors)).collect();
         find_conflicts(&self.routes, &drafts, &mut errors);
         if !errors.is_empty() {
-            return Err(errors);
+            return Err(RouteErrors::new(errors));
         }
         let drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
         let HostTables { any, tables, hosts, wildcards } = HostTables::build(&drafts);
@@ -446,42 +433,5 @@ impl<'r, T> Plain<'r, T> {
     #[must_use]
     pub fn matched<'p>(&self, request: &Request<'p>) -> Match<'r, 'p, T> {
         self.0.matched(request.path_bytes())
-    }
-}
-
-impl<'r, 'p> Params<'r, 'p> {
-    /// The bytes of a parameter, undecoded as in the path.
-    #[must_use]
-    pub fn value(&self, name: &str) -> Option<&'p [u8]> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
-    /// Names and values, in the order of the path.
-    pub fn iter(&self) -> impl Iterator<Item = (&'r str, &'p [u8])> {
-        let (path, mut start) = (self.path, 1);
-        let (names, segments) =
-            self.pattern.map_or((&[][..], &[][..]), |of| (&of.names[..], &of.segments[..]));
-        let values = segments.iter().filter_map(move |segment| {
-            // The path matched this pattern, so it has these segments.
-            let end = if *segment == Segment::Rest { path.len() } else { class::segment_end(path, start) };
-            let value = path.get(start..end).unwrap_or_default();
-            start = end + 1;
-            (!matches!(segment, Segment::Static(_))).then_some(value)
-        });
-        names.iter().map(|name| &**name).zip(values)
-    }
-
-    /// Empty parameters.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self { pattern: None, path: &[] }
-    }
-}
-
-impl fmt::Debug for Params<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
-            .finish()
     }
 }

@@ -12,8 +12,8 @@
 
 use super::map::ByteMap;
 use super::methods::{METHODS, MethodSet};
-use super::pattern::{Pattern, Segment};
 use crate::class;
+use crate::pattern::{Pattern, Segment};
 use std::collections::HashMap;
 
 /// Number that stands for no route or no child.

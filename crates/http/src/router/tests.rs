@@ -19,7 +19,7 @@ fn build(routes: &[Route<usize>]) -> Result<Router<usize>, Vec<RouteError>> {
     for (value, route) in routes.iter().enumerate() {
         builder.add(Route { value, ..route.clone() });
     }
-    builder.build()
+    builder.build().map_err(|errors| errors.into_iter().collect())
 }
 
 /// Formats a result: `3 a=x` for route 3 with a parameter, and a word for other results.

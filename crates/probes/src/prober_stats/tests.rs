@@ -383,7 +383,7 @@ fn only_trusted_load_balancers_are_believed_where_there_are_some() {
     ] {
         let prober_stats = prober_stats();
         let trusted = Networks::parse(trusted.iter().copied()).unwrap();
-        let client = doorbell_http::Client { peer, tls: None, scheme: None };
+        let client = doorbell_http::Client::new(peer);
         let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
         prober_stats.probe_counters(0).unwrap().note_reported(&request, &trusted);
         let (_, views) = prober_stats.views(secs(1)).next().unwrap();

@@ -5,7 +5,7 @@
 //! fulfils its part of the contract.
 
 use core::cell::{Ref, RefCell, RefMut};
-use core::net::IpAddr;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -197,7 +197,7 @@ impl Driver for SimDriver {
         self.world.borrow_mut().find_unsent(conn)
     }
 
-    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+    fn peer_addr(&self, conn: ConnId) -> Option<SocketAddr> {
         self.world.borrow().peer_addr(conn)
     }
 

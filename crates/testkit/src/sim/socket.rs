@@ -20,6 +20,9 @@ pub(super) enum Found {
     Error(Errno),
 }
 
+/// The port of every peer.
+const PEER_PORT: u16 = 40_000;
+
 impl World {
     pub(super) fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Found> {
         self.claim(conn);
@@ -326,9 +329,10 @@ impl World {
         slot.unsent_from.is_some()
     }
 
-    pub(super) fn peer_addr(&self, conn: ConnId) -> Option<core::net::IpAddr> {
+    pub(super) fn peer_addr(&self, conn: ConnId) -> Option<core::net::SocketAddr> {
         let peer = self.slots[conn.slot.index()].peer?;
-        (self.peers[peer.0].place == Place::Slot(conn.slot)).then_some(self.peers[peer.0].addr)?
+        let addr = (self.peers[peer.0].place == Place::Slot(conn.slot)).then_some(self.peers[peer.0].addr)?;
+        Some((addr?, PEER_PORT).into())
     }
 
     /// The first operation of a connection sets its id; later ones must use the same id.

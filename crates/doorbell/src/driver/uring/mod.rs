@@ -13,7 +13,7 @@ mod detach;
 mod events;
 mod socket;
 
-use core::net::IpAddr;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -432,7 +432,7 @@ impl Driver for Uring {
         self.install_ordinary(conn)
     }
 
-    fn peer_addr(&self, conn: ConnId) -> Option<IpAddr> {
+    fn peer_addr(&self, conn: ConnId) -> Option<SocketAddr> {
         match &self.sockets[conn.slot.index()].as_ref()?.handle {
             Handle::Direct(_) => None,
             Handle::Ordinary(fd) => sock::peer_addr(fd.as_fd()),

@@ -110,7 +110,7 @@ impl<C> Upper<C> {
         around: &mut Around<'_>,
         call: impl FnOnce(&P, &mut C, Io<'_>) -> Next,
     ) {
-        let client = Client { tls: Some(&self.info), ..*around.client };
+        let client = around.client.with_tls(Some(&self.info));
         let io = Io {
             now: around.now,
             date: around.date,

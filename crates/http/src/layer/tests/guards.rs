@@ -4,7 +4,7 @@ use super::{alive, talk, talk_from};
 use crate::auth::{Policy, Tokens};
 use crate::layer::{AtMost, Guard, RateLimit, RequireAuth, RequireClientCert, ServiceExt};
 use crate::limit::{Key, Limiter, Quota};
-use crate::{Client, Peer, Service, TlsInfo, service_fn};
+use crate::{Client, Service, TlsInfo, service_fn};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ fn a_certificate_has_to_be_there_and_may_have_to_have_a_name() {
         (Some(&other), "200 OK", "none of the names that are allowed here"),
         (Some(&named), "200 OK", "200 OK"),
     ] {
-        let client = Client { peer: Peer::Unknown, tls, scheme: None };
+        let client = Client::UNKNOWN.with_tls(tls);
         for (service, expected) in [(&any, by_any), (&ops, by_ops)] {
             let reply = talk_from(service, GET, &client);
             assert!(reply.contains(expected), "{tls:?}: {reply}");

@@ -181,7 +181,7 @@ fn a_service_that_does_not_get_what_it_wants_says_so() {
         assert_eq!(misuse(&closure, &[get]), ("500".to_owned(), Some(ApiMisuse::ClientUnknown)));
     }
     assert_eq!(limiter.counts().allowed, 0, "no shared key is counted");
-    let unix = Client { peer: Peer::Unix, tls: None, scheme: None };
+    let unix = Client::new(Peer::Unix);
     assert!(talk_from(&limited, get, &unix).starts_with("HTTP/1.1 200 "));
     assert!(
         talk_from(&limited, get, &unix).starts_with("HTTP/1.1 429 "),

@@ -1,8 +1,11 @@
-//! The grammar of a route's path: static segments, `{name}` and a final `{*name}`.
+//! The grammar of a route's path: static segments, `{name}` and a final `{*name}`; and the
+//! parameters of a path that matches.
 //!
 //! Does not know about: hosts, methods, look-ups.
 
+use crate::class;
 use std::fmt;
+use std::sync::Arc;
 
 /// Maximum number of segments in a pattern. It bounds the depth of a look-up.
 pub const SEGMENTS_MAX: usize = 32;
@@ -13,7 +16,7 @@ pub const PARAMS_MAX: usize = 8;
 
 /// One segment of a pattern, which is the text between two slashes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Segment {
+pub(crate) enum Segment {
     /// `{name}`: one non-empty segment.
     Param,
     /// `{*name}`: the remaining path, which may be empty.
@@ -21,11 +24,22 @@ pub(super) enum Segment {
     Static(Box<[u8]>),
 }
 
-/// A parsed path pattern.
+/// A parsed path pattern. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
-    pub(super) segments: Vec<Segment>,
-    pub(super) names: Box<[Box<str>]>,
+pub(crate) struct Pattern {
+    pub(crate) segments: Arc<[Segment]>,
+    pub(crate) names: Arc<[Box<str>]>,
+}
+
+/// The parameters of a path.
+///
+/// The parameters are extracted from the path on demand, because storing their positions would make
+/// every look-up more expensive.
+#[derive(Clone, Copy)]
+pub struct Params<'r, 'p> {
+    /// The pattern; `None` for parameters without a route.
+    pattern: Option<&'r Pattern>,
+    path: &'p [u8],
 }
 
 /// The reason why a path pattern is invalid.
@@ -49,7 +63,7 @@ pub enum PatternError {
 }
 
 impl Pattern {
-    pub(super) fn parse(text: &str) -> Result<Self, PatternError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PatternError> {
         let path = text.strip_prefix('/').ok_or(PatternError::NoLeadingSlash)?;
         let mut segments = Vec::new();
         let mut names: Vec<Box<str>> = Vec::new();
@@ -72,24 +86,70 @@ impl Pattern {
         if names.len() > PARAMS_MAX {
             return Err(PatternError::TooManyParams);
         }
-        Ok(Self { segments, names: names.into() })
+        Ok(Self { segments: segments.into(), names: names.into() })
     }
 
     /// Whether the pattern matches exactly one path.
-    pub(super) fn is_static(&self) -> bool {
+    pub(crate) fn is_static(&self) -> bool {
         self.segments.iter().all(|segment| matches!(segment, Segment::Static(_)))
     }
 
     /// The bytes of a static pattern.
-    pub(super) fn static_path(&self) -> Vec<u8> {
+    pub(crate) fn static_path(&self) -> Vec<u8> {
         let mut path = Vec::new();
-        for segment in &self.segments {
+        for segment in &*self.segments {
             path.push(b'/');
             if let Segment::Static(bytes) = segment {
                 path.extend_from_slice(bytes);
             }
         }
         path
+    }
+}
+
+impl<'r, 'p> Params<'r, 'p> {
+    /// The bytes of a parameter, undecoded as in the path.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&'p [u8]> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Names and values, in the order of the path.
+    pub fn iter(&self) -> impl Iterator<Item = (&'r str, &'p [u8])> {
+        let (path, mut start) = (self.path, 1);
+        let (names, segments) =
+            self.pattern.map_or((&[][..], &[][..]), |of| (&of.names[..], &of.segments[..]));
+        let values = segments.iter().filter_map(move |segment| {
+            // The path matched this pattern, so it has these segments.
+            let end = if *segment == Segment::Rest { path.len() } else { class::segment_end(path, start) };
+            let value = path.get(start..end).unwrap_or_default();
+            start = end + 1;
+            (!matches!(segment, Segment::Static(_))).then_some(value)
+        });
+        names.iter().map(|name| &**name).zip(values)
+    }
+
+    /// Empty parameters.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { pattern: None, path: &[] }
+    }
+
+    /// The parameters of a path that matches `pattern`.
+    pub(crate) const fn of(pattern: &'r Pattern, path: &'p [u8]) -> Self {
+        Self { pattern: Some(pattern), path }
+    }
+
+    pub(crate) const fn pattern(&self) -> Option<&'r Pattern> {
+        self.pattern
+    }
+}
+
+impl fmt::Debug for Params<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
+            .finish()
     }
 }
 
