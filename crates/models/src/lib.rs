@@ -36,8 +36,9 @@ mod pulse;
 mod queue;
 mod stats;
 mod sync;
+mod time;
 #[path = "../../tokio/src/waits.rs"]
 mod waits;
 
-use doorbell_http::Time;
 use hand_over::{HandedConn, Taker};
+use time::Time;

@@ -5,6 +5,7 @@
 
 use core::any::Any;
 use core::fmt;
+use core::time::Duration;
 use std::sync::Arc;
 
 use super::answer::{Answer, Delivery, Inbox, Outcome};
@@ -13,6 +14,7 @@ use crate::id::ConnId;
 use crate::panics::{caught, dispose};
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Mutex, PoisonError};
+use crate::time::{Clock as _, OsClock, Time};
 
 /// Priority class of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,13 +35,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// A job whose request waits until `deadline`.
     pub(crate) fn new<A: Into<Answer>>(
         core: Arc<Core>,
         class: Class,
-        work: impl FnOnce() -> A + Send + 'static,
+        deadline: Time,
+        work: impl FnOnce(&JobContext<'_>) -> A + Send + 'static,
     ) -> Self {
-        let work = Mutex::new(Some(move || work().into()));
-        Self { core, class, task: Arc::new(Cell { state: AtomicU8::new(QUEUED), work }) }
+        let work = Mutex::new(Some(move |context: &JobContext<'_>| work(context).into()));
+        Self { core, class, task: Arc::new(Cell { state: AtomicU8::new(QUEUED), deadline, work }) }
     }
 
     /// Returns the job in `work`, or `None` if `work` is not a job.
@@ -85,7 +89,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Cancels the job. Returns false if the job has started; its outcome will then be delivered.
+    /// Cancels the job. Returns false if the job has started: [`JobContext::is_abandoned`] is then
+    /// true, and its outcome will be delivered.
     pub(crate) fn call_off(&self) -> bool {
         let called_off = self.task.cancel();
         if called_off {
@@ -119,16 +124,53 @@ pub(super) trait Task: Send + Sync {
 const QUEUED: u8 = 0;
 const STARTED: u8 = 1;
 const CANCELLED: u8 = 2;
+/// Started, and cancelled after that.
+const ABANDONED: u8 = 3;
+
+/// The request that waits for a running job.
+pub struct JobContext<'j> {
+    state: &'j AtomicU8,
+    deadline: Time,
+}
+
+impl JobContext<'_> {
+    /// Time until the request gets a 503 instead of the reply of this job. Reads the clock.
+    pub fn time_left(&self) -> Duration {
+        self.deadline.since(OsClock.now())
+    }
+
+    /// True once no request waits: the client has left, the time is over, or the server has
+    /// stopped. A long job should then end early; its reply is dropped. A FIN counts only with
+    /// [`OffloadBuilder::fin_cancels`](super::OffloadBuilder::fin_cancels).
+    pub fn is_abandoned(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ABANDONED
+    }
+}
+
+impl fmt::Debug for JobContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deadline, .. } = self;
+        f.debug_struct("JobContext")
+            .field("deadline", deadline)
+            .field("is_abandoned", &self.is_abandoned())
+            .finish()
+    }
+}
 
 struct Cell<F> {
     state: AtomicU8,
+    deadline: Time,
     /// Taken only by the thread that changed the state from [`QUEUED`].
     work: Mutex<Option<F>>,
 }
 
 impl<F> Cell<F> {
     fn leave_queue(&self, to: u8) -> bool {
-        self.state.compare_exchange(QUEUED, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.change(QUEUED, to)
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     fn take(&self) -> Option<F> {
@@ -146,15 +188,19 @@ impl<F> Drop for Cell<F> {
     }
 }
 
-impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
+impl<F: FnOnce(&JobContext<'_>) -> Answer + Send> Task for Cell<F> {
     fn start(&self) -> bool {
         self.leave_queue(STARTED)
     }
 
     fn run(&self) -> Outcome {
-        debug_assert_eq!(self.state.load(Ordering::Relaxed), STARTED, "a task is started before it is run");
+        debug_assert!(
+            matches!(self.state.load(Ordering::Relaxed), STARTED | ABANDONED),
+            "a task is started before it is run"
+        );
         let Some(work) = self.take() else { return Outcome::Panicked };
-        caught(work).map_or(Outcome::Panicked, Outcome::Answered)
+        let context = JobContext { state: &self.state, deadline: self.deadline };
+        caught(|| work(&context)).map_or(Outcome::Panicked, Outcome::Answered)
     }
 
     fn cancel(&self) -> bool {
@@ -162,6 +208,8 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
         if cancelled {
             // Drops the captured values now, because the entry may stay in the queue for longer.
             dispose(self.take());
+        } else {
+            self.change(STARTED, ABANDONED);
         }
         cancelled
     }

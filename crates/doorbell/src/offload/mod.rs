@@ -36,7 +36,7 @@
 //! | the timeout passed, queued or running | 503 with `Retry-After` and a close; not 504, because no upstream server is involved (RFC 9110 15.6.5) | `jobs_timed_out` |
 //! | the job panics | 500 and a close | `jobs_panicked` |
 //! | the client leaves before the job starts | | `jobs_cancelled`; the job never runs, and no longer counts towards the limit of the queue |
-//! | the client leaves while the job runs | | `answers_dropped` |
+//! | the client leaves while the job runs | | `answers_dropped`; the job sees it by [`JobContext::is_abandoned`] |
 //! | the server drains | the reply, with `Connection: close`, within the drain timeout | |
 //! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
 //!
@@ -65,12 +65,13 @@ pub(crate) use answer::{Delivery, Inbox, Outcome};
 pub use auth::{OffloadAuth, OffloadAuthService};
 pub use auto::{Auto, FORGIVEN_AFTER, ROW_MAX, ROW_MIN};
 pub(crate) use job::{Asker, Job, Ticket};
-pub use job::{Class, StartedJob};
+pub use job::{Class, JobContext, StartedJob};
 #[cfg(feature = "rayon")]
 pub use pool::PoolError;
 pub use queue::{Executor, Pump};
 
 use self::queue::Core;
+use crate::time::Time;
 
 /// Default maximum number of waiting jobs per class.
 pub const QUEUE_MAX: usize = 1_024;
@@ -126,14 +127,40 @@ impl Offload {
         reply: Responder<'a>,
         job: impl FnOnce() -> A + Send + 'static,
     ) -> Answered<'a> {
-        let job = Job::new(Arc::clone(&self.core), self.class, job);
-        reply.later(request.now().after(self.timeout), Box::new(job))
+        self.run_with(request, reply, |_| job())
+    }
+
+    /// Like [`Self::run`], for a job that takes long: it can ask how much time is left, and whether
+    /// a request still waits for it.
+    ///
+    /// ```
+    /// # use doorbell::offload::Offload;
+    /// # use doorbell::{Answered, Reply, Request, Responder, Status};
+    /// # fn digest<'a>(jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    /// jobs.run_with(request, reply, |job| {
+    ///     let mut rounds = 0_u64;
+    ///     while rounds < 1_000_000 && !job.is_abandoned() {
+    ///         rounds += 1;
+    ///     }
+    ///     Reply::text(Status::OK, rounds.to_string())
+    /// })
+    /// # }
+    /// ```
+    pub fn run_with<'a, A: Into<Answer>>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        job: impl FnOnce(&JobContext<'_>) -> A + Send + 'static,
+    ) -> Answered<'a> {
+        let deadline = request.now().after(self.timeout);
+        let job = Job::new(Arc::clone(&self.core), self.class, deadline, job);
+        reply.later(deadline, Box::new(job))
     }
 
     /// Queues `work` for another thread, in order with the jobs of its class. No request waits for
     /// it, and it is never cancelled. Returns false if the queue is full; `work` is then dropped.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) -> bool {
-        let job = Job::new(Arc::clone(&self.core), self.class, || {
+        let job = Job::new(Arc::clone(&self.core), self.class, Time::MAX, |_| {
             work();
             Reply::new(Status::NO_CONTENT)
         });

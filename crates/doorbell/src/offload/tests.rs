@@ -36,7 +36,9 @@ const fn conn(slot: u32) -> ConnId {
 }
 
 fn submit(offload: &Offload, class: Class, slot: u32, inbox: &Arc<Inbox>) -> Option<Ticket> {
-    let job = Job::new(Arc::clone(&offload.core), class, move || Reply::text(Status::OK, slot.to_string()));
+    let job = Job::new(Arc::clone(&offload.core), class, Time::MAX, move |_| {
+        Reply::text(Status::OK, slot.to_string())
+    });
     job.submit(conn(slot), u64::from(slot), inbox)
 }
 
@@ -103,7 +105,7 @@ fn a_cancelled_job_does_not_run_and_drops_what_it_captured() {
     let held = Arc::new(());
     let job = {
         let held = Arc::clone(&held);
-        Job::new(Arc::clone(&offload.core), Class::Normal, move || {
+        Job::new(Arc::clone(&offload.core), Class::Normal, Time::MAX, move |_| {
             let _held = &held;
             Reply::new(Status::OK)
         })
@@ -165,7 +167,7 @@ fn many_threads_queue_leave_and_run_and_nothing_is_lost() {
                     let (mut expected, mut called_off) = (0, 0);
                     for number in 0..EACH {
                         let ran = Arc::clone(&ran);
-                        let job = Job::new(Arc::clone(&offload.core), Class::Normal, move || {
+                        let job = Job::new(Arc::clone(&offload.core), Class::Normal, Time::MAX, move |_| {
                             ran.fetch_add(1, Ordering::Relaxed);
                             Reply::new(Status::OK)
                         });
@@ -315,7 +317,7 @@ fn a_job_that_never_runs_contains_the_panic_of_its_captures() {
     let (inbox, _source) = inbox();
     let job = || {
         let captured = PanicsWhenDropped;
-        Job::new(Arc::clone(&offload.core), Class::Normal, move || {
+        Job::new(Arc::clone(&offload.core), Class::Normal, Time::MAX, move |_| {
             let _held = &captured;
             Reply::text(Status::OK, "run")
         })

@@ -4,16 +4,16 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use doorbell::offload::{Class, Offload};
-use doorbell::{CloseReason, Engine, HandOver, HandedConn, Limits, Server, Taker, service_fn};
+use doorbell::{CloseReason, Engine, HandOver, HandedConn, Http1, Limits, Server, Taker, service_fn};
 use doorbell_testkit::peers::{End, PATIENCE, Reply, misbehave, wait_until};
 
 use crate::hand::{Hand, get, last, reply, rest, send, serve, serve_with, until};
-use crate::promise::on_both_engines;
+use crate::promise::{self, on_both_engines};
 
 on_both_engines! {
     a_job_replies_and_the_connection_stays_open
@@ -34,6 +34,7 @@ on_both_engines! {
     a_client_that_leaves_cancels_its_job
     clients_that_leave_do_not_block_others
     a_reset_cancels_a_job_and_a_fin_does_not
+    a_started_job_sees_whether_a_request_waits
     a_reply_for_a_client_that_left_reaches_no_other_client
     a_drain_waits_for_a_job_and_announces_the_close
     a_drain_drops_a_job_at_its_deadline
@@ -351,6 +352,42 @@ fn a_reset_cancels_a_job_and_a_fin_does_not(engine: Engine) {
     assert_eq!((Reply::parse(&got.bytes, false).unwrap().body.as_slice(), got.end), (&b"half"[..], End::Fin));
 }
 
+fn a_started_job_sees_whether_a_request_waits(engine: Engine) {
+    let (hand, (seen, sees)) = (Hand::default(), mpsc::channel());
+    let jobs = Offload::builder().timeout(Duration::from_millis(300)).build_on(hand.clone());
+    let service = service_fn(move |request, reply| {
+        let seen = seen.clone();
+        jobs.run_with(request, reply, move |job| {
+            seen.send((job.is_abandoned(), job.time_left())).unwrap();
+            doorbell::Reply::text(doorbell::Status::OK, "done")
+        })
+    });
+    let builder = promise::builder(engine).workers(promise::workers(1));
+    let server = builder.listen(promise::anywhere(), Http1::new(service)).start().unwrap();
+
+    let waits = send(&server, &last("/"));
+    hand.run_one();
+    let (is_abandoned, time_left) = sees.recv().unwrap();
+    assert!(!is_abandoned && time_left <= Duration::from_millis(300), "{time_left:?}");
+    assert_eq!(Reply::parse(&rest(waits).bytes, false).unwrap().body, b"done");
+
+    let leaves = send(&server, &get("/"));
+    let job = hand.take();
+    misbehave::reset(&leaves).unwrap();
+    drop(leaves);
+    until(&server, |stats| stats.conns_live == 0);
+    job.run();
+    assert!(sees.recv().unwrap().0, "its client has left");
+
+    let slow = send(&server, &get("/"));
+    let job = hand.take();
+    assert_eq!(Reply::parse(&rest(slow).bytes, false).unwrap().status, 503);
+    until(&server, |stats| stats.conns_live == 0);
+    job.run();
+    assert_eq!(sees.recv().unwrap(), (true, Duration::ZERO), "its time is over");
+    until(&server, |stats| stats.answers_dropped == 2);
+}
+
 fn a_reply_for_a_client_that_left_reaches_no_other_client(engine: Engine) {
     let hand = Hand::default();
     let server = serve_with(engine, &hand, Offload::builder(), |server| server.conns_max(2));
@@ -428,8 +465,8 @@ fn work_of_an_unknown_type_is_a_500(engine: Engine) {
     let foreign = service_fn(|request, reply| {
         reply.later(request.now().after(Duration::from_secs(1)), Box::new("not a job"))
     });
-    let server = crate::promise::builder(engine)
-        .listen(crate::promise::anywhere(), Http1::new(foreign))
+    let server = promise::builder(engine)
+        .listen(promise::anywhere(), Http1::new(foreign))
         .start()
         .unwrap();
     let got = rest(send(&server, &get("/")));

@@ -5,13 +5,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use doorbell_http::{Reply, Status};
+use doorbell_http::{Reply, Status, Time};
 use loom::thread::{self, JoinHandle};
 
 use super::explore;
 use crate::driver::{WakeSource, Waker};
 use crate::id::{ConnId, Generation, SlotIndex};
-use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, Outcome, Pump, Ticket};
+use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, JobContext, Outcome, Pump, Ticket};
 
 /// An executor that runs each pump on a new thread. `threads` is the maximum at a time.
 #[derive(Clone, Default)]
@@ -48,11 +48,11 @@ fn submit(
     inbox: &Arc<Inbox>,
     work: impl FnOnce() + Send + 'static,
 ) -> Option<Ticket> {
-    let work = move || {
+    let work = move |_: &JobContext<'_>| {
         work();
         Answer::Reply(Reply::new(Status::OK))
     };
-    Job::new(Arc::clone(core), Class::Normal, work).submit(CONN, number, inbox)
+    Job::new(Arc::clone(core), Class::Normal, Time::MAX, work).submit(CONN, number, inbox)
 }
 
 const CONN: ConnId = ConnId { slot: SlotIndex(0), generation: Generation::new(0) };

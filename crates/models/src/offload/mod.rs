@@ -12,7 +12,7 @@ mod line;
 mod queue;
 
 pub(crate) use answer::{Answer, Delivery, Inbox, Outcome};
-pub(crate) use job::{Class, Job, Ticket};
+pub(crate) use job::{Class, Job, JobContext, Ticket};
 pub(crate) use queue::{Core, Executor, Pump};
 
 impl Core {
