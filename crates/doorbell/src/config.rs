@@ -65,6 +65,7 @@ impl Default for Limits {
 
 /// Invalid limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LimitsError {
     /// The first pause is longer than the longest pause.
     #[error("accept_backoff_min must not be longer than accept_backoff_max")]

@@ -64,6 +64,7 @@ pub struct Tuning {
 
 /// The way in which a ring accepts connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Accepting {
     /// One operation for all connections.
     #[default]
@@ -78,6 +79,7 @@ pub enum Accepting {
 
 /// The way in which a ring receives input that has not arrived yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Receiving {
     /// One multishot poll per connection, for all its requests; `recv(2)` reads the bytes.
     #[default]

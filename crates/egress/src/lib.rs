@@ -98,6 +98,7 @@ pub struct Egress {
 
 /// Side that sends the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SpeaksFirst {
     /// The peer, as in SMTP or SSH. The handshake is acknowledged immediately, because the peer
     /// sends nothing before it has the acknowledgement.

@@ -11,6 +11,7 @@ use super::range::PortRange;
 
 /// How the port of a connection is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Strategy {
     /// By the kernel from its whole range. The kernel searches one half of the ports (by parity)
     /// before the other half, so that connections become slow when the first half is in use.

@@ -44,6 +44,7 @@ pub struct Params<'r, 'p> {
 
 /// The reason why a path pattern is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PatternError {
     /// A byte that is not valid in a path (RFC 3986 section 3.3), or a brace that does not enclose
     /// a whole segment.

@@ -11,6 +11,7 @@ use crate::{Answered, Client, Peer, Request, RequestError, Responder, Time};
 /// The start of a message that cannot be passed to [`Service::call`] without being changed or
 /// losing bytes.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Begun<'a> {
     /// A request whose body follows. It can be handed over only before its body is read.
     Body(&'a Request<'a>),

@@ -26,7 +26,7 @@ impl Service for Own {
     fn hands_over(&self, begun: Begun<'_>) -> bool {
         match begun {
             Begun::Body(head) => self.all && head.path() != "/livez",
-            Begun::Http2 | Begun::NotHttp1 | Begun::Tls | Begun::Unknown(_) => self.all,
+            _ => self.all,
         }
     }
 

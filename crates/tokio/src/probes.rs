@@ -122,7 +122,7 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
     fn hands_over(&self, begun: Begun<'_>) -> bool {
         match begun {
             Begun::Body(head) => !(self.is_ours)(head) || self.service.hands_over(begun),
-            Begun::Http2 | Begun::NotHttp1 | Begun::Tls | Begun::Unknown(_) => true,
+            _ => true,
         }
     }
 

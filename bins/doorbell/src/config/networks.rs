@@ -14,9 +14,7 @@ pub(crate) fn read(entry: &Entry<'_>) -> Option<Vec<At<Network>>> {
         };
         let help = match &error {
             NetworkError::HostBits(network) => format!("write \"{network}\""),
-            NetworkError::BadAddress | NetworkError::BadLength(_) => {
-                "write \"10.0.0.0/8\", \"fd00::/8\" or one address".to_owned()
-            }
+            _ => "write \"10.0.0.0/8\", \"fd00::/8\" or one address".to_owned(),
         };
         entry.refuse("bad-network", format!("{text:?} is not a network: {error}"), help)
     })

@@ -35,10 +35,10 @@ impl RedirectAnswer {
     ) -> Answered<'a> {
         self.redirect.answer(request, params, |location| match location {
             Ok(location) => self.send_to(location, reply),
-            Err(RedirectError::BadTarget) => reply.send(&fixed.bad_request),
             Err(RedirectError::LeadsBack) => reply.send(&fixed.not_found),
             Err(RedirectError::Misdirected) => reply.send(&fixed.misdirected),
             Err(RedirectError::TooLong) => reply.send(&fixed.too_long),
+            Err(_) => reply.send(&fixed.bad_request),
         })
     }
 

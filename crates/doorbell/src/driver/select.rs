@@ -17,6 +17,7 @@ use crate::tuning::{Accepting, Tuning};
 
 /// Driver requested by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Engine {
     /// io_uring where it works, otherwise epoll with the reason in the [`DriverReport`].
     #[default]
@@ -29,6 +30,7 @@ pub enum Engine {
 
 /// Whether io_uring connections are ordinary descriptors or entries of the ring's fixed-file table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Descriptors {
     /// Ordinary descriptors: they allow plain system calls where these are cheaper, and they
     /// provide the peer addresses that the per-address cap needs.
@@ -42,6 +44,7 @@ pub enum Descriptors {
 
 /// The driver in use, and the reason for the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DriverReport {
     /// The driver.
     pub kind: DriverKind,

@@ -54,6 +54,7 @@ pub trait RawHandler: Send + Sync {
 
 /// The step after a call of a [`RawHandler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RawNext {
     /// Send the reply and close.
     Close,

@@ -66,6 +66,7 @@ pub enum Event {
 
 /// The reason why a worker failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WorkerFailure {
     /// The driver of the worker failed and no other driver was available.
     #[error(transparent)]

@@ -27,6 +27,7 @@ const TICKETS: usize = 1;
 ///
 /// A client that requests no name always gets the first pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum UnknownName {
     /// The first pair is presented.
     #[default]

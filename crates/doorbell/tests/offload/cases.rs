@@ -465,10 +465,7 @@ fn work_of_an_unknown_type_is_a_500(engine: Engine) {
     let foreign = service_fn(|request, reply| {
         reply.later(request.now().after(Duration::from_secs(1)), Box::new("not a job"))
     });
-    let server = promise::builder(engine)
-        .listen(promise::anywhere(), Http1::new(foreign))
-        .start()
-        .unwrap();
+    let server = promise::builder(engine).listen(promise::anywhere(), Http1::new(foreign)).start().unwrap();
     let got = rest(send(&server, &get("/")));
     assert_eq!((Reply::parse(&got.bytes, false).unwrap().status, got.end), (500, End::Fin));
 }

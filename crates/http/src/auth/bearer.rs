@@ -36,6 +36,7 @@ struct Entry {
 
 /// A warning about a secret that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TokenWarning {
     /// Shorter than [`SECRET_LEN_ADVISED`].
     Short,
@@ -43,6 +44,7 @@ pub enum TokenWarning {
 
 /// The reason why a secret was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TokenError {
     /// The set already has a token with this name.
     NameTaken,

@@ -74,6 +74,7 @@ pub enum Reason {
 
 /// The reason why a policy is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// There is no static token, so every request would be refused.
     NoTokens,

@@ -28,6 +28,7 @@ pub const HOPS_MAX: u8 = 16;
 ///
 /// Only one of the two is used, because the other field is passed on unchanged from the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ForwardedFrom {
     /// `Forwarded`, including its `proto=`.
     Forwarded,

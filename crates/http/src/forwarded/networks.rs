@@ -17,6 +17,7 @@ pub struct Network {
 
 /// The reason why a text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NetworkError {
     /// The text before the slash is not an address.
     BadAddress,

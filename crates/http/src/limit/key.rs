@@ -15,6 +15,7 @@ pub const CLIENT_V6_LEN: u8 = 64;
 
 /// The property that identifies a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Key {
     /// The first field with this name. The field must be trusted: a client that controls it has one
     /// quota for each value.

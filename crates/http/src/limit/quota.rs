@@ -34,6 +34,7 @@ pub struct Quota {
 
 /// The reason why a quota is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum QuotaError {
     /// The burst exceeds [`BURST_MAX`].
     BurstTooLarge,

@@ -16,6 +16,7 @@ pub struct LinkError {
 
 /// The kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LinkProblem {
     /// The second word is neither an absolute URL with a host nor a path.
     BadLocation,

@@ -70,6 +70,7 @@ pub enum Version {
 ///
 /// The connection must be closed (PROXY protocol, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ProxyError {
     /// Version 2: the header is too short for two addresses of its family.
     AddressesTooShort,

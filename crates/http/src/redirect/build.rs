@@ -21,6 +21,7 @@ pub struct RedirectBuilder {
 
 /// The reason why a redirect cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RedirectBuildError {
     /// A host is neither a name nor an address literal.
     BadHost(String),

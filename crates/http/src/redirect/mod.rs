@@ -70,6 +70,7 @@ pub struct RedirectTarget<'a> {
 
 /// The reason why a request has no location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RedirectError {
     /// The path or the query contains a forbidden byte: 400.
     BadTarget,

@@ -8,6 +8,7 @@ use std::fmt;
 
 /// One reason why a set of routes cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RouteError {
     /// The host is not a name or an address literal.
     BadHost {

@@ -67,6 +67,7 @@ pub struct LbView {
 
 /// State of a server as HAProxy reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LbState {
     /// Down.
     Down,

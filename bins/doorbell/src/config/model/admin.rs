@@ -4,7 +4,7 @@
 
 use super::super::bind::Bind;
 use super::Secret;
-use crate::http::auth::{TokenWarning, Tokens};
+use crate::http::auth::Tokens;
 use crate::http::router::host;
 use doorbell_config::{Entry, Problem, Section, TEXTS, Table};
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ impl Admin {
         if let (Some(token), Some(span)) = (&self.token, at.place("token")) {
             match Tokens::new().add("admin", token.reveal().as_bytes()) {
                 Ok(None) => {}
-                Ok(Some(warning @ TokenWarning::Short)) => {
+                Ok(Some(warning)) => {
                     let problem = Problem::warning("short-secret", span, "the token of `admin` is short");
                     at.problem(problem.help(warning.to_string()));
                 }

@@ -3,7 +3,7 @@
 //! Does not know about: routes, verification of tokens, contents of key files.
 
 use crate::http::auth::jwt::Algorithm;
-use crate::http::auth::{Policy, PolicyError, TokenError, TokenWarning, Tokens};
+use crate::http::auth::{Policy, PolicyError, TokenError, Tokens};
 use doorbell_config::{At, Entry, Map, Problem, Secret, Section, Table, Words};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -121,18 +121,15 @@ fn check_token(name: &str, secret: &At<Secret>, tokens: &mut Tokens, at: &Sectio
     let span = secret.span.clone();
     match tokens.add(name, secret.reveal().as_bytes()) {
         Ok(None) => {}
-        Ok(Some(TokenWarning::Short)) => at.problem(
+        Ok(Some(warning)) => at.problem(
             Problem::warning("short-secret", span, format!("token `{name}` is short"))
-                .help(TokenWarning::Short.to_string()),
+                .help(warning.to_string()),
         ),
         Err(error) => {
             let code = match error {
                 TokenError::TooShort => "short-secret",
                 TokenError::SecretTaken => "duplicate-secret",
-                TokenError::NameTaken
-                | TokenError::NotToken68
-                | TokenError::TooLong
-                | TokenError::TooMany => "bad-secret",
+                _ => "bad-secret",
             };
             let message = format!("token `{name}` cannot be used");
             at.problem(Problem::error(code, span, message).help(error.to_string()));

@@ -56,11 +56,7 @@ impl Conflicts<'_> {
                     }
                     RouteError::Shadowed(conflict) => ("shadowed-route", conflict, "is partly hidden by"),
                     // Invalid hosts and paths, and empty method lists, are already reported.
-                    RouteError::BadHost { .. }
-                    | RouteError::BadPath { .. }
-                    | RouteError::NoMethods { .. } => {
-                        continue;
-                    }
+                    _ => continue,
                 };
                 let pair = (conflict.first.clone(), conflict.second.clone());
                 if reported.contains(&pair) {

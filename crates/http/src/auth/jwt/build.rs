@@ -20,6 +20,7 @@ const TOKEN_LEN_LIMIT: usize = 64 * 1024;
 
 /// The reason why a policy cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JwtPolicyError {
     /// Two keys have the same name.
     KeyIdTaken(Box<str>),

@@ -28,6 +28,7 @@ pub const JWKS_LEN_MAX: usize = 1024 * 1024;
 ///
 /// Keys are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JwksError {
     /// One of the keys cannot be used.
     Key {

@@ -36,6 +36,7 @@ pub struct Key {
 
 /// The reason why a key was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyError {
     /// A certificate instead of a public key.
     Certificate,
