@@ -16,7 +16,7 @@ fn doorbell(engine: Engine) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
     let service = service_fn(move |request, reply| match request.path() {
         path if path.starts_with("/echo") => {
-            reply.status(Status::OK).header("X-Path", path).body(path.as_bytes())
+            reply.status(Status::OK).header("X-Path", path).content(path.as_bytes())
         }
         _ => reply.send(&ok),
     });

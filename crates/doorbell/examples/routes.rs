@@ -12,9 +12,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
     let alive = StaticReply::text(Status::OK, "ok\n");
     let hello =
-        service_fn(|request, reply| reply.status(Status::OK).body(request.param("name").unwrap_or_default()));
+        service_fn(|request, reply| reply.status(Status::OK).text(request.param("name").unwrap_or_default()));
     let whoami =
-        service_fn(|request, reply| reply.status(Status::OK).body(request.identity().unwrap_or_default()));
+        service_fn(|request, reply| reply.status(Status::OK).text(request.identity().unwrap_or_default()));
     let mut tokens = Tokens::new();
     tokens.add("alice", b"an-example-token-that-is-not-secret")?;
     let routes = Routes::builder()

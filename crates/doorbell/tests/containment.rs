@@ -244,11 +244,11 @@ fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
                 is_gone.lock().unwrap().recv().unwrap();
                 Answer::then(move |reply: Responder<'_>| {
                     let _captured = &grenade;
-                    reply.status(Status::OK).body("late")
+                    reply.status(Status::OK).content("late")
                 })
             })
         }
-        _ => reply.status(Status::OK).body("ok"),
+        _ => reply.status(Status::OK).content("ok"),
     });
     let server = builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap();
     assert_eq!(status(addr(&server), "/job"), "503");
@@ -322,7 +322,7 @@ fn values_held_by_a_service_may_panic_when_dropped(engine: Engine) {
     let grenade = Grenade;
     let service = service_fn(move |_, reply| {
         let _held = &grenade;
-        reply.status(Status::OK).body("ok")
+        reply.status(Status::OK).content("ok")
     });
     let server = builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap();
     assert_serves(&server);
@@ -335,7 +335,7 @@ fn a_drain_of_lent_sockets_ends_under_load(engine: Engine) {
     let _turn = alone();
     let slow = service_fn(|_, reply| {
         thread::sleep(Duration::from_millis(2));
-        reply.status(Status::OK).body("ok")
+        reply.status(Status::OK).content("ok")
     });
     let server = builder(engine)
         .workers(workers(1))

@@ -35,7 +35,7 @@ fn serve(engine: Engine) -> Server {
         "/bug" => panic!("a defect of the handler"),
         "/hang" => reply.close(),
         "/large" => reply.send(&large),
-        "/made" => reply.status(Status::OK).body(request.path()),
+        "/made" => reply.status(Status::OK).content(request.path()),
         _ => reply.send(&ok),
     }));
     let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(256);

@@ -46,7 +46,7 @@ impl Handler for WhoAmI {
             .status(Status::OK)
             .header("X-Port", number(client.port()))
             .header("X-Listener", number(client.listener()))
-            .body(addr)
+            .content(addr)
     }
 }
 
@@ -133,7 +133,7 @@ fn a_request_knows_its_port_and_listener() {
             .listen(
                 plain(),
                 Http1::new(doorbell::service_fn(|request, reply| {
-                    reply.status(Status::OK).body(format!("{:?}", request.client()))
+                    reply.status(Status::OK).content(format!("{:?}", request.client()))
                 })),
             )
             .listen(plain(), Http1::new(WhoAmI))
@@ -428,7 +428,7 @@ impl Handler for Doorkeeper {
         } else {
             self.peers.lock().unwrap().push(request.client().peer);
         }
-        reply.status(Status::OK).body("ok")
+        reply.status(Status::OK).content("ok")
     }
 }
 

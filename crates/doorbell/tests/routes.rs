@@ -16,7 +16,7 @@ use doorbell::{Begun, Handler, Offload, Reply, Responder, Status, service_fn};
 fn shows(param: &'static str) -> impl Handler + Send + Sync + 'static {
     service_fn(move |request, reply| {
         let value = request.param(param).unwrap_or(b"-").escape_ascii().to_string();
-        reply.status(Status::OK).body(format!("{value} {}", request.identity().unwrap_or("-")))
+        reply.status(Status::OK).content(format!("{value} {}", request.identity().unwrap_or("-")))
     })
 }
 
@@ -63,9 +63,10 @@ fn requests_reach_their_services() {
 
 #[test]
 fn the_needs_of_services_are_forwarded() {
-    let echo = || service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
-    let addr =
-        service_fn(|request, reply| reply.status(Status::OK).body(format!("{:?}", request.client().addr())));
+    let echo = || service_fn(|request, reply| reply.status(Status::OK).content(request.body())).with_body();
+    let addr = service_fn(|request, reply| {
+        reply.status(Status::OK).content(format!("{:?}", request.client().addr()))
+    });
     let inner = Routes::builder().post("/echo/{x}", echo()).otherwise(echo()).build().unwrap();
     let routes = Routes::builder().get("/addr", addr.with_client()).otherwise(inner).build().unwrap();
     for path in ["/echo/a", "/other"] {

@@ -62,7 +62,7 @@ fn pipelined_requests_get_their_replies_in_order() {
     let large = "x".repeat(20_000);
     let service = service_fn(|request, reply| match request.path() {
         "/large" => reply.send_owned(Reply::text(Status::OK, large.clone())),
-        path => reply.status(Status::OK).body(path),
+        path => reply.status(Status::OK).content(path),
     });
     let head = "HEAD /large HTTP/1.1\r\nHost: a\r\n\r\n";
     let got =
@@ -76,7 +76,7 @@ fn pipelined_requests_get_their_replies_in_order() {
 
 #[test]
 fn bodies_arrive_in_any_pieces() {
-    let echo = service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
+    let echo = service_fn(|request, reply| reply.status(Status::OK).content(request.body())).with_body();
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
     assert_eq!(ask(&echo, post).reply().text(), "hello");
     let mut conn = TestConn::open(&echo);
@@ -93,7 +93,7 @@ fn bodies_arrive_in_any_pieces() {
     assert_eq!((got.bytes(), got.replies().len()), (&b"HTTP/1.1 100 Continue\r\n\r\n"[..], 0));
     assert_eq!(conn.send("hello").reply().text(), "hello");
     // Without `with_body` the handler does not get the body.
-    let blind = service_fn(|request, reply| reply.status(Status::OK).body(request.body()));
+    let blind = service_fn(|request, reply| reply.status(Status::OK).content(request.body()));
     assert_eq!(ask(&blind, post).reply().text(), "");
 }
 
@@ -194,7 +194,7 @@ fn timeouts_follow_the_time_of_the_test() {
 fn a_handler_sees_the_client_that_it_wants() {
     let service = service_fn(|request, reply| {
         let name = request.client().tls.and_then(|tls| tls.server_name.clone()).unwrap_or_default();
-        reply.status(Status::OK).body(format!("{:?} {name}", request.client().peer))
+        reply.status(Status::OK).content(format!("{:?} {name}", request.client().peer))
     });
     assert_eq!(ask(&service, GET).reply().text(), "Unknown ");
     let service = service.with_client();

@@ -46,7 +46,7 @@ fn blocking(engine: Engine) -> (ServerBuilder, Receiver<()>, SyncSender<()>) {
             begun.send(()).unwrap();
             goes.lock().unwrap().recv().unwrap();
         }
-        reply.status(Status::OK).body("ok")
+        reply.status(Status::OK).content("ok")
     });
     (builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)), begins, go)
 }
@@ -72,7 +72,7 @@ fn ends(server: Server, within: Duration) -> bool {
 /// Creates a server whose limits permit a request to stay incomplete.
 fn patient(engine: Engine) -> ServerBuilder {
     let limits = HttpLimits { header_timeout: FOR_EVER, ..HttpLimits::default() };
-    let ok = service_fn(|_, reply| reply.status(Status::OK).body("ok"));
+    let ok = service_fn(|_, reply| reply.status(Status::OK).content("ok"));
     builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(ok).limits(limits))
 }
 
@@ -193,7 +193,7 @@ fn counters_continue_after_a_ring_failed() {
         return;
     }
     let _turn = alone();
-    let ok = service_fn(|_, reply| reply.status(Status::OK).body("ok"));
+    let ok = service_fn(|_, reply| reply.status(Status::OK).content("ok"));
     let server =
         builder(Engine::Auto).workers(workers(1)).listen(anywhere(), Http1::new(ok)).start().unwrap();
     for _ in 0..50 {
@@ -212,7 +212,7 @@ fn counters_continue_after_a_ring_failed() {
 
 #[test]
 fn a_single_limit_overrides_the_limits_struct() {
-    let ok = || Http1::new(service_fn(|_, reply| reply.status(Status::OK).body("ok")));
+    let ok = || Http1::new(service_fn(|_, reply| reply.status(Status::OK).content("ok")));
     let with = |f: fn(ServerBuilder) -> ServerBuilder| {
         let one = Server::builder().engine(Engine::Epoll).workers(workers(1)).listen(anywhere(), ok());
         f(one).limits(Limits::default()).start().map(drop).map_err(|error| error.kind())

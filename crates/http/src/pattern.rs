@@ -5,7 +5,6 @@
 
 use crate::class;
 use std::fmt;
-use std::sync::Arc;
 
 /// Maximum number of segments in a pattern. It bounds the depth of a look-up.
 pub const SEGMENTS_MAX: usize = 32;
@@ -24,11 +23,11 @@ pub(crate) enum Segment {
     Static(Box<[u8]>),
 }
 
-/// A parsed path pattern. Cheap to clone.
+/// A parsed path pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
-    pub(crate) segments: Arc<[Segment]>,
-    pub(crate) names: Arc<[Box<str>]>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) names: Box<[Box<str>]>,
 }
 
 /// The parameters of a path.
@@ -87,7 +86,7 @@ impl Pattern {
         if names.len() > PARAMS_MAX {
             return Err(PatternError::TooManyParams);
         }
-        Ok(Self { segments: segments.into(), names: names.into() })
+        Ok(Self { segments, names: names.into() })
     }
 
     /// Whether the pattern matches exactly one path.
@@ -98,7 +97,7 @@ impl Pattern {
     /// The bytes of a static pattern.
     pub(crate) fn static_path(&self) -> Vec<u8> {
         let mut path = Vec::new();
-        for segment in &*self.segments {
+        for segment in &self.segments {
             path.push(b'/');
             if let Segment::Static(bytes) = segment {
                 path.extend_from_slice(bytes);

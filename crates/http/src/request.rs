@@ -14,9 +14,10 @@ pub struct Request<'a> {
     parsed: &'a Head,
     body: &'a [u8],
     client: &'a Client<'a>,
-    found: &'a Found<'a>,
     now: Time,
     unix_secs: i64,
+    /// `None`: nothing, which is cheaper to store than a reference.
+    found: Option<&'a Found<'a>>,
 }
 
 /// What the services in front of a handler have found out about a request.
@@ -35,13 +36,15 @@ impl<'a> Request<'a> {
     /// The client is unknown, and the time is zero.
     #[inline]
     pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
-        let (client, found) = (&Client::UNKNOWN, &Found::NOTHING);
-        Self { head, parsed, body, client, found, now: Time::ZERO, unix_secs: 0 }
+        Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0, found: None }
     }
 
     /// What the services in front have found out.
     pub(crate) const fn found(&self) -> Found<'a> {
-        *self.found
+        match self.found {
+            Some(found) => *found,
+            None => Found::NOTHING,
+        }
     }
 
     /// This request, with what a service has found out.
@@ -50,7 +53,7 @@ impl<'a> Request<'a> {
         'a: 'b,
     {
         let mut request = *self;
-        request.found = found;
+        request.found = Some(found);
         request
     }
 
@@ -59,19 +62,19 @@ impl<'a> Request<'a> {
     ///
     /// To decode it, use a library for percent-encoding (RFC 3986 section 2.1).
     pub fn param(&self, name: &str) -> Option<&'a [u8]> {
-        self.found.params.value(name)
+        self.found().params.value(name)
     }
 
     /// The parameters of the route's path.
     pub const fn params(&self) -> Params<'a, 'a> {
-        self.found.params
+        self.found().params
     }
 
     /// The name of the client that a guard has admitted: the name of its token, the subject of its
     /// signed token, or the name in its certificate. `None` without a guard that identifies
     /// clients. With several such guards, the last one counts.
     pub const fn identity(&self) -> Option<&'a str> {
-        self.found.identity
+        self.found().identity
     }
 
     /// Sets the client and the time.
@@ -214,8 +217,8 @@ impl Request<'_> {
             parsed: self.parsed.clone(),
             client: self.client.without_tls(),
             tls: self.client.tls.cloned(),
-            pattern: self.found.params.pattern().cloned(),
-            identity: self.found.identity.map(Box::from),
+            pattern: self.found().params.pattern().cloned(),
+            identity: self.found().identity.map(Box::from),
             now: self.now,
             unix_secs: self.unix_secs,
         }

@@ -31,7 +31,7 @@ use std::fmt;
 /// let routes = Routes::builder()
 ///     .get("/livez", service_fn(move |_, reply| reply.send(&alive)))
 ///     .get("/hello/{name}", service_fn(|request, reply| {
-///         reply.status(Status::OK).body(request.param("name").unwrap_or_default())
+///         reply.status(Status::OK).text(request.param("name").unwrap_or_default())
 ///     }))
 ///     .any("/old/{*rest}", Redirect::to(Scheme::Https).canonical_host("example.com").path("/new/{rest}").build()?)
 ///     .build()?;

@@ -32,7 +32,7 @@ impl Service for Mixed {
             "/changed" => reply.send(&self.ok.clone().header("X", "y").expect("a valid field")),
             "/hang" => reply.close(),
             "/panic" => panic!("asked for"),
-            _ => reply.status(Status::OK).body(describe(request)),
+            _ => reply.status(Status::OK).content(describe(request)),
         }
     }
 }

@@ -33,7 +33,7 @@ impl Setup {
         let (alive, large) = (&self.alive, &self.large);
         let service = service_fn(|request, reply| match request.path() {
             "/large" => reply.send(large),
-            "/built" => reply.status(Status::FOUND).header("Location", "https://a/").body(request.path()),
+            "/built" => reply.status(Status::FOUND).header("Location", "https://a/").content(request.path()),
             "/bad" => reply.status(Status::OK).header("a\n", "b").empty(),
             _ => reply.send(alive),
         });

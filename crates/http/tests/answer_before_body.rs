@@ -118,7 +118,7 @@ impl Service for Wants {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        reply.status(Status::OK).body(request.body())
+        reply.status(Status::OK).content(request.body())
     }
 }
 

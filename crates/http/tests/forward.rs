@@ -42,7 +42,7 @@ impl Service for Opposite {
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.record("call");
-        reply.status(Status::OK).body(request.body())
+        reply.status(Status::OK).content(request.body())
     }
 }
 

@@ -34,8 +34,8 @@ impl Service for Layered {
         let answered = match request.path().rsplit('/').next() {
             Some("shared") => reply.send(&self.0),
             Some("owned") => reply.send_owned(Reply::text(Status::OK, vec![b'.'; LARGE])),
-            Some("made") => reply.status(Status::OK).body_bytes(vec![b'.'; LARGE].into()),
-            _ => reply.status(Status::OK).body("small"),
+            Some("made") => reply.status(Status::OK).content_bytes(vec![b'.'; LARGE].into()),
+            _ => reply.status(Status::OK).content("small"),
         };
         assert!(!request.path().starts_with("/panic"), "the path requests a panic");
         answered

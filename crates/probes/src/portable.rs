@@ -153,7 +153,7 @@ mod tests {
         let service = service_fn(|request, reply| match request.path() {
             "/static" => reply.send(&StaticReply::text(Status::OK, "ok\n")),
             "/echo" => {
-                reply.status(Status::ACCEPTED).header("X-Of", request.header("x-a").unwrap()).body("b")
+                reply.status(Status::ACCEPTED).header("X-Of", request.header("x-a").unwrap()).content("b")
             }
             _ => reply.hand_over(),
         });

@@ -116,7 +116,7 @@ impl MadeReply {
         if self.body.parts().is_empty() {
             return builder.empty();
         }
-        builder.header("Content-Type", &self.content_type).body(body)
+        builder.body(&self.content_type, body)
     }
 }
 

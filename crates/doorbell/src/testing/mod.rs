@@ -8,7 +8,7 @@
 //! use doorbell::{Status, service_fn};
 //!
 //! let service = service_fn(|request, reply| match request.path() {
-//!     "/livez" => reply.status(Status::OK).body("ok\n"),
+//!     "/livez" => reply.status(Status::OK).text("ok\n"),
 //!     _ => reply.status(Status::NOT_FOUND).empty(),
 //! });
 //!
@@ -61,7 +61,7 @@ pub fn ask<H: Handler + ?Sized>(handler: &H, bytes: impl AsRef<[u8]>) -> Exchang
 /// use doorbell::testing::{After, TestConn};
 /// use doorbell::{Status, service_fn};
 ///
-/// let echo = service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
+/// let echo = service_fn(|request, reply| reply.status(Status::OK).text(request.body())).with_body();
 /// let mut conn = TestConn::open(&echo);
 /// let got = conn.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
 /// assert!(got.replies().is_empty() && got.is_open());

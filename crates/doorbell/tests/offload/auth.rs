@@ -52,11 +52,12 @@ impl Issuer {
         let _advice = list.add("operator", STATIC.as_bytes()).unwrap();
         let policy = Policy::either("api", list, tokens).unwrap();
         let jobs = Offload::builder().queue_max(Class::Normal, queue_max).build_on(hand.clone());
-        let secret =
-            service_fn(|request, reply| reply.status(Status::OK).body(format!("{} for you", request.path())));
+        let secret = service_fn(|request, reply| {
+            reply.status(Status::OK).content(format!("{} for you", request.path()))
+        });
         let guarded = secret.with(jobs.require_auth(policy));
         let service = service_fn(move |request, reply| match request.path() {
-            "/open" => reply.status(Status::OK).body("open"),
+            "/open" => reply.status(Status::OK).content("open"),
             _ => doorbell::Handler::call(&guarded, request, reply),
         });
         builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap()
@@ -95,7 +96,7 @@ fn the_body_that_a_service_wants_comes_through(engine: Engine) {
     let mut list = Tokens::new();
     let _advice = list.add("operator", STATIC.as_bytes()).unwrap();
     let jobs = Offload::builder().build_on(Hand::default());
-    let echo = service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
+    let echo = service_fn(|request, reply| reply.status(Status::OK).content(request.body())).with_body();
     let service = echo.with(jobs.require_auth(Policy::bearer("api", list).unwrap()));
     let server = builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap();
     let head =

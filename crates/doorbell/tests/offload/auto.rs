@@ -53,7 +53,7 @@ fn bench(engine: Engine, limit: Duration) -> Bench {
                 }
                 let name = thread::current().name().unwrap_or_default().to_owned();
                 match then {
-                    true => Answer::then(|reply| reply.status(Status::ACCEPTED).body(name)),
+                    true => Answer::then(|reply| reply.status(Status::ACCEPTED).content(name)),
                     false => Reply::text(Status::OK, name).into(),
                 }
             })

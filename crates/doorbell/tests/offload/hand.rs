@@ -88,7 +88,7 @@ impl Handler for Jobs {
                 jobs.run(request, reply, move || {
                     Answer::then(move |reply| {
                         let path = owned.with(|request| request.path().to_owned());
-                        reply.status(Status::OK).header("X-Path", path).body(text)
+                        reply.status(Status::OK).header("X-Path", path).content(text)
                     })
                 })
             }
@@ -100,7 +100,7 @@ impl Handler for Jobs {
                     })
                 })
             }
-            _ => reply.status(Status::OK).body("now"),
+            _ => reply.status(Status::OK).content("now"),
         }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Answere
         return reply.send(LARGE.get_or_init(|| StaticReply::text(Status::OK, vec![b'x'; 1_000_000])));
     }
     match Unique::parse(request.path()) {
-        Some(unique) => reply.status(Status::OK).body_bytes(unique.body().into()),
+        Some(unique) => reply.status(Status::OK).content_bytes(unique.body().into()),
         None => reply.send(ALIVE.get_or_init(|| StaticReply::text(Status::OK, "ok\n"))),
     }
 }

@@ -64,12 +64,12 @@ impl Handler for Echo {
                 reply.status(Status::CONFLICT).header(ID_FIELD, id.to_string()).empty()
             }
             "body" | "echo" => {
-                reply.status(Status::OK).header(ID_FIELD, id.to_string()).body(pattern(id, len))
+                reply.status(Status::OK).header(ID_FIELD, id.to_string()).content(pattern(id, len))
             }
             "bytes" => reply
                 .status(Status::OK)
                 .header(ID_FIELD, id.to_string())
-                .body_bytes(Bytes::from(pattern(id, len))),
+                .content_bytes(Bytes::from(pattern(id, len))),
             "close" => reply.close(),
             "job" => self.jobs.run(request, reply, move || job(id, len)),
             "hasty" => {

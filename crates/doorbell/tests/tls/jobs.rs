@@ -34,7 +34,7 @@ fn serve(engine: Engine) -> doorbell::Server {
                 Reply::text(Status::OK, vec![b'j'; len])
             })
         }
-        None => reply.status(Status::OK).body("now"),
+        None => reply.status(Status::OK).content("now"),
     });
     let acceptor = Acceptor::new(&config()).unwrap();
     builder(engine).listen(anywhere(), Http1::new(service).tls(acceptor)).start().unwrap()

@@ -31,19 +31,19 @@ pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> doorbel
     match request.path() {
         "/large" => {
             let body: Vec<u8> = (b'a'..=b'w').cycle().take(LARGE_LEN).collect();
-            reply.status(Status::OK).body_bytes(Bytes::from(body))
+            reply.status(Status::OK).content_bytes(Bytes::from(body))
         }
         "/panic" => panic!("a handler of a test panics"),
         "/client" => {
-            let Some(tls) = request.client().tls else { return reply.status(Status::OK).body("no TLS") };
+            let Some(tls) = request.client().tls else { return reply.status(Status::OK).content("no TLS") };
             let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
             let (name, alpn, client) = (text(&tls.server_name), text(&tls.alpn), text(&tls.client_name));
             let (version, resumed) = (tls.version.as_str(), tls.resumed);
-            reply
-                .status(Status::OK)
-                .body(format!("name={name} alpn={alpn} client={client} version={version} resumed={resumed}"))
+            reply.status(Status::OK).content(format!(
+                "name={name} alpn={alpn} client={client} version={version} resumed={resumed}"
+            ))
         }
-        _ => reply.status(Status::OK).body("ok\n"),
+        _ => reply.status(Status::OK).content("ok\n"),
     }
 }
 

@@ -242,7 +242,7 @@ pub trait ServiceExt: Service + Sized {
     /// use doorbell_http::layer::ServiceExt;
     /// use doorbell_http::{Service, Status, service_fn};
     ///
-    /// let echo = service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
+    /// let echo = service_fn(|request, reply| reply.status(Status::OK).text(request.body())).with_body();
     /// let service = echo.behind(|echo, request, reply| match request.path() {
     ///     "/echo" => echo.call(request, reply),
     ///     _ => reply.status(Status::NOT_FOUND).empty(),

@@ -69,7 +69,7 @@ fn by_path() -> impl Service {
         "close" => reply.close(),
         code => {
             let status = code.parse().ok().and_then(Status::new).unwrap_or(Status::OK);
-            reply.status(status).body("ok\n")
+            reply.status(status).content("ok\n")
         }
     })
 }
@@ -375,7 +375,7 @@ fn a_layer_inside_can_name_the_subject_and_the_route() {
     let kept = Kept::default();
     let logger = Logger::new(Filter::ALL, &kept);
     let service = service_fn(|request, reply| {
-        let answered = reply.status(Status::OK).body("hello");
+        let answered = reply.status(Status::OK).content("hello");
         let entry = Entry { subject: Some("token-7"), route: Some(9), ..Entry::new(request, &answered) };
         logger.answered(&entry);
         answered

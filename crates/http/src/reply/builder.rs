@@ -3,7 +3,7 @@
 //! Does not know about: shared replies.
 
 use super::shared::content_len_of;
-use super::write::{COPIED_BYTES_MAX, put_end, put_length, put_status};
+use super::write::{COPIED_BYTES_MAX, TEXT, put_end, put_length, put_status};
 use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 /// Builds a reply: header fields first, then the content.
 ///
 /// A forbidden field replaces the whole reply by a 500.
-#[must_use = "a reply is sent by its last call: `body`, `body_bytes` or `empty`"]
+#[must_use = "a reply is sent by its last call: `text`, `body`, `content` or `empty`"]
 #[derive(Debug)]
 pub struct ReplyBuilder<'a> {
     responder: Responder<'a>,
@@ -41,8 +41,24 @@ impl<'a> ReplyBuilder<'a> {
         self
     }
 
-    /// Sends the reply with a copy of `body`.
-    pub fn body(self, body: impl AsRef<[u8]>) -> Answered<'a> {
+    /// Sends the reply with a copy of `body`, as `text/plain; charset=utf-8`.
+    pub fn text(self, body: impl AsRef<[u8]>) -> Answered<'a> {
+        self.body(TEXT, body)
+    }
+
+    /// Sends the reply with a copy of `body`, and its type.
+    pub fn body(self, content_type: &str, body: impl AsRef<[u8]>) -> Answered<'a> {
+        self.header("Content-Type", content_type).content(body)
+    }
+
+    /// Sends the reply with `body`, which is not copied if it exceeds 16 KiB, and its type.
+    pub fn body_bytes(self, content_type: &str, body: Bytes) -> Answered<'a> {
+        self.header("Content-Type", content_type).content_bytes(body)
+    }
+
+    /// Sends the reply with a copy of `body`. Its type is that of an earlier
+    /// [`Self::header`]; without one, the client guesses it.
+    pub fn content(self, body: impl AsRef<[u8]>) -> Answered<'a> {
         let body = body.as_ref();
         let with_content = self.with_content();
         self.finish(body.len(), |responder| {
@@ -52,10 +68,10 @@ impl<'a> ReplyBuilder<'a> {
         })
     }
 
-    /// Sends the reply with `body`, which is not copied if it exceeds 16 KiB.
-    pub fn body_bytes(self, body: Bytes) -> Answered<'a> {
+    /// Like [`Self::content`], but `body` is not copied if it exceeds 16 KiB.
+    pub fn content_bytes(self, body: Bytes) -> Answered<'a> {
         if body.len() <= COPIED_BYTES_MAX {
-            return self.body(&body);
+            return self.content(&body);
         }
         let with_content = self.with_content();
         self.finish(body.len(), |responder| {

@@ -3,7 +3,7 @@
 //! Does not know about: requests.
 
 use super::shared::content_len_of;
-use super::write::{COPIED_BYTES_MAX, put_end, put_field, put_length, put_status};
+use super::write::{COPIED_BYTES_MAX, TEXT, put_end, put_field, put_length, put_status};
 use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
@@ -32,7 +32,7 @@ impl Reply {
 
     /// Creates a reply with `text/plain; charset=utf-8` content.
     pub fn text(status: Status, body: impl Into<Bytes>) -> Self {
-        Self::new(status).body("text/plain; charset=utf-8", body)
+        Self::new(status).body(TEXT, body)
     }
 
     /// Adds a field line. A second `Content-Type` replaces the first. Framing, connection and date

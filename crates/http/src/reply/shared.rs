@@ -3,7 +3,7 @@
 //! Does not know about: individual requests.
 
 use super::out::ImageId;
-use super::write::{COPIED_BYTES_MAX, END_BYTES_MAX, put_end, put_field, put_length, put_status};
+use super::write::{COPIED_BYTES_MAX, END_BYTES_MAX, TEXT, put_end, put_field, put_length, put_status};
 use super::{Out, Persist, put_refusal};
 use crate::{ApiMisuse, Date, Status};
 use bytes::Bytes;
@@ -116,7 +116,7 @@ impl StaticReply {
 
     /// A reply with `text/plain; charset=utf-8` content.
     pub fn text(status: Status, body: impl Into<Bytes>) -> Self {
-        Self::new(status).body("text/plain; charset=utf-8", body).expect("a constant content type is valid")
+        Self::new(status).body(TEXT, body).expect("a constant content type is valid")
     }
 
     /// Adds a field line. A second `Content-Type` replaces the first. Framing, connection and date

@@ -41,10 +41,35 @@ fn exact_bytes() {
                     .status(Status::OK)
                     .header("X-A", "b")
                     .header("Content-Type", "text/plain")
-                    .body("ok\n")
+                    .content("ok\n")
             });
             assert_eq!((text, outcome), expect);
         }
+    }
+}
+
+/// The three kinds of replies have the same methods with the same results.
+#[test]
+fn a_reply_is_built_alike_everywhere() {
+    let send = |reply: &dyn Fn(Responder<'_>) -> Answered<'_>| render(Persist::Implied, false, reply).0;
+    let text = [
+        send(&|to| to.status(Status::OK).text("a")),
+        send(&|to| to.send_owned(Reply::text(Status::OK, "a"))),
+        send(&|to| to.send(&StaticReply::text(Status::OK, "a"))),
+    ];
+    assert!(text[0].contains("Content-Type: text/plain; charset=utf-8\r\n"), "{}", text[0]);
+    let (json, bytes) = ("application/json", Bytes::from_static(b"{}"));
+    let body = [
+        send(&|to| to.status(Status::OK).header("X-A", "b").body(json, "{}")),
+        send(&|to| to.status(Status::OK).header("X-A", "b").body_bytes(json, bytes.clone())),
+        send(&|to| to.send_owned(Reply::new(Status::OK).header("X-A", "b").body(json, "{}"))),
+        send(&|to| {
+            let reply = StaticReply::new(Status::OK).header("X-A", "b").unwrap();
+            to.send(&reply.body(json, "{}").unwrap())
+        }),
+    ];
+    for replies in [&text[..], &body[..]] {
+        assert!(replies.iter().all(|reply| *reply == replies[0]), "{replies:?}");
     }
 }
 
@@ -61,7 +86,7 @@ fn every_status_keeps_the_content_rules() {
         let shared = StaticReply::text(status, "content");
         for head_only in [false, true] {
             let built = render(Persist::Implied, head_only, |reply| {
-                reply.status(status).header("Content-Type", "text/plain; charset=utf-8").body("content")
+                reply.status(status).header("Content-Type", "text/plain; charset=utf-8").content("content")
             });
             let (text, mut out, _) = render(Persist::Implied, head_only, |reply| reply.send(&shared));
             assert_eq!(text, built.0);
@@ -106,7 +131,7 @@ fn wrong_headers_are_never_sent() {
         let at_once = StaticReply::whole(Status::OK, [("C", "d"), (name, value)], "secret");
         assert_eq!(at_once.err(), Some(misuse), "{name:?}");
         let (text, mut out, _) = render(Persist::Implied, false, |reply| {
-            reply.status(Status::OK).header("C", "d").header(name, value).body("secret")
+            reply.status(Status::OK).header("C", "d").header(name, value).content("secret")
         });
         assert_eq!(text, format!("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n{DATE}\r\n"));
         assert_eq!(out.take_misuses(), Misuses::from(misuse), "{name:?}");
@@ -125,12 +150,12 @@ fn large_content_is_shared_not_copied() {
     assert_eq!(out.body.as_ptr(), body.as_ptr());
     assert_eq!(out.len(), text.len() + body.len());
     let (_, out, _) =
-        render(Persist::Implied, false, |reply_to| reply_to.status(Status::OK).body_bytes(body.clone()));
+        render(Persist::Implied, false, |reply_to| reply_to.status(Status::OK).content_bytes(body.clone()));
     assert_eq!(out.body.as_ptr(), body.as_ptr());
     for head_only in [false, true] {
         let small = body.slice(..COPIED_BYTES_MAX);
         let (text, out, _) =
-            render(Persist::Implied, head_only, |to| to.status(Status::OK).body_bytes(small));
+            render(Persist::Implied, head_only, |to| to.status(Status::OK).content_bytes(small));
         assert!(out.body.is_empty());
         assert_eq!(
             text.split_once("\r\n\r\n").unwrap().1.len(),
@@ -170,7 +195,7 @@ fn a_refused_reply_leaves_nothing_of_its_content() {
     type Answer<'a> = Box<dyn FnOnce(Responder<'_>) -> Answered<'_> + 'a>;
     let ways: [Answer<'_>; 3] = [
         Box::new(|to| to.send(&shared)),
-        Box::new(|to| to.status(Status::OK).body_bytes(large.clone())),
+        Box::new(|to| to.status(Status::OK).content_bytes(large.clone())),
         Box::new(|to| to.send_owned(owned)),
     ];
     for way in ways {
@@ -187,8 +212,9 @@ fn what_is_taken_back_is_the_last_reply_with_its_content() {
     let large = Bytes::from(vec![b'x'; COPIED_BYTES_MAX + 1]);
     let (mut out, date) = (Out::new(), Date::new(0));
     let send = |out: &mut Out| {
-        let _answered =
-            Responder::new(out, &date, Persist::Implied, false).status(Status::OK).body_bytes(large.clone());
+        let _answered = Responder::new(out, &date, Persist::Implied, false)
+            .status(Status::OK)
+            .content_bytes(large.clone());
     };
     send(&mut out);
     let first = [&*out.head, &*large].concat();
@@ -231,10 +257,10 @@ fn a_reply_has_one_content_type() {
     let owned = || Reply::text(Status::OK, CONTENT).header("X-A", "b").header(name, value);
     fn built(responder: Responder<'_>) -> Answered<'_> {
         let builder = responder.status(Status::OK).header("Content-Type", "a/b").header("X-A", "b");
-        builder.header("content-TYPE", "application/json").body(CONTENT)
+        builder.header("content-TYPE", "application/json").content(CONTENT)
     }
     fn untyped(responder: Responder<'_>) -> Answered<'_> {
-        responder.status(Status::OK).header("X-A", "b").body(CONTENT)
+        responder.status(Status::OK).header("X-A", "b").content(CONTENT)
     }
     fn layered(responder: Responder<'_>) -> Responder<'_> {
         responder.header("Content-Type", "a/b").header("X-B", "c").header("Content-Type", "c/d")
@@ -258,10 +284,10 @@ fn a_default_field_is_in_every_reply_that_has_none_of_its_own() {
     type Say = Box<dyn Fn(Responder<'_>) -> Answered<'_>>;
     let rows: Vec<(Say, usize)> = vec![
         (Box::new(move |reply| reply.send(&shared)), 1),
-        (Box::new(|reply| reply.status(Status::OK).body("\r\nX-A: content\n")), 1),
+        (Box::new(|reply| reply.status(Status::OK).content("\r\nX-A: content\n")), 1),
         (Box::new(|reply| reply.send_owned(Reply::text(Status::OK, "ok\n"))), 1),
         (Box::new(|reply| reply.header("X-B", "1").method_not_allowed(b"GET")), 1),
-        (Box::new(|reply| reply.status(Status::OK).body_bytes(Bytes::from(vec![b'x'; 20_000]))), 1),
+        (Box::new(|reply| reply.status(Status::OK).content_bytes(Bytes::from(vec![b'x'; 20_000]))), 1),
         (Box::new(|reply| reply.status(Status::OK).header("Date", "mine").empty()), 1),
         (Box::new(|reply| reply.header("Date", "mine").status(Status::OK).empty()), 1),
         (Box::new(move |reply| reply.send(&own)), 0),

@@ -21,6 +21,9 @@ pub(crate) enum Persist {
 /// suffices.
 pub(super) const COPIED_BYTES_MAX: usize = 16 * 1024;
 
+/// The type of text.
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+
 /// Writes the status line (RFC 9112 4).
 pub(super) fn put_status(head: &mut Vec<u8>, status: Status) {
     if let Some(line) = status.line() {

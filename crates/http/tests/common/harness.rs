@@ -21,12 +21,12 @@ impl Service for Echo {
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match request.path() {
-            "/bad" => reply.status(Status::OK).header("X", "a\r\nSet-Cookie: b").body("never"),
-            "/big" => reply.status(Status::OK).body_bytes(Bytes::from_static(&[b'.'; 20_000])),
+            "/bad" => reply.status(Status::OK).header("X", "a\r\nSet-Cookie: b").content("never"),
+            "/big" => reply.status(Status::OK).content_bytes(Bytes::from_static(&[b'.'; 20_000])),
             "/hang" => reply.close(),
             "/last" => reply.close_after().send(&StaticReply::text(Status::OK, "bye")),
             "/none" => reply.status(Status::NO_CONTENT).empty(),
-            _ => reply.status(Status::OK).body(describe(request)),
+            _ => reply.status(Status::OK).content(describe(request)),
         }
     }
 }

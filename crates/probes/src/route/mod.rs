@@ -127,7 +127,7 @@ impl HealthHandler {
         };
         let reply = reply.status(without.status).header("Content-Type", format.content_type());
         let fields = self.cache.fields().chain(without.fields.iter().map(|(name, value)| (*name, &**value)));
-        fields.fold(reply, |reply, (name, value)| reply.header(name, value)).body(&without.body)
+        fields.fold(reply, |reply, (name, value)| reply.header(name, value)).content(&without.body)
     }
 
     /// Replies with the state of the check `name`. Sends `not_found` if the endpoint has no such

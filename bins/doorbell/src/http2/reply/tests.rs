@@ -33,7 +33,7 @@ fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
         if request.method() == Method::Post {
             return reply.status(Status::CREATED).header("Location", "/a").empty();
         }
-        reply.status(Status::OK).header("X-A", "1").header("X-A", "2").body("hello\n")
+        reply.status(Status::OK).header("X-A", "1").header("X-A", "2").content("hello\n")
     }))
 }
 
@@ -162,7 +162,7 @@ fn a_request_that_waits_for_a_job_does_not_time_out() {
         let path = request.path().to_owned();
         let reply = reply.header("X-Layer", "yes");
         jobs.run(request, reply, move || match path.as_str() {
-            "/then" => Then::then(|reply| reply.status(Status::ACCEPTED).body("then\n")),
+            "/then" => Then::then(|reply| reply.status(Status::ACCEPTED).content("then\n")),
             "/panic" => panic!("panic of a job"),
             _ => Reply::text(Status::OK, "reply\n").into(),
         })

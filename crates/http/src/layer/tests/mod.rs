@@ -22,7 +22,7 @@ impl Guard for Needs {
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
         match request.header(self.0) {
             Some(value) => Ok(reply.header(self.0, value)),
-            None => Err(reply.status(Status::FORBIDDEN).body(self.0)),
+            None => Err(reply.status(Status::FORBIDDEN).content(self.0)),
         }
     }
 }
@@ -138,7 +138,7 @@ fn a_layer_sees_the_reply() {
 fn a_service_behind_a_function_gets_what_it_wants() {
     let echo = service_fn(|request, reply| {
         let addr = request.client().addr().unwrap();
-        reply.status(Status::OK).header("X-Client", addr.to_string()).body(request.body())
+        reply.status(Status::OK).header("X-Client", addr.to_string()).content(request.body())
     });
     let service = echo.with_body().with_client().behind(|inner, request, reply| match request.path() {
         "/away" => reply.status(Status::GONE).empty(),
