@@ -205,7 +205,8 @@ impl<'a> Request<'a> {
 
 impl Request<'_> {
     /// Copies head and body into one allocation that is independent of the connection's buffers.
-    /// The size is at most the sum of the limits of head and body.
+    /// The size is at most the sum of the limits of head and body. The parameters of a route and the
+    /// identity are copied, too, if there are any.
     pub fn detach(&self) -> OwnedRequest {
         let head = self.head.get(..self.parsed.len()).unwrap_or(self.head);
         let mut bytes = Vec::with_capacity(head.len() + self.body.len());
