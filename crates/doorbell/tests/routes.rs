@@ -10,7 +10,7 @@ use doorbell::http::router::MethodSet;
 use doorbell::http::routes::Routes;
 use doorbell::http::{Method, TlsInfo};
 use doorbell::testing::{TestConn, ask};
-use doorbell::{Begun, Handler, Offload, Reply, Responder, Status, service_fn};
+use doorbell::{Begun, Handler, Responder, Status, service_fn};
 
 /// A service that replies with a parameter and the name of the client.
 fn shows(param: &'static str) -> impl Handler + Send + Sync + 'static {
@@ -151,7 +151,10 @@ fn guards_pass_on_who_was_admitted() {
 }
 
 #[test]
+#[cfg(feature = "rayon")]
 fn a_job_has_parameters_and_identity() {
+    use doorbell::{Offload, Reply};
+
     let jobs = Offload::builder().build().unwrap();
     let service = service_fn(move |request, reply| {
         let owned = request.detach();

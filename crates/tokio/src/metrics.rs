@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use doorbell::time::{Clock as _, OsClock, Time as WorkerTime};
 use doorbell_health::Time;
@@ -100,8 +101,8 @@ impl Metrics {
     fn gather(&self) -> Families {
         let mut families = Families::default();
         let registry = self.health.clocked();
-        let (now, requests_now) = (registry.now(), OsClock.now());
-        let origins = self.origins(now, requests_now);
+        let (now, requests_now, time_of_day) = (registry.now(), OsClock.now(), time_of_day());
+        let origins = self.origins(now, requests_now, time_of_day, registry.now().since(now));
         HealthSample::of(
             registry,
             Some(self.health.counters()),
@@ -116,18 +117,22 @@ impl Metrics {
         families
     }
 
-    /// Unchanged timestamps must not vary, see [`Origin`].
-    fn origins(&self, now: Time, requests_now: WorkerTime) -> Origins {
-        let time_of_day = time_of_day();
+    /// Unchanged timestamps must not vary, see [`Origin`]. If reading the clocks took too long to
+    /// detect a step, the origins stay.
+    fn origins(&self, now: Time, requests_now: WorkerTime, time_of_day: Duration, took: Duration) -> Origins {
         let found = Origins {
             checks: Origin::found(time_of_day, now.since(Time::ZERO)),
             requests: Origin::found(time_of_day, requests_now.since(WorkerTime::ZERO)),
         };
         let mut kept = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        let origins = kept.map_or(found, |kept| Origins {
-            checks: found.checks.or_kept(kept.checks),
-            requests: found.requests.or_kept(kept.requests),
-        });
+        let origins = match *kept {
+            None => found,
+            Some(kept) if took >= Origin::STEP_MIN / 2 => kept,
+            Some(kept) => Origins {
+                checks: found.checks.or_kept(kept.checks),
+                requests: found.requests.or_kept(kept.requests),
+            },
+        };
         *kept = Some(origins);
         origins
     }

@@ -53,7 +53,8 @@ impl Issuer {
         let policy = Policy::either("api", list, tokens).unwrap();
         let jobs = Offload::builder().queue_max(Class::Normal, queue_max).build_on(hand.clone());
         let secret = service_fn(|request, reply| {
-            reply.status(Status::OK).content(format!("{} for you", request.path()))
+            let name = request.identity().unwrap_or("nobody");
+            reply.status(Status::OK).content(format!("{} for {name}", request.path()))
         });
         let guarded = secret.with(jobs.require_auth(policy));
         let service = service_fn(move |request, reply| match request.path() {
@@ -126,7 +127,7 @@ fn only_the_request_with_the_signature_waits_for_the_job(engine: Engine) {
     hand.run_one();
     hand.run_one();
     let got = reply(&mut good);
-    assert_eq!((got.status, got.body.as_slice()), (200, &b"/a for you"[..]));
+    assert_eq!((got.status, got.body.as_slice()), (200, &b"/a for alice"[..]));
     let got = reply(&mut bad);
     let challenge = "Bearer realm=\"api\", error=\"invalid_token\"";
     assert_eq!((got.status, got.field("www-authenticate")), (401, Some(challenge)));
