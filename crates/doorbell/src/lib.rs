@@ -35,18 +35,24 @@
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
 //! | test a handler without sockets | [`testing`] |
 //! | write an access log, require tokens, limit rates | [`access_log`], [`http::layer`] |
-//! | choose a driver | [`Engine`], [`Descriptors`], [`Tuning`]; [`driver`] documents the contract |
+//! | choose a driver, or examine the kernel | [`Engine`], [`Descriptors`], [`Tuning`]; [`io_uring`] |
 //! | look up limits and defaults | [`manual::limits`], [`Limits`], [`HttpLimits`] |
 //! | understand the design | [`manual::architecture`], [`manual::life_of_a_connection`] |
 //!
 //! Features: `rayon` (default) provides the threads of the compute lane; `tls` adds TLS 1.2 and
-//! 1.3; `jwt` adds signed bearer tokens.
+//! 1.3; `jwt` adds signed bearer tokens. `unstable-internals` makes the modules of drivers and
+//! workers public, for simulators; it is exempt from semantic versioning.
 //!
 //! The engine is for Linux. On other systems this crate contains only what `doorbell-tokio` needs
 //! there: [`http`], [`hand_over`], [`id`] and [`time`].
 //!
 //! Does not know about: async runtimes, TOML, metrics libraries.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    all(target_os = "linux", not(feature = "unstable-internals")),
+    expect(dead_code, unreachable_pub, reason = "simulators use the rest"),
+    allow(rustdoc::private_intra_doc_links, reason = "the published pages have all features")
+)]
 
 #[cfg(target_os = "linux")]
 pub mod access_log;
@@ -54,15 +60,24 @@ pub mod access_log;
 pub mod config;
 #[cfg(target_os = "linux")]
 mod conn;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "unstable-internals"))]
 pub mod control;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "unstable-internals")))]
+mod control;
+#[cfg(all(target_os = "linux", feature = "unstable-internals"))]
 pub mod driver;
+#[cfg(all(target_os = "linux", not(feature = "unstable-internals")))]
+mod driver;
 #[cfg(target_os = "linux")]
 pub mod error;
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "the engine uses the rest"))]
 pub mod hand_over;
 pub mod id;
+/// Whether io_uring works here, without a server.
+#[cfg(target_os = "linux")]
+pub mod io_uring {
+    pub use crate::driver::examine::{Cause, Examination, examine};
+}
 #[cfg(target_os = "linux")]
 pub mod manual;
 #[cfg(target_os = "linux")]
@@ -87,8 +102,10 @@ pub mod time;
 pub mod tls;
 #[cfg(target_os = "linux")]
 pub mod tuning;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "unstable-internals"))]
 pub mod worker;
+#[cfg(all(target_os = "linux", not(feature = "unstable-internals")))]
+mod worker;
 
 #[cfg(target_os = "linux")]
 pub use access_log::{AccessLog, LogCounters, LogSink, LogTarget};
@@ -101,6 +118,8 @@ pub use doorbell_http::{
 };
 #[cfg(target_os = "linux")]
 pub use doorbell_ring::forget_code_pages;
+#[cfg(target_os = "linux")]
+pub use driver::DriverKind;
 #[cfg(target_os = "linux")]
 pub use driver::select::{Descriptors, DriverReport, Engine};
 #[cfg(target_os = "linux")]

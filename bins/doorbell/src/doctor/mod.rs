@@ -9,7 +9,7 @@ mod tests;
 
 pub(crate) use network::{Change, Path, sysctl_file};
 
-use doorbell::driver::examine::Cause;
+use doorbell::io_uring::Cause;
 use std::fmt;
 
 /// Reads a file of the system, without trailing whitespace.
@@ -65,7 +65,7 @@ impl Diagnosis {
 }
 
 fn driver() -> Vec<Finding> {
-    let found = doorbell::driver::examine::examine();
+    let found = doorbell::io_uring::examine();
     let works = found.cause == Cause::Ok;
     let mut all = vec![Finding {
         topic: "driver",

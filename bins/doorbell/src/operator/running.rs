@@ -8,7 +8,7 @@ use crate::reload::Awaited;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::ServerStats;
 use crate::wire::{CheckView, WorkerView};
-use doorbell::driver::examine::Cause;
+use doorbell::io_uring::Cause;
 use doorbell::{DriverReport, Handle};
 use doorbell_checks::options::Check;
 use doorbell_checks::{Heartbeat, Push, RunNow};

@@ -12,8 +12,7 @@ use std::num::NonZeroU16;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use doorbell::driver::DriverKind;
-use doorbell::{Descriptors, Engine, Http1, Listen, Server, ServerBuilder, Workers};
+use doorbell::{Descriptors, DriverKind, Engine, Http1, Listen, Server, ServerBuilder, Workers};
 use doorbell_testkit::peers::{Reply, Unique, exchange};
 use doorbell_testkit::skip;
 use doorbell_tokio::{Control, Details, Doorbell, Handed, Health, HealthBuilder, Probes};
