@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use doorbell::http::parse::Seen;
 use doorbell::http::{Client, Date, Next, Out, Time};
-use doorbell::protocol::{Io, Protocol, Tls};
+use doorbell::protocol::{Io, Local, Protocol, Tls};
 use doorbell::tls::{Acceptor, CertPair, TlsConfig};
 use doorbell::{Http1, HttpLimits, StaticReply, Status, service_fn};
 use rustls::client::Resumption;
@@ -31,7 +30,7 @@ struct Bench {
     tls: Tls<Http1>,
     client: Arc<ClientConfig>,
     date: Date,
-    seen: Seen,
+    local: Local,
     out: Out,
     /// Time spent in the server's calls.
     spent: Duration,
@@ -63,7 +62,7 @@ impl Bench {
             tls: http.tls(acceptor),
             client: Arc::new(client),
             date: Date::new(784_111_777),
-            seen: Seen::new(),
+            local: Local::new(),
             out: Out::with_capacity(16 * 1024),
             spent: Duration::ZERO,
         }
@@ -105,7 +104,7 @@ impl Bench {
             input: &mut session.input,
             out: &mut self.out,
             draining: false,
-            seen: &mut self.seen,
+            local: &mut self.local,
             client: &Client::UNKNOWN,
         };
         self.tls.handle_input(&mut session.conn, wire, io)

@@ -14,6 +14,8 @@ use crate::sync::{Mutex, PoisonError};
 /// A command to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
+    /// Deliver the messages that other threads have pushed to connections.
+    Deliver,
     /// Stop accepting, finish requests in progress, and end when they are finished or after
     /// `timeout`.
     Drain {
@@ -140,6 +142,12 @@ impl WorkerShared {
     pub fn send(&self, command: Command) {
         self.inbox.leave(command);
         self.waker.wake();
+    }
+
+    /// Returns a function that makes the worker deliver messages.
+    pub(crate) fn delivery(self: &Arc<Self>) -> Arc<dyn Fn() + Send + Sync> {
+        let shared = Arc::clone(self);
+        Arc::new(move || shared.send(Command::Deliver))
     }
 
     /// Makes the worker run a turn.

@@ -33,6 +33,7 @@
 //! | choose addresses, sockets, PROXY protocol | [`Listen`], [`ProxyProtocol`] |
 //! | route by path, with parameters; redirect | [`http::routes::Routes`], [`http::redirect::Redirect`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
+//! | write a protocol of your own | [`stream`] |
 //! | test a handler without sockets | [`testing`] |
 //! | write an access log, require tokens, limit rates | [`access_log`], [`http::layer`] |
 //! | choose a driver, or examine the kernel | [`Engine`], [`Descriptors`], [`Tuning`]; [`io_uring`] |
@@ -130,7 +131,7 @@ pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
 #[cfg(target_os = "linux")]
 pub use offload::Offload;
 #[cfg(target_os = "linux")]
-pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals};
+pub use protocol::{Http1, Raw, RawHandler, RawNext, Refusals, stream};
 #[cfg(target_os = "linux")]
 pub use server::{
     Event, Handle, Listening, ServeError, Server, ServerBuilder, StartError, StartErrorKind, WorkerFailure,

@@ -9,9 +9,8 @@
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 
-use doorbell::http::parse::Seen;
 use doorbell::http::{Client, Date, Next, Out, Time};
-use doorbell::protocol::{Io, Protocol};
+use doorbell::protocol::{Io, Local, Protocol};
 use doorbell::tls::{Acceptor, CertPair, TlsConfig};
 use doorbell::{Http1, HttpLimits, StaticReply, Status, service_fn};
 use rustls::pki_types::ServerName;
@@ -23,7 +22,7 @@ struct Served<P: Protocol> {
     protocol: P,
     conn: P::Conn,
     input: Vec<u8>,
-    seen: Seen,
+    local: Local,
     sent: Vec<u8>,
     ended: bool,
 }
@@ -31,7 +30,7 @@ struct Served<P: Protocol> {
 impl<P: Protocol> Served<P> {
     fn new(protocol: P) -> Self {
         let conn = protocol.open(Time::ZERO);
-        Self { protocol, conn, input: Vec::new(), seen: Seen::new(), sent: Vec::new(), ended: false }
+        Self { protocol, conn, input: Vec::new(), local: Local::new(), sent: Vec::new(), ended: false }
     }
 
     fn feed(&mut self, bytes: &[u8], piece_len: usize) {
@@ -77,7 +76,7 @@ impl<P: Protocol> Served<P> {
             input: &mut self.input,
             out: &mut out,
             draining: false,
-            seen: &mut self.seen,
+            local: &mut self.local,
             client: &Client::UNKNOWN,
         };
         (call(&self.protocol, &mut self.conn, io), out)

@@ -62,7 +62,7 @@ pub(crate) struct Conn<P> {
 /// The event for which a connection waits before its protocol is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arriving {
-    /// The peer's address must be looked up.
+    /// The peer's address must be looked up, or the protocol needs the connection's name.
     Addr,
     /// The result of a job must arrive.
     Answer,
@@ -82,11 +82,14 @@ pub(crate) enum AfterSend {
     HandOver,
     /// Send FIN, then read and discard input until a deadline.
     Linger,
+    /// Call the protocol, because messages have arrived for the connection.
+    Message,
     /// Call the protocol again, because it has unprocessed input.
     Resume,
     /// Continue reading.
     Read,
-    /// Begin the job that the protocol waits for.
+    /// Begin the job that the protocol waits for. A stream protocol has begun it already, and waits
+    /// for a message.
     Wait,
 }
 

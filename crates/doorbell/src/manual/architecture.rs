@@ -45,6 +45,11 @@
 //!
 //! # Extension points
 //!
+//! [`stream`](crate::stream) is for protocols of an application: bytes in, bytes out, messages of
+//! other threads, jobs and deadlines, with a state per connection. [`Raw`](crate::Raw) is one of
+//! them. HTTP is compiled into the worker instead, because a call through a table would cost
+//! instructions for each request.
+//!
 //! [`Next::Wait`](doorbell_http::Next) waits for the reply of a job on another thread
 //! ([`compute_lane`](super::compute_lane)). The threads come from an
 //! [`Executor`](crate::offload::Executor): rayon in a program, a seeded scheduler in the simulator,

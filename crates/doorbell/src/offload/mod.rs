@@ -167,6 +167,16 @@ impl Offload {
         job.submit_for(Asker::Other(Box::new(drop))).is_some()
     }
 
+    /// Creates a job whose result does not become a reply, with the deadline of its wait.
+    pub(crate) fn job(&self, now: Time, work: impl FnOnce(&JobContext<'_>) + Send + 'static) -> (Job, Time) {
+        let deadline = now.after(self.timeout);
+        let job = Job::new(Arc::clone(&self.core), self.class, deadline, |context| {
+            work(context);
+            Reply::new(Status::NO_CONTENT)
+        });
+        (job, deadline)
+    }
+
     /// Number of waiting jobs of a class.
     pub fn queued(&self, class: Class) -> usize {
         self.core.queued(class)

@@ -119,7 +119,7 @@ impl Protocol for Http1 {
 
     #[inline(always)]
     fn handle_input(&self, conn: &mut Http1Conn, fresh: &[u8], io: Io<'_>) -> Next {
-        let Io { now, date, input, out, draining, seen, client } = io;
+        let Io { now, date, input, out, draining, local, client } = io;
         let io = doorbell_http::Io {
             now,
             date,
@@ -129,7 +129,7 @@ impl Protocol for Http1 {
             closing: draining,
             client,
         };
-        let next = conn.machine.handle_input_seen(fresh, io, &*self.service, seen);
+        let next = conn.machine.handle_input_seen(fresh, io, &*self.service, &mut local.seen);
         if next == Next::CloseLinger {
             self.tell_refused(conn, client, now);
         }
@@ -138,10 +138,10 @@ impl Protocol for Http1 {
 
     #[inline(always)]
     fn answer_once(&self, fresh: &[u8], io: Io<'_>) -> Option<Next> {
-        let Io { now, date, input, out, draining, seen, client } = io;
+        let Io { now, date, input, out, draining, local, client } = io;
         let limits = &self.limits;
         let io = doorbell_http::Io { now, date, limits, carry: input, out, closing: draining, client };
-        Conn::answer_once(fresh, io, &*self.service, seen)
+        Conn::answer_once(fresh, io, &*self.service, &local.seen)
     }
 
     fn wait_once(&self, conn: &mut Http1Conn, io: Io<'_>) {

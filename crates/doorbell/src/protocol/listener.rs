@@ -5,11 +5,13 @@
 use doorbell_http::Next;
 
 use super::http1::{Http1, Http1Conn};
-use super::raw::{Raw, RawConn};
+use super::local::{Local, Notify, StreamMemory};
+use super::stream::{AnyStream, Stream, StreamConn, StreamHandler};
 #[cfg(feature = "tls")]
 use super::tls::{Tls, TlsConn};
-use super::{Answer, Io, Protocol, Room};
+use super::{Answer, Io, Protocol, Raw, Room};
 use crate::error::CloseReason;
+use crate::id::{ConnId, ListenerIndex};
 use crate::time::Time;
 
 /// The protocol of a listener: any of the built-in protocols.
@@ -17,14 +19,14 @@ use crate::time::Time;
 pub enum ListenerProtocol {
     /// HTTP/1.1 and 1.0.
     Http1(Http1),
-    /// Raw bytes.
-    Raw(Raw),
+    /// A protocol of the application.
+    Stream(AnyStream),
     /// HTTP over TLS.
     #[cfg(feature = "tls")]
     TlsHttp1(Tls<Http1>),
-    /// Raw bytes over TLS.
+    /// A protocol of the application over TLS.
     #[cfg(feature = "tls")]
-    TlsRaw(Tls<Raw>),
+    TlsStream(Tls<AnyStream>),
 }
 
 /// The connection state of any built-in protocol.
@@ -32,14 +34,14 @@ pub enum ListenerProtocol {
 pub enum ProtocolConn {
     /// State of [`Http1`].
     Http1(Http1Conn),
-    /// State of [`Raw`].
-    Raw(RawConn),
+    /// State of [`AnyStream`].
+    Stream(StreamConn),
     /// State of [`Tls`] around [`Http1`]. Boxed, so that connections without TLS are not larger.
     #[cfg(feature = "tls")]
     TlsHttp1(Box<TlsConn<Http1Conn>>),
-    /// State of [`Tls`] around [`Raw`].
+    /// State of [`Tls`] around [`AnyStream`].
     #[cfg(feature = "tls")]
-    TlsRaw(Box<TlsConn<RawConn>>),
+    TlsStream(Box<TlsConn<StreamConn>>),
 }
 
 impl From<Http1> for ListenerProtocol {
@@ -48,9 +50,21 @@ impl From<Http1> for ListenerProtocol {
     }
 }
 
+impl From<AnyStream> for ListenerProtocol {
+    fn from(stream: AnyStream) -> Self {
+        Self::Stream(stream)
+    }
+}
+
+impl<H: StreamHandler> From<Stream<H>> for ListenerProtocol {
+    fn from(stream: Stream<H>) -> Self {
+        Self::Stream(stream.into())
+    }
+}
+
 impl From<Raw> for ListenerProtocol {
     fn from(raw: Raw) -> Self {
-        Self::Raw(raw)
+        Self::Stream(raw.into())
     }
 }
 
@@ -62,9 +76,9 @@ impl From<Tls<Http1>> for ListenerProtocol {
 }
 
 #[cfg(feature = "tls")]
-impl From<Tls<Raw>> for ListenerProtocol {
-    fn from(tls: Tls<Raw>) -> Self {
-        Self::TlsRaw(tls)
+impl From<Tls<AnyStream>> for ListenerProtocol {
+    fn from(tls: Tls<AnyStream>) -> Self {
+        Self::TlsStream(tls)
     }
 }
 
@@ -82,11 +96,11 @@ macro_rules! each {
     ($self:expr, $conn:expr, $protocol:ident, $state:ident => $call:expr) => {
         match ($self, $conn) {
             (ListenerProtocol::Http1($protocol), ProtocolConn::Http1($state)) => $call,
-            (ListenerProtocol::Raw($protocol), ProtocolConn::Raw($state)) => $call,
+            (ListenerProtocol::Stream($protocol), ProtocolConn::Stream($state)) => $call,
             #[cfg(feature = "tls")]
             (ListenerProtocol::TlsHttp1($protocol), ProtocolConn::TlsHttp1($state)) => $call,
             #[cfg(feature = "tls")]
-            (ListenerProtocol::TlsRaw($protocol), ProtocolConn::TlsRaw($state)) => $call,
+            (ListenerProtocol::TlsStream($protocol), ProtocolConn::TlsStream($state)) => $call,
             _ => unreachable!("a connection has the protocol of its listener"),
         }
     };
@@ -99,9 +113,21 @@ impl ListenerProtocol {
     pub(crate) const fn answer_before_body(&mut self) {
         match self {
             Self::Http1(http1) => http1.answer_before_body(),
-            Self::Raw(_) => {}
+            Self::Stream(_) => {}
             #[cfg(feature = "tls")]
-            Self::TlsHttp1(_) | Self::TlsRaw(_) => {}
+            Self::TlsHttp1(_) | Self::TlsStream(_) => {}
+        }
+    }
+
+    /// True if the protocol has a [memory](Protocol::memory), so that its connections have names.
+    pub(crate) const fn has_memory(&self) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Stream(_) => true,
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(_) => false,
+            #[cfg(feature = "tls")]
+            Self::TlsStream(_) => true,
         }
     }
 
@@ -164,45 +190,60 @@ impl Protocol for ListenerProtocol {
     fn speaks_first(&self) -> bool {
         match self {
             Self::Http1(http1) => http1.speaks_first(),
-            Self::Raw(raw) => raw.speaks_first(),
+            Self::Stream(stream) => stream.speaks_first(),
             #[cfg(feature = "tls")]
             Self::TlsHttp1(tls) => tls.speaks_first(),
             #[cfg(feature = "tls")]
-            Self::TlsRaw(tls) => tls.speaks_first(),
+            Self::TlsStream(tls) => tls.speaks_first(),
         }
     }
 
     fn wants_client(&self) -> bool {
         match self {
             Self::Http1(http1) => http1.wants_client(),
-            Self::Raw(raw) => raw.wants_client(),
+            Self::Stream(stream) => stream.wants_client(),
             #[cfg(feature = "tls")]
             Self::TlsHttp1(tls) => tls.wants_client(),
             #[cfg(feature = "tls")]
-            Self::TlsRaw(tls) => tls.wants_client(),
+            Self::TlsStream(tls) => tls.wants_client(),
         }
     }
 
     fn size_for(&self, room: &Room) {
         match self {
             Self::Http1(http1) => http1.size_for(room),
-            Self::Raw(raw) => raw.size_for(room),
+            Self::Stream(stream) => stream.size_for(room),
             #[cfg(feature = "tls")]
             Self::TlsHttp1(tls) => tls.size_for(room),
             #[cfg(feature = "tls")]
-            Self::TlsRaw(tls) => tls.size_for(room),
+            Self::TlsStream(tls) => tls.size_for(room),
+        }
+    }
+
+    fn memory(&self, slots_max: u32, notify: &Notify) -> Option<Box<dyn StreamMemory>> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Stream(stream) => stream.memory(slots_max, notify),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(_) => None,
+            #[cfg(feature = "tls")]
+            Self::TlsStream(tls) => tls.memory(slots_max, notify),
         }
     }
 
     fn open(&self, now: Time) -> Self::Conn {
         match self {
             Self::Http1(http1) => ProtocolConn::Http1(http1.open(now)),
-            Self::Raw(raw) => ProtocolConn::Raw(raw.open(now)),
+            Self::Stream(stream) => ProtocolConn::Stream(stream.open(now)),
             #[cfg(feature = "tls")]
             Self::TlsHttp1(tls) => ProtocolConn::TlsHttp1(tls.open(now)),
             #[cfg(feature = "tls")]
-            Self::TlsRaw(tls) => ProtocolConn::TlsRaw(tls.open(now)),
+            Self::TlsStream(tls) => ProtocolConn::TlsStream(tls.open(now)),
         }
+    }
+
+    fn name(&self, conn: &mut Self::Conn, id: ConnId) {
+        each!(self, conn, protocol, state => protocol.name(state, id));
     }
 
     fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
@@ -217,9 +258,9 @@ impl Protocol for ListenerProtocol {
     fn answer_once(&self, fresh: &[u8], io: Io<'_>) -> Option<Next> {
         match self {
             Self::Http1(http1) => http1.answer_once(fresh, io),
-            Self::Raw(_) => None,
+            Self::Stream(_) => None,
             #[cfg(feature = "tls")]
-            Self::TlsHttp1(_) | Self::TlsRaw(_) => None,
+            Self::TlsHttp1(_) | Self::TlsStream(_) => None,
         }
     }
 
@@ -229,6 +270,10 @@ impl Protocol for ListenerProtocol {
 
     fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
         each!(self, conn, protocol, state => protocol.handle_answer(state, answer, io))
+    }
+
+    fn handle_message(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_message(state, io))
     }
 
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
@@ -249,6 +294,16 @@ impl Protocol for ListenerProtocol {
 
     fn handle_drain(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
         each!(self, conn, protocol, state => protocol.handle_drain(state, io))
+    }
+
+    fn handle_closed(
+        &self,
+        conn: &Self::Conn,
+        listener: ListenerIndex,
+        local: &mut Local,
+        reason: CloseReason,
+    ) {
+        each!(self, conn, protocol, state => protocol.handle_closed(state, listener, local, reason));
     }
 
     fn deadline(&self, conn: &Self::Conn) -> Time {

@@ -5,13 +5,14 @@
 mod awaited;
 mod http1;
 mod listener;
+mod local;
 mod raw;
 mod refusals;
 mod room;
+pub mod stream;
 #[cfg(feature = "tls")]
 mod tls;
 
-use doorbell_http::parse::Seen;
 use doorbell_http::{Client, Date, Later, Next, Out};
 
 pub use awaited::{Awaited, JobOutcome};
@@ -19,6 +20,7 @@ pub use http1::Http1;
 pub(crate) use http1::handle_answer;
 pub(crate) use listener::InputResult;
 pub use listener::{ListenerProtocol, ProtocolConn};
+pub use local::{Local, Notify, StreamMemory};
 pub use raw::{Raw, RawHandler, RawNext};
 pub use refusals::Refusals;
 pub use room::Room;
@@ -26,6 +28,7 @@ pub use room::Room;
 pub use tls::{HelloInfo, Tls, TlsConn};
 
 use crate::error::CloseReason;
+use crate::id::{ConnId, ListenerIndex};
 use crate::offload::Outcome;
 use crate::time::Time;
 
@@ -42,8 +45,8 @@ pub struct Io<'a> {
     pub out: &'a mut Out,
     /// True while draining: every reply is the last one of its connection.
     pub draining: bool,
-    /// The worker's cache of earlier requests, which makes similar requests cheaper.
-    pub seen: &'a mut Seen,
+    /// The worker's own memory for its protocols.
+    pub local: &'a mut Local,
     /// The client; its address is known only if [`Protocol::wants_client`] is true.
     pub client: &'a Client<'a>,
 }
@@ -52,7 +55,7 @@ impl Io<'_> {
     /// Returns a copy with a shorter lifetime.
     pub fn reborrow(&mut self) -> Io<'_> {
         let Self { now, date, draining, client, .. } = *self;
-        Io { now, date, input: self.input, out: self.out, draining, seen: self.seen, client }
+        Io { now, date, input: self.input, out: self.out, draining, local: self.local, client }
     }
 }
 
@@ -82,8 +85,18 @@ pub trait Protocol {
     /// once, at the start.
     fn size_for(&self, _room: &Room) {}
 
+    /// Creates the memory that the connections of this protocol use on one worker, which has
+    /// `slots_max` slots. `None` if they use none.
+    fn memory(&self, _slots_max: u32, _notify: &Notify) -> Option<Box<dyn StreamMemory>> {
+        None
+    }
+
     /// Creates the state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
+
+    /// Names a connection, before the first call with an [`Io`]. Called only for a protocol with a
+    /// [memory](Self::memory).
+    fn name(&self, _conn: &mut Self::Conn, _id: ConnId) {}
 
     /// Creates the output buffer for the plaintext of a connection over TLS.
     fn out_over_tls(&self) -> Out {
@@ -116,6 +129,11 @@ pub trait Protocol {
         Next::Close
     }
 
+    /// Handles the messages that have arrived for the connection in the protocol's memory.
+    fn handle_message(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
+        Next::Read
+    }
+
     /// Handles the peer's FIN.
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
@@ -133,6 +151,16 @@ pub trait Protocol {
     /// Handles the drain of an idle connection: announces the close, if the protocol supports that.
     fn handle_drain(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
         Next::CloseLinger
+    }
+
+    /// Ends a connection that has a [memory](Self::memory). `reason` is the final one.
+    fn handle_closed(
+        &self,
+        _conn: &Self::Conn,
+        _listener: ListenerIndex,
+        _local: &mut Local,
+        _reason: CloseReason,
+    ) {
     }
 
     /// Called after [`Protocol::handle_timeout`] returned [`Next::Close`]. True if no request of

@@ -6,14 +6,10 @@
 //! The protocol suits line protocols, for example HAProxy's agent check and PING/PONG checks.
 
 use core::fmt;
-use core::mem;
 use core::time::Duration;
 use std::sync::Arc;
 
-use doorbell_http::Next;
-
-use super::{Io, Protocol};
-use crate::error::CloseReason;
+use super::stream::{AnyStream, Context, Stream, StreamHandler, Wait};
 use crate::time::Time;
 
 /// The handler of a raw listener.
@@ -87,18 +83,6 @@ pub struct Raw {
     hands_over_silent: bool,
 }
 
-/// State of a raw connection.
-#[derive(Debug)]
-pub struct RawConn {
-    deadline: Time,
-    /// Deadline of the first request.
-    first_due: Time,
-    replies: u32,
-    reason: CloseReason,
-    /// True while the input contains an incomplete request.
-    is_begun: bool,
-}
-
 impl Raw {
     /// Creates a raw protocol with default settings: requests of at most 4 KiB within 10 s.
     pub fn new(handler: impl RawHandler + 'static) -> Self {
@@ -150,141 +134,75 @@ impl Raw {
 
     /// Wraps this protocol in TLS.
     #[cfg(feature = "tls")]
-    pub const fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<Self> {
-        super::Tls::new(self, acceptor)
-    }
-
-    fn answer(&self, conn: &mut RawConn, bytes: &[u8], io: &mut Io<'_>) -> (Next, bool) {
-        let answered = self.handler.handle_at(io.now, bytes, &mut io.out.head);
-        let was_begun = mem::replace(&mut conn.is_begun, answered == RawNext::NeedMore);
-        conn.deadline = match (conn.is_begun, conn.replies) {
-            (true, _) if was_begun => conn.deadline,
-            (true, 0) => conn.first_due,
-            _ => io.now.after(self.timeout),
-        };
-        match answered {
-            RawNext::Close => {
-                conn.replies += 1;
-                (Next::CloseClean, true)
-            }
-            RawNext::Continue => {
-                conn.replies += 1;
-                (if io.draining { Next::CloseLinger } else { Next::Read }, true)
-            }
-            RawNext::HandOver => {
-                conn.deadline = Time::MAX;
-                (Next::HandOver, false)
-            }
-            RawNext::NeedMore if bytes.len() >= self.bytes_max => {
-                conn.reason = CloseReason::Refused;
-                (Next::CloseLinger, true)
-            }
-            RawNext::NeedMore => (Next::Read, false),
-        }
+    pub fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<AnyStream> {
+        super::Tls::new(self.into(), acceptor)
     }
 }
 
-impl Protocol for Raw {
-    type Conn = RawConn;
+impl From<Raw> for AnyStream {
+    fn from(raw: Raw) -> Self {
+        let Raw { bytes_max, timeout, silence, .. } = raw;
+        Stream::new(raw)
+            .first_timeout(silence.unwrap_or(timeout).min(timeout))
+            .frame_timeout(timeout)
+            .idle_timeout(timeout)
+            .frame_bytes_max(bytes_max)
+            .into()
+    }
+}
+
+/// State of a raw connection: the deadline of its first request, until that request is complete.
+type FirstDue = Option<Time>;
+
+impl StreamHandler for Raw {
+    type Conn = FirstDue;
+    type Message = ();
+
+    fn open(&self, cx: &mut Context<'_, Self>) -> FirstDue {
+        if self.speaks_first {
+            let now = cx.now();
+            match self.handler.greet_at(now, cx.out()) {
+                Some(RawNext::Close) => cx.close(),
+                Some(RawNext::HandOver) => cx.hand_over(),
+                Some(RawNext::Continue | RawNext::NeedMore) | None => {}
+            }
+        }
+        Some(cx.opened().after(self.timeout))
+    }
+
+    fn data(&self, first_due: &mut FirstDue, input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        let now = cx.now();
+        match self.handler.handle_at(now, input, cx.out()) {
+            RawNext::Close => cx.close(),
+            RawNext::Continue => {}
+            RawNext::HandOver => {
+                cx.hand_over();
+                return 0;
+            }
+            RawNext::NeedMore => {
+                if let Some(first_due) = *first_due {
+                    cx.set_deadline(first_due);
+                }
+                return 0;
+            }
+        }
+        *first_due = None;
+        input.len()
+    }
+
+    fn timeout(&self, _first_due: &mut FirstDue, wait: Wait, cx: &mut Context<'_, Self>) {
+        let now = cx.now();
+        if wait == Wait::First && self.hands_over_silent {
+            return cx.hand_over();
+        }
+        if wait == Wait::First {
+            let _has_reply = self.handler.answer_silent(now, cx.out());
+        }
+        cx.close();
+    }
 
     fn speaks_first(&self) -> bool {
         self.speaks_first
-    }
-
-    fn open(&self, now: Time) -> RawConn {
-        let silence = self.silence.unwrap_or(self.timeout).min(self.timeout);
-        RawConn {
-            deadline: now.after(silence),
-            first_due: now.after(self.timeout),
-            replies: 0,
-            reason: CloseReason::Done,
-            is_begun: false,
-        }
-    }
-
-    fn greet(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        match self.handler.greet_at(io.now, &mut io.out.head) {
-            Some(RawNext::Close) => {
-                conn.replies += 1;
-                Next::CloseLinger
-            }
-            Some(RawNext::HandOver) => Next::HandOver,
-            Some(RawNext::Continue | RawNext::NeedMore) | None => Next::Read,
-        }
-    }
-
-    fn handle_input(&self, conn: &mut RawConn, fresh: &[u8], mut io: Io<'_>) -> Next {
-        if fresh.is_empty() && io.input.is_empty() {
-            return Next::Read;
-        }
-        if io.input.is_empty() {
-            let (next, used) = self.answer(conn, fresh, &mut io);
-            if !used {
-                io.input.extend_from_slice(fresh);
-            }
-            return next;
-        }
-        io.input.extend_from_slice(fresh);
-        let waiting = mem::take(io.input);
-        let (next, used) = self.answer(conn, &waiting, &mut io);
-        *io.input = waiting;
-        if used {
-            io.input.clear();
-        }
-        next
-    }
-
-    fn handle_eof(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        if !io.input.is_empty() {
-            conn.reason = CloseReason::ClientGone;
-        }
-        Next::Close
-    }
-
-    fn handle_timeout(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        if conn.replies == 0 && io.input.is_empty() {
-            if self.hands_over_silent {
-                return Next::HandOver;
-            }
-            if self.handler.answer_silent(io.now, &mut io.out.head) {
-                conn.replies += 1;
-                // The client may still send, and a reset would destroy the reply.
-                return Next::CloseLinger;
-            }
-        }
-        let is_idle = io.input.is_empty();
-        conn.reason = if is_idle { CloseReason::IdleTimeout } else { CloseReason::HeaderTimeout };
-        Next::CloseLinger
-    }
-
-    fn handle_panic(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        // The raw protocol has no error reply, so the partial reply is discarded.
-        io.out.head.clear();
-        conn.reason = CloseReason::HandlerPanic;
-        Next::CloseLinger
-    }
-
-    fn handle_overload(&self, conn: &mut RawConn, reason: CloseReason, io: Io<'_>) -> Next {
-        conn.reason = reason;
-        io.input.clear();
-        io.out.head.clear();
-        Next::Close
-    }
-
-    fn deadline(&self, conn: &RawConn) -> Time {
-        conn.deadline
-    }
-
-    fn requests(&self, conn: &RawConn) -> u32 {
-        conn.replies
-    }
-
-    fn is_idle(&self, conn: &RawConn) -> bool {
-        !conn.is_begun
-    }
-
-    fn close_reason(&self, conn: &RawConn) -> CloseReason {
-        conn.reason
     }
 }
 
@@ -301,17 +219,20 @@ impl fmt::Debug for Raw {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Io, Local, Notify, Protocol as _};
     use super::*;
-    use doorbell_http::parse::Seen;
-    use doorbell_http::{Client, Date, Out};
+    use crate::id::{ConnId, Generation, SlotIndex};
+    use doorbell_http::{Client, Date, Next, Out};
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 
     /// Opens a connection at second 0 and passes it these bytes at these seconds. Returns the
     /// deadline after each input.
     fn deadlines(raw: &Raw, bytes: &[(u64, &[u8])]) -> Vec<u64> {
-        let (mut conn, date, mut input, mut seen) =
-            (raw.open(Time::ZERO), Date::new(0), Vec::new(), Seen::default());
+        let raw = AnyStream::from(raw.clone());
+        let (mut conn, date, mut input) = (raw.open(Time::ZERO), Date::new(0), Vec::new());
+        let mut local = Local::of(vec![raw.memory(1, &(Arc::new(|| ()) as Notify))]);
+        raw.name(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
         let mut deadlines = vec![raw.deadline(&conn).since(Time::ZERO).as_secs()];
         for &(second, fresh) in bytes {
             let mut out = Out::new();
@@ -321,8 +242,8 @@ mod tests {
                 input: &mut input,
                 out: &mut out,
                 draining: false,
-                seen: &mut seen,
-                client: &Client::UNKNOWN,
+                local: &mut local,
+                client: &Client::UNKNOWN.with_listener(0),
             };
             assert_eq!(raw.handle_input(&mut conn, fresh, io), Next::Read);
             deadlines.push(raw.deadline(&conn).since(Time::ZERO).as_secs());

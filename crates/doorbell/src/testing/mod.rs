@@ -27,9 +27,12 @@
 //! - The client has the address `127.0.0.1`, unless the test sets another one. As on a server, a
 //!   handler sees the address only if it [requests it](crate::Handler::wants_client).
 //!
-//! Does not know about: sockets, drivers, workers, raw protocols.
+//! A [`TestStream`] does the same for a [stream protocol](crate::stream).
+//!
+//! Does not know about: sockets, drivers, workers.
 
 mod exchange;
+mod stream;
 
 use core::fmt;
 use core::mem;
@@ -39,6 +42,7 @@ use core::time::Duration;
 use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Peer, TlsInfo};
 
 pub use exchange::{After, Exchange, SentReply};
+pub use stream::TestStream;
 
 use crate::Handler;
 use crate::offload::{Job, Outcome};

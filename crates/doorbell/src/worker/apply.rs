@@ -11,17 +11,17 @@
 use doorbell_http::{Next, Peer};
 
 use super::handler_call::{HandlerCall, Input};
-use super::ip_cap::Counting;
 use super::{Todo, Worker};
 use crate::conn::{AfterSend, Arriving, Conn, Phase};
 use crate::driver::{Chunk, Completion, Driver, Expect, Payload, Received, SendBuf, Sent, Step};
 use crate::error::CloseReason;
-use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::id::ConnId;
 use crate::protocol::{Protocol, ProtocolConn};
 use crate::time::Clock;
 
-/// Maximum number of receives per connection and turn; after that other connections are served.
-const RECVS_A_TURN_MAX: u32 = 16;
+/// Maximum number of receives and of continued replies per connection and turn; after that other
+/// connections are served.
+const CALLS_A_TURN_MAX: u32 = 16;
 
 impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn apply(&mut self, completion: Completion) {
@@ -72,132 +72,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 continue;
             };
             conn.postponed = false;
-            if !conn.in_flight() {
+            if conn.after_send == AfterSend::Resume && !conn.send_in_flight {
+                self.drive(id, Todo::Resume);
+            } else if !conn.in_flight() {
                 self.drive(id, Todo::Recv(Expect::Now));
             }
         }
     }
 
-    #[inline(always)]
-    pub(super) fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
-        self.gates[listener.index()].on_accepted();
-        if self.server.arrivals[listener.index()].is_plain() {
-            self.accept_first(listener, slot);
-        } else {
-            self.admit(listener, slot);
-        }
-    }
-
-    /// Sets up a connection that was not served in the fast path.
-    #[inline(never)]
-    fn admit(&mut self, listener: ListenerIndex, slot: SlotIndex) {
-        let arrival = &self.server.arrivals[listener.index()];
-        let (arriving, speaks_first, asks_at_once) =
-            (arrival.arriving, arrival.speaks_first, arrival.asks_at_once());
-        let id = self.take_slot(listener, slot);
-        self.table.live_mut(id).arriving = arriving;
-        if asks_at_once {
-            self.learn_client(id);
-        }
-        if !self.counts_in(id) {
-            let step = self.driver.recv(id, Expect::Now);
-            return self.refuse(id, step);
-        }
-        if speaks_first && self.table.live_mut(id).arriving != Arriving::Header {
-            let next = self.pass_input(id, Input::Greet);
-            return self.drive(id, Todo::Next(next));
-        }
-        self.begin(id);
-    }
-
-    /// Takes the slot of a new connection.
-    pub(super) fn take_slot(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
-        let id = self.table.open(slot, listener, self.now);
-        self.gates[listener.index()].on_placed();
-        if self.admission.fills(self.table.live()) {
-            self.shared.counters.table_full.add(1);
-            self.disarm_gates();
-        }
-        id
-    }
-
-    /// Counts the connection's address if counting is on. Returns false if the address is over its
-    /// cap.
-    pub(super) fn counts_in(&mut self, id: ConnId) -> bool {
-        match self.ip_cap.on_accept(&self.server.ip_table, self.table.live()) {
-            Counting::Off => return true,
-            Counting::On => {}
-            Counting::Start => self.for_each_live(|worker, other| {
-                if other != id && worker.table.live_mut(other).ip_cell.is_none() {
-                    // The connection was open before counting began, so it stays open even if its
-                    // address is over the cap.
-                    let _stays = worker.count(other);
-                }
-            }),
-        }
-        self.count(id)
-    }
-
-    fn count(&mut self, id: ConnId) -> bool {
-        let conn = self.table.live_mut(id);
-        let arrival = &self.server.arrivals[conn.listener.index()];
-        if arrival.believes(conn) {
-            // The client is counted once its address is known.
-            return true;
-        }
-        let addr = match arrival.client(|| self.driver.peer_addr(id)).peer {
-            Peer::Addr(addr) => addr,
-            Peer::Unix => return true,
-            Peer::Unknown => {
-                if matches!(conn.arriving, Arriving::Addr | Arriving::Done) && !conn.has_received {
-                    conn.arriving = Arriving::Header;
-                }
-                return true;
-            }
-        };
-        let entered = self.server.ip_table.enter(addr);
-        let (Ok(cell) | Err(cell)) = entered;
-        self.table.live_mut(id).ip_cell = Some(cell);
-        entered.is_ok()
-    }
-
-    /// Refuses a connection over the cap of its address. `step` is its first receive.
-    pub(super) fn refuse(&mut self, id: ConnId, step: Step<Received>) {
-        match step {
-            Step::Done(Received::Data { chunk, drained }) => {
-                self.driver.recycle(chunk);
-                let conn = self.table.live_mut(id);
-                if conn.arriving == Arriving::Header {
-                    // A peer that is not trusted gets no reply.
-                    return self.drive(id, Todo::Close(CloseReason::PerIpCap));
-                }
-                conn.drained = drained;
-                // The protocol's next step is ignored: a client over the cap gets no linger.
-                let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
-                self.drive(id, Todo::Next(Next::CloseClean));
-            }
-            Step::Done(Received::Eof | Received::Failed(_)) => {
-                self.drive(id, Todo::Close(CloseReason::PerIpCap))
-            }
-            Step::Pending => {
-                let conn = self.table.live_mut(id);
-                conn.recv_in_flight = true;
-                if conn.arriving == Arriving::Header {
-                    return self.drive(id, Todo::Close(CloseReason::PerIpCap));
-                }
-                // The client's request may still arrive, so the refusal is sent now instead of a
-                // silent close.
-                let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
-                let conn = self.table.live_mut(id);
-                conn.after_send = AfterSend::Close;
-                conn.linger_bytes_left = self.server.limits.linger_bytes_max;
-                self.drive(id, Todo::Flush);
-            }
-        }
-    }
-
     pub(super) fn drive(&mut self, id: ConnId, mut todo: Todo) {
-        let mut recvs_left = RECVS_A_TURN_MAX;
+        let mut calls_left = CALLS_A_TURN_MAX;
         loop {
             todo = match todo {
                 Todo::AfterSend => self.after_send(id),
@@ -207,10 +91,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Todo::Next(next) => self.follow(id, next),
                 Todo::Park => return self.park(id),
                 Todo::Received(received) => self.on_received(id, received),
-                Todo::Recv(_) if recvs_left == 0 => return self.postpone(id),
+                Todo::Recv(_) | Todo::Resume if calls_left == 0 => return self.postpone(id),
                 Todo::Recv(expect) => {
-                    recvs_left -= 1;
+                    calls_left -= 1;
                     self.recv(id, expect)
+                }
+                Todo::Resume => {
+                    calls_left -= 1;
+                    Todo::Next(self.pass_input(id, Input::Resume))
                 }
                 Todo::Send(buf) => self.send(id, buf),
                 Todo::Sent(sent) => self.on_sent(id, sent),
@@ -253,13 +141,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match received {
             Received::Data { chunk, drained }
                 if conn.send_in_flight
-                    && matches!(
-                        conn.after_send,
-                        AfterSend::HandOver | AfterSend::Resume | AfterSend::Wait
-                    ) =>
+                    && !matches!(conn.after_send, AfterSend::Close | AfterSend::Linger) =>
             {
                 // A reply is being sent while a receive was pending: these bytes are processed
                 // after the reply, or handed over with the connection.
+                if conn.after_send == AfterSend::Read {
+                    conn.after_send = AfterSend::Resume;
+                }
                 conn.drained = drained;
                 self.set_aside(id, chunk)
             }
@@ -429,7 +317,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Todo::Recv(Expect::Now)
             }
             AfterSend::Read => Todo::Recv(if conn.drained { Expect::Later } else { Expect::Now }),
-            AfterSend::Resume => Todo::Next(self.pass_input(id, Input::Resume)),
+            AfterSend::Message => Todo::Next(self.pass_input(id, Input::Message)),
+            AfterSend::Resume => Todo::Resume,
             AfterSend::Wait => self.begin_job(id),
         }
     }
@@ -463,8 +352,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.wheel.disarm(id.slot);
         let conn = self.table.live_mut(id);
         self.by_listener[conn.listener.index()].closed_because(conn.reason());
-        let cell = conn.ip_cell;
-        if conn.input.capacity() != 0 {
+        let (cell, reason) = (conn.ip_cell, conn.reason());
+        if !matches!(conn.protocol, None | Some(ProtocolConn::Http1(_))) {
+            self.end_protocol(id, reason);
+        }
+        if self.table.live_mut(id).input.capacity() != 0 {
             self.drop_input(id);
         }
         self.table.finish_close(id);
@@ -524,7 +416,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     #[inline(always)]
-    fn parts(&mut self, id: ConnId) -> (HandlerCall<'_>, &mut Conn<ProtocolConn>, &D) {
+    pub(super) fn parts(&mut self, id: ConnId) -> (HandlerCall<'_>, &mut Conn<ProtocolConn>, &D) {
         let call = HandlerCall {
             server: &self.server,
             counters: &self.shared.counters,
@@ -536,15 +428,6 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             draining: self.drain.is_on(),
         };
         (call, self.table.live_mut(id), &self.driver)
-    }
-
-    #[cold]
-    fn learn_client(&mut self, id: ConnId) {
-        let conn = self.table.live_mut(id);
-        let arrival = &self.server.arrivals[conn.listener.index()];
-        conn.client = arrival.client(|| self.driver.peer_addr(id)).with_listener(conn.listener.0);
-        let (call, conn, _) = self.parts(id);
-        call.expect_header(conn);
     }
 
     #[inline(always)]

@@ -22,6 +22,10 @@ pub(crate) struct Arrival {
     pub(crate) speaks_first: bool,
     /// The first state of a new connection.
     pub(crate) arriving: Arriving,
+    /// True if the peer's address is needed.
+    pub(crate) wants_addr: bool,
+    /// True if connections have [names](Protocol::name).
+    pub(crate) has_names: bool,
     proxy: Option<ProxyProtocol>,
     /// True if peers have no addresses. The value comes from the listener, because it cannot be
     /// derived from a missing address: a connection that was reset also has no address.
@@ -31,8 +35,9 @@ pub(crate) struct Arrival {
 impl Arrival {
     pub(crate) fn of(protocol: &ListenerProtocol, proxy: Option<ProxyProtocol>, is_unix: bool) -> Self {
         let wants_addr = protocol.wants_client() || proxy.is_some();
-        let arriving = if wants_addr { Arriving::Addr } else { Arriving::Done };
-        Self { speaks_first: protocol.speaks_first(), arriving, proxy, is_unix }
+        let has_names = protocol.has_memory();
+        let arriving = if wants_addr || has_names { Arriving::Addr } else { Arriving::Done };
+        Self { speaks_first: protocol.speaks_first(), arriving, wants_addr, has_names, proxy, is_unix }
     }
 
     /// Returns the client of a connection; `addr` looks up its address.
@@ -64,7 +69,7 @@ impl Arrival {
     fn expects(&self, peer: Peer) -> Expected {
         match &self.proxy {
             Some(proxy) => proxy.expects(peer),
-            None if peer == Peer::Unknown => Expected::Refuse,
+            None if self.wants_addr && peer == Peer::Unknown => Expected::Refuse,
             None => Expected::NoHeader,
         }
     }

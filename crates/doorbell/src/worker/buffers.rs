@@ -4,7 +4,8 @@
 //! Does not know about: the contents of buffers.
 
 use doorbell_http::Out;
-use doorbell_http::parse::Seen;
+
+use crate::protocol::Local;
 
 /// Maximum number of empty buffers kept for reuse. Few are needed: most requests are served within
 /// one turn and can use the same buffer one after another.
@@ -27,14 +28,14 @@ pub(crate) struct Buffers {
     /// Input that a protocol did not consume, for a connection without earlier unprocessed input.
     /// Empty between calls.
     pub(crate) rest: Vec<u8>,
-    /// Cache of parsed request heads, used by all connections of the worker.
-    pub(crate) seen: Seen,
+    /// The memory of the protocols, used by all connections of the worker.
+    pub(crate) local: Local,
 }
 
 impl Buffers {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(local: Local) -> Self {
         let (reply, rest) = (Out::with_capacity(REPLY_LEN), Vec::new());
-        Self { spare: Vec::with_capacity(KEPT_MAX), reply, rest, seen: Seen::new() }
+        Self { spare: Vec::with_capacity(KEPT_MAX), reply, rest, local }
     }
 
     /// Moves the output of the last call to a connection.
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn buffers_come_back_empty_and_large_ones_do_not_stay() {
-        let mut buffers = Buffers::new();
+        let mut buffers = Buffers::new(Local::new());
         buffers.take_back(b"secret".to_vec());
         assert!(buffers.lend().is_empty());
         buffers.take_back(Vec::with_capacity(KEPT_BYTES_MAX + 1));

@@ -65,6 +65,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn take_commands(&mut self) {
         for command in self.shared.inbox.take() {
             match command {
+                Command::Deliver => self.deliver_messages(),
                 Command::Drain { timeout } => self.begin_drain(timeout),
                 Command::Fail => self.drill = Some(Fault { call: "a drill", errno: Errno::IO }),
                 Command::Relisten => self.relisten(),

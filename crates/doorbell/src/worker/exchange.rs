@@ -47,9 +47,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     #[inline(always)]
     fn answer_once(&mut self, listener: ListenerIndex, id: ConnId, number: u32, len: u32) {
         let chunk = Chunk::scratch(number, len);
-        let Buffers { reply: out, rest: input, seen, .. } = &mut self.buffers;
+        let Buffers { reply: out, rest: input, local, .. } = &mut self.buffers;
         let (now, date, draining, client) = (self.now, &self.date, self.drain.is_on(), &Client::UNKNOWN);
-        let io = Io { now, date, input, out, draining, seen, client };
+        let io = Io { now, date, input, out, draining, local, client };
         self.in_handler = Some(InHandler { id, number, len, fresh: Some(listener), requests_before: 0 });
         let next = self.server.protocols[listener.index()].answer_once(self.driver.received(&chunk), io);
         self.in_handler = None;
@@ -212,7 +212,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let protocol = &self.server.protocols[conn.listener.index()];
         let opened = conn.deadline;
         let state = conn.protocol.get_or_insert_with(|| protocol.open(opened));
-        let Buffers { reply: out, rest: input, seen, .. } = &mut self.buffers;
+        let Buffers { reply: out, rest: input, local, .. } = &mut self.buffers;
         let (now, date, draining, client) = (self.now, &self.date, self.drain.is_on(), &conn.client);
         let in_handler = InHandler { id, number, len, fresh: None, requests_before: 0 };
         let before = &mut self.in_handler.insert(in_handler).requests_before;
@@ -220,7 +220,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let InputResult { next, requests, deadline } = protocol.on_input(
             state,
             fresh,
-            move || Io { now, date, input, out, draining, seen, client },
+            move || Io { now, date, input, out, draining, local, client },
             before,
         );
         self.in_handler = None;

@@ -21,6 +21,7 @@ pub(super) enum Input<'a> {
     Drain,
     Eof,
     Greet,
+    Message,
     Overload(CloseReason),
     Resume,
     Timeout,
@@ -68,6 +69,7 @@ impl HandlerCall<'_> {
                 Input::Drain => protocol.handle_drain(state, io),
                 Input::Eof => protocol.handle_eof(state, io),
                 Input::Greet => protocol.greet(state, io),
+                Input::Message => protocol.handle_message(state, io),
                 Input::Overload(reason) => protocol.handle_overload(state, reason, io),
                 Input::Resume => protocol.handle_input(state, &[], io),
                 Input::Timeout => protocol.handle_timeout(state, io),
@@ -116,14 +118,14 @@ impl HandlerCall<'_> {
     /// The protocol state, created on first use, and the buffers for a call.
     #[inline(always)]
     fn state_and_io<'b>(&'b mut self, conn: &'b mut Conn<ProtocolConn>) -> (&'b mut ProtocolConn, Io<'b>) {
-        let Buffers { reply: out, rest, seen, .. } = &mut *self.buffers;
+        let Buffers { reply: out, rest, local, .. } = &mut *self.buffers;
         out.forget_sent();
         let protocol = &self.server.protocols[conn.listener.index()];
         let opened = conn.deadline;
         let input = if conn.input.capacity() == 0 { rest } else { &mut conn.input };
         let state = conn.protocol.get_or_insert_with(|| protocol.open(opened));
         let client = &conn.client;
-        (state, Io { now: self.now, date: self.date, input, out, draining: self.draining, seen, client })
+        (state, Io { now: self.now, date: self.date, input, out, draining: self.draining, local, client })
     }
 
     /// Stores unprocessed input with the connection. If there is none, takes back the connection's

@@ -154,7 +154,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Begins the job. Called after all earlier output was sent.
     pub(super) fn begin_job(&mut self, id: ConnId) -> Todo {
-        let Some(waiting) = self.jobs.waiting(id.slot) else { return Todo::Close(CloseReason::Handler) };
+        // Without a stored request, a stream protocol waits for a message.
+        let Some(waiting) = self.jobs.waiting(id.slot) else { return Todo::Park };
         if waiting.queued.is_some() {
             return Todo::Park;
         }

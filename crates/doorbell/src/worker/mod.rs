@@ -8,7 +8,8 @@
 //! 1. **wait** for the driver, at most until the nearest deadline;
 //! 2. **clock**: read it once; this is the time of the whole turn;
 //! 3. **apply** each completion to its connection (`apply.rs`);
-//! 4. **inbox**: commands of other threads and results of jobs (`jobs.rs`);
+//! 4. **inbox**: commands of other threads, messages for connections (`messages.rs`) and results of
+//!    jobs (`jobs.rs`);
 //! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
 //!    detached in this turn (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
@@ -32,6 +33,7 @@
 //!   job number must match; otherwise the result is dropped.
 
 mod accept;
+mod admit;
 mod apply;
 mod arrival;
 mod buffers;
@@ -42,6 +44,7 @@ mod hand_over;
 mod handler_call;
 mod ip_cap;
 mod jobs;
+mod messages;
 mod server;
 mod tend;
 #[cfg(test)]
@@ -65,13 +68,13 @@ use self::exchange::InHandler;
 use self::hand_over::Departures;
 use self::ip_cap::IpCap;
 use self::jobs::Jobs;
-use crate::conn::{Arriving, Phase, Table};
+use crate::conn::{AfterSend, Arriving, Phase, Table};
 use crate::control::WorkerShared;
 use crate::driver::{Driver, Expect, Fault, Quick, Received, SendBuf, Sent};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
 use crate::panics::caught;
-use crate::protocol::ProtocolConn;
+use crate::protocol::{ListenerProtocol, Local, Protocol as _, ProtocolConn};
 use crate::stats::ListenerCounters;
 use crate::time::{Clock, Time, Wheel};
 
@@ -102,6 +105,7 @@ enum Todo {
     Park,
     Received(Received),
     Recv(Expect),
+    Resume,
     Send(SendBuf),
     Sent(Sent),
 }
@@ -158,6 +162,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub fn new(driver: D, mut clock: C, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Self {
         let now = clock.now();
         let limits = &server.limits;
+        let notify = shared.delivery();
+        let memory = |protocol: &ListenerProtocol| protocol.memory(server.slots_max(), &notify);
+        let local = Local::of(server.protocols.iter().map(memory).collect());
         let gate = |(index, is_ours): (u16, &bool)| {
             let mut gate = Gate::new(*is_ours, limits.accept_backoff_min, limits.accept_backoff_max);
             if !driver.is_listening(ListenerIndex(index)) {
@@ -178,7 +185,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             watch: WatchTimer::new(now),
             ip_cap: IpCap::new(),
             jobs: Jobs::new(&shared),
-            buffers: Buffers::new(),
+            buffers: Buffers::new(local),
             input_memory: InputMemory::new(limits.input_bytes_max / usize::from(server.workers)),
             postponed: VecDeque::new(),
             drain: Drain::default(),
@@ -281,6 +288,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             if let Some(cell) = worker.table.live_mut(id).ip_cell.take() {
                 worker.server.ip_table.leave(cell);
             }
+            worker.end_protocol(id, CloseReason::Lost);
         });
         self.ip_cap.on_close(&self.server.ip_table, 0);
         // The counters of the unfinished turn are published too.
@@ -318,6 +326,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             );
             let gone = matches!(conn.phase(), Phase::Closing | Phase::Leaving | Phase::Waiting);
             assert!(!(gone && has_job), "I-10: the job of a closing connection is given up: {conn:?}");
+            let has_job = has_job || conn.after_send == AfterSend::Wait;
             let waits = conn.in_flight() || gone || conn.postponed || has_job;
             assert!(waits, "every live connection waits for something: {conn:?}");
         }

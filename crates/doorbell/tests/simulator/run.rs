@@ -15,7 +15,7 @@ use doorbell_testkit::clock::{START_NANOS, VirtualClock};
 use doorbell_testkit::sim::{FaultCounts, FaultKind, FaultPlan, PeerIndex, Rng, Sim, SimConfig, SimDriver};
 
 use super::app::App;
-use super::cast::{Expectation, GREETER, HANDED, HTTP, Kind, RAW, peer_of, random_peer};
+use super::cast::{Expectation, GREETER, HANDED, HTTP, Kind, RAW, STREAMED, peer_of, random_peer};
 use super::pool::SimPool;
 use super::service;
 use super::verdict;
@@ -120,8 +120,9 @@ impl Stage {
             service::raw().into(),
             service::greeter().into(),
             service::handed().into(),
+            service::streamed().into(),
         ];
-        let listeners = u16::try_from(protocols.len()).expect("four");
+        let listeners = u16::try_from(protocols.len()).expect("five");
         let app = App::default();
         let to = HandOver::new(app.desk()).conns_max(out_max).when_full(when_full);
         let places = to.places();
@@ -241,7 +242,7 @@ impl Stage {
         world.peers_are_done()
             && self.app.live() == 0
             && world.slots_free() == self.slots as usize
-            && [HTTP, RAW, GREETER, HANDED].iter().all(|listener| world.backlog_len(*listener) == 0)
+            && [HTTP, RAW, GREETER, HANDED, STREAMED].iter().all(|listener| world.backlog_len(*listener) == 0)
     }
 
     fn standing(&self) -> String {

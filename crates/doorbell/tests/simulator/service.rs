@@ -6,6 +6,7 @@
 use core::time::Duration;
 
 use bytes::Bytes;
+use doorbell::stream::{Context, Stream, StreamHandler};
 use doorbell::{
     Answered, Begun, Handler, Http1, HttpLimits, Offload, Raw, RawHandler, RawNext, Reply, Request,
     Responder, StaticReply, Status,
@@ -110,6 +111,83 @@ pub(super) fn raw() -> Raw {
         reply.extend_from_slice(&pattern(id, len));
         if words.next() == Some("keep") { RawNext::Continue } else { RawNext::Close }
     })
+}
+
+/// Replies like [`raw`], but each reply is a message that the connection pushes to itself, and is
+/// written in parts.
+pub(super) fn streamed() -> Stream<Parts> {
+    let limit = Duration::from_secs(10);
+    Stream::new(Parts).first_timeout(limit).frame_timeout(limit).idle_timeout(limit).frame_bytes_max(4096)
+}
+
+/// The length of a part.
+const PART_LEN: usize = 1_000;
+
+pub(super) struct Parts;
+
+/// Replies of a connection of [`Parts`].
+#[derive(Default)]
+pub(super) struct Replies {
+    /// Number of replies that were pushed and not yet written.
+    pending: u32,
+    /// The rest of the current reply.
+    rest: Vec<u8>,
+    closes: bool,
+}
+
+impl Parts {
+    fn write_part(replies: &mut Replies, cx: &mut Context<'_, Self>) {
+        let part = replies.rest.len().min(PART_LEN);
+        cx.write(&replies.rest[..part]);
+        replies.rest.drain(..part);
+        if !replies.rest.is_empty() {
+            return cx.notify_writable();
+        }
+        replies.pending -= 1;
+        if replies.pending == 0 && replies.closes {
+            cx.close();
+        }
+    }
+}
+
+impl StreamHandler for Parts {
+    type Conn = Replies;
+    type Message = (u64, usize);
+
+    fn open(&self, _cx: &mut Context<'_, Self>) -> Replies {
+        Replies::default()
+    }
+
+    fn data(&self, replies: &mut Replies, input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return 0 };
+        if replies.closes {
+            return input.len();
+        }
+        let line = String::from_utf8_lossy(&input[..end]);
+        let mut words = line.split(' ');
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).unwrap_or_default();
+        let (id, len) = (number(), usize::try_from(number()).unwrap_or_default());
+        cx.handle().push((id, len)).expect("a peer waits for its reply");
+        replies.pending += 1;
+        replies.closes = words.next() != Some("keep");
+        end + 1
+    }
+
+    fn end(&self, replies: &mut Replies, _rest: &[u8], cx: &mut Context<'_, Self>) {
+        replies.closes = true;
+        if replies.pending == 0 {
+            cx.close();
+        }
+    }
+
+    fn message(&self, replies: &mut Replies, (id, len): (u64, usize), cx: &mut Context<'_, Self>) {
+        replies.rest = pattern(id, len);
+        Self::write_part(replies, cx);
+    }
+
+    fn writable(&self, replies: &mut Replies, cx: &mut Context<'_, Self>) {
+        Self::write_part(replies, cx);
+    }
 }
 
 /// A handler that sends a greeting, then replies to one line as [`raw`] does.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use doorbell::http::parse::Seen;
 use doorbell::http::{Client, Date, Next, Out, Time};
-use doorbell::protocol::{Io, Protocol, Tls};
+use doorbell::id::{ConnId, Generation, SlotIndex};
+use doorbell::protocol::{Io, Local, Notify, Protocol, Tls};
 use doorbell::tls::{Acceptor, TlsConfig};
 use doorbell::{CloseReason, Http1, HttpLimits, Request, Responder, Status};
 use rustls::client::Resumption;
@@ -101,14 +101,16 @@ pub(crate) struct Stand<P: Protocol> {
     /// The last step of the connection.
     pub(crate) end: Option<Next>,
     date: Date,
-    seen: Seen,
+    local: Local,
 }
 
 impl<P: Protocol> Stand<P> {
     pub(crate) fn new(tls: Tls<P>) -> Self {
         let now = Time::ZERO.after(Duration::from_secs(1000));
+        let (mut conn, local) = (tls.open(now), Local::of(vec![tls.memory(1, &(Arc::new(|| ()) as Notify))]));
+        tls.name(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
         Self {
-            conn: tls.open(now),
+            conn,
             tls,
             input: Vec::new(),
             now,
@@ -117,7 +119,7 @@ impl<P: Protocol> Stand<P> {
             sends: Vec::new(),
             end: None,
             date: Date::new(UNIX_SECS),
-            seen: Seen::new(),
+            local,
         }
     }
 
@@ -145,14 +147,14 @@ impl<P: Protocol> Stand<P> {
     ) -> Next {
         assert_eq!(self.end, None, "no call after the end");
         let mut out = Out::new();
-        let client = Client::at([192, 0, 2, 1].into());
+        let client = Client::at([192, 0, 2, 1].into()).with_listener(0);
         let io = Io {
             now: self.now,
             date: &self.date,
             input: &mut self.input,
             out: &mut out,
             draining: self.draining,
-            seen: &mut self.seen,
+            local: &mut self.local,
             client: &client,
         };
         let next = call(&self.tls, &mut self.conn, io);

@@ -20,11 +20,11 @@ use super::body::ReplyBody;
 use super::counters::{Counters, count};
 use super::counting_stream::Account;
 use super::grpc::Call;
-use crate::http::parse::{Seen, is_same_authority};
+use crate::http::parse::is_same_authority;
 use crate::http::{Client, Date, Later, Limits, Next, Out, StaticReply, Status, Time};
 use bytes::Bytes;
 use doorbell::Http1;
-use doorbell::protocol::{Awaited, Io, Protocol};
+use doorbell::protocol::{Awaited, Io, Local, Protocol};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_probes::ReplyParts;
 use http_body::Body;
@@ -45,7 +45,7 @@ struct Scratch {
     head: Vec<u8>,
     input: Vec<u8>,
     out: Out,
-    seen: Seen,
+    local: Local,
 }
 
 thread_local! {
@@ -53,7 +53,7 @@ thread_local! {
         head: Vec::new(),
         input: Vec::new(),
         out: Out::new(),
-        seen: Seen::new(),
+        local: Local::new(),
     }) };
 }
 
@@ -273,7 +273,7 @@ impl Scratch {
             input: &mut self.input,
             out: &mut self.out,
             draining: false,
-            seen: &mut self.seen,
+            local: &mut self.local,
             client: with.client,
         };
         let _next = run(io);

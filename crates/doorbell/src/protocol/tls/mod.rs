@@ -32,8 +32,9 @@ use self::hand_over::Decider;
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, after_alert, classify, is_whole};
 use self::session::{Failure, Session};
 use self::upper::{Around, Upper};
-use super::{Answer, Io, Protocol, Room};
+use super::{Answer, Io, Local, Notify, Protocol, Room, StreamMemory};
 use crate::error::CloseReason;
+use crate::id::{ConnId, ListenerIndex};
 use crate::time::Time;
 use crate::tls::{Acceptor, Admission, Outcome, Permit};
 
@@ -75,6 +76,8 @@ struct Inside<C> {
     upper: Option<Upper<C>>,
     /// The permit for a handshake in progress; held until its end.
     permit: Option<Permit>,
+    /// The name of the connection, for an inner protocol that needs it.
+    id: Option<ConnId>,
 }
 
 impl<P> Tls<P> {
@@ -169,7 +172,7 @@ impl<P: Protocol> Tls<P> {
             return Next::Close;
         };
         let Io { now, date, draining, client, .. } = io;
-        upper.run(&self.inner, &mut Around { now, date, draining, seen: io.seen, client }, call);
+        upper.run(&self.inner, &mut Around { now, date, draining, local: io.local, client }, call);
         self.pump(conn, io.reborrow())
     }
 }
@@ -191,6 +194,10 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.inner.size_for(room);
     }
 
+    fn memory(&self, slots_max: u32, notify: &Notify) -> Option<Box<dyn StreamMemory>> {
+        self.inner.memory(slots_max, notify)
+    }
+
     fn open(&self, now: Time) -> Self::Conn {
         let (stage, permit, timeout) = match self.acceptor.admit() {
             Admission::Admitted(permit) => {
@@ -200,10 +207,14 @@ impl<P: Protocol> Protocol for Tls<P> {
         };
         Box::new(TlsConn {
             stage,
-            inside: Inside { upper: None, permit },
+            inside: Inside { upper: None, permit, id: None },
             handshake_deadline: now.after(timeout),
             reason: None,
         })
+    }
+
+    fn name(&self, conn: &mut Self::Conn, id: ConnId) {
+        conn.inside.id = Some(id);
     }
 
     fn greet(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
@@ -227,7 +238,7 @@ impl<P: Protocol> Protocol for Tls<P> {
                     Some(upper) if upper.is_written() => {
                         if upper.after == Next::Flush {
                             let Io { now, date, draining, client, .. } = io;
-                            let mut around = Around { now, date, draining, seen: io.seen, client };
+                            let mut around = Around { now, date, draining, local: io.local, client };
                             upper.run(&self.inner, &mut around, |protocol, conn, io| {
                                 protocol.handle_input(conn, &[], io)
                             });
@@ -243,6 +254,10 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
         self.notify_inner(conn, io, |protocol, conn, io| protocol.handle_answer(conn, answer, io))
+    }
+
+    fn handle_message(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        self.notify_inner(conn, io, Protocol::handle_message)
     }
 
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
@@ -302,6 +317,18 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     fn handle_drain(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
         self.notify_inner(conn, io, Protocol::handle_drain)
+    }
+
+    fn handle_closed(
+        &self,
+        conn: &Self::Conn,
+        listener: ListenerIndex,
+        local: &mut Local,
+        reason: CloseReason,
+    ) {
+        if let Some(upper) = &conn.inside.upper {
+            self.inner.handle_closed(&upper.conn, listener, local, reason);
+        }
     }
 
     /// A client that is late with its handshake has sent no request. A client over the limit of

@@ -110,8 +110,8 @@ impl Session {
         inside: &mut Inside<P::Conn>,
         io: Io<'_>,
     ) -> Result<Next, Failure> {
-        let Io { now, date, input, out, draining, seen, client } = io;
-        let mut around = Around { now, date, draining, seen, client };
+        let Io { now, date, input, out, draining, local, client } = io;
+        let mut around = Around { now, date, draining, local, client };
         let mut used = 0;
         let next = loop {
             if inside.upper.is_none() && !self.rustls.is_handshaking() {
@@ -200,7 +200,10 @@ impl Session {
         if let Some(permit) = inside.permit.take() {
             permit.end(Outcome::Done { version: info.version, resumed: info.resumed });
         }
-        let (conn, plain) = (tls.inner.open(around.now), tls.inner.out_over_tls());
+        let (mut conn, plain) = (tls.inner.open(around.now), tls.inner.out_over_tls());
+        if let Some(id) = inside.id {
+            tls.inner.name(&mut conn, id);
+        }
         let upper = Upper::new(conn, info, plain, tls.acceptor.plain_bytes());
         let upper = inside.upper.insert(upper);
         if tls.inner.speaks_first() {

@@ -6,12 +6,11 @@
 use core::cell::Cell;
 use core::mem;
 
-use doorbell_http::parse::Seen;
 use doorbell_http::{Client, Date, Later, Next, Out};
 use rustls::server::ServerConnectionData;
 use rustls::unbuffered::{EncryptError, WriteTraffic};
 
-use super::super::{Io, Protocol};
+use super::super::{Io, Local, Protocol};
 use crate::error::CloseReason;
 use crate::time::Time;
 use crate::tls::{PlainBytes, TlsInfo};
@@ -48,7 +47,7 @@ pub(super) struct Around<'a> {
     pub(super) now: Time,
     pub(super) date: &'a Date,
     pub(super) draining: bool,
-    pub(super) seen: &'a mut Seen,
+    pub(super) local: &'a mut Local,
     pub(super) client: &'a Client<'a>,
 }
 
@@ -117,7 +116,7 @@ impl<C> Upper<C> {
             input: &mut self.carry.buf,
             out: &mut self.plain,
             draining: around.draining,
-            seen: around.seen,
+            local: around.local,
             client: &client,
         };
         self.after = call(protocol, &mut self.conn, io);

@@ -24,6 +24,8 @@ pub(crate) const RAW: ListenerIndex = ListenerIndex(1);
 pub(crate) const GREETER: ListenerIndex = ListenerIndex(2);
 /// The listener that hands over all connections.
 pub(crate) const HANDED: ListenerIndex = ListenerIndex(3);
+/// The listener whose replies are messages, written in parts.
+pub(crate) const STREAMED: ListenerIndex = ListenerIndex(4);
 
 /// The field that announces the last reply of a connection (RFC 9112 9.6).
 const CLOSES: &[u8] = b"\r\nConnection: close\r\n";

@@ -2,9 +2,10 @@
 //!
 //! Does not know about: HTTP.
 
+use doorbell::id::ListenerIndex;
 use doorbell_testkit::sim::PeerStep;
 
-use super::{Cast, Caster, End, GREETER, RAW};
+use super::{Cast, Caster, End, GREETER, RAW, STREAMED};
 use crate::oracle::Reply;
 use crate::service::{GREETING, pattern};
 
@@ -16,11 +17,16 @@ impl Caster<'_> {
         (format!("{id} {len}{suffix}\n").into_bytes(), Reply::Raw(pattern(id, len)))
     }
 
+    /// One of the listeners that reply to a line.
+    fn line_listener(&mut self) -> ListenerIndex {
+        if self.rng.index(2) == 0 { RAW } else { STREAMED }
+    }
+
     pub(super) fn raw_once(&mut self) -> Cast {
         let (bytes, reply) = self.raw_line("");
         let mut script = Vec::new();
         self.send(&mut script, &bytes);
-        Cast { listener: RAW, ..Cast::http(script, vec![reply], End::Answered) }
+        Cast { listener: self.line_listener(), ..Cast::http(script, vec![reply], End::Answered) }
     }
 
     pub(super) fn raw_kept(&mut self) -> Cast {
@@ -32,7 +38,7 @@ impl Caster<'_> {
             Self::await_replies(&mut script, &replies);
         }
         script.push(PeerStep::HalfClose);
-        Cast { listener: RAW, ..Cast::http(script, replies, End::Answered) }
+        Cast { listener: self.line_listener(), ..Cast::http(script, replies, End::Answered) }
     }
 
     pub(super) fn greeted(&mut self) -> Cast {

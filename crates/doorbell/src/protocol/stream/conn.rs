@@ -1,0 +1,106 @@
+//! The engine's state of a connection of a stream protocol: its deadline, its counters and its end.
+//!
+//! Does not know about: the handler's own state, which is in the memory of the worker.
+
+use doorbell_http::Next;
+
+use crate::error::CloseReason;
+use crate::id::ConnId;
+use crate::time::Time;
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Wait {
+    /// The first byte.
+    First,
+    /// The rest of a frame.
+    Frame,
+    /// The first byte of the next frame.
+    Idle,
+    /// The result of a job.
+    Job,
+}
+
+/// The requests of a handler in one event.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    pub(super) close: bool,
+    pub(super) hand_over: bool,
+    pub(super) writable: bool,
+    pub(super) deadline: Option<Time>,
+}
+
+impl Asked {
+    pub(super) const fn stops(&self) -> bool {
+        self.close || self.hand_over || self.writable
+    }
+}
+
+/// The engine's part of the state of a connection.
+#[derive(Debug)]
+pub struct StreamConn {
+    /// `None` until the worker has named the connection, which it does before the first event.
+    pub(super) id: Option<ConnId>,
+    /// The time of the accept, over TLS of the end of the handshake.
+    pub(super) opened: Time,
+    pub(super) deadline: Time,
+    /// Number of consumed frames.
+    pub(super) requests: u32,
+    pub(super) reason: CloseReason,
+    pub(super) wait: Wait,
+    /// The last step, once the handler or a limit has ended the connection.
+    pub(super) ending: Option<Next>,
+    /// True if the handler is to be called when all output is sent.
+    pub(super) wants_writable: bool,
+    /// True once the peer has finished.
+    pub(super) peer_finished: bool,
+    /// True once the handler knows that the peer has finished.
+    pub(super) end_handled: bool,
+}
+
+/// The event after which a connection continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Bytes, or the end of all output.
+    Data,
+    /// The peer's FIN.
+    End,
+    /// A message.
+    Message,
+    /// The accept of the connection.
+    Open,
+    /// The expiry of the deadline.
+    Timeout,
+}
+
+impl StreamConn {
+    pub(super) const fn new(opened: Time, deadline: Time) -> Self {
+        Self {
+            id: None,
+            opened,
+            deadline,
+            requests: 0,
+            reason: CloseReason::Done,
+            wait: Wait::First,
+            ending: None,
+            wants_writable: false,
+            peer_finished: false,
+            end_handled: false,
+        }
+    }
+
+    /// True if no more input may be handled now. `asked` is what the handler has asked for in this
+    /// event.
+    pub(super) const fn stops(&self, asked: &Asked, has_job: bool) -> bool {
+        self.ending.is_some() || has_job || self.wants_writable || asked.stops()
+    }
+
+    /// Ends the connection for this reason, unless it is already ending.
+    pub(super) fn end(&mut self, next: Next, reason: CloseReason) {
+        if self.ending.is_none() {
+            self.ending = Some(next);
+            self.reason = reason;
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! A handler as a listener's protocol: which event follows, when the connection waits, and when it
+//! ends.
+//!
+//! Does not know about: sockets, the worker.
+
+use core::any::Any;
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use doorbell_http::{Client, Next};
+
+use super::super::local::{Notify, StreamMemory};
+use super::super::{Io, Local, Protocol};
+use super::conn::{After, Asked, StreamConn, Wait};
+use super::handler::{Context, StreamHandler};
+use super::mail::MessageCounters;
+use super::memory::{Memory, Slot};
+use crate::error::CloseReason;
+use crate::id::{ConnId, ListenerIndex};
+use crate::time::Time;
+
+/// The protocol of a [`StreamHandler`], with the limits of its connections.
+#[derive(Clone)]
+pub struct Stream<H> {
+    handler: H,
+    first_timeout: Duration,
+    frame_timeout: Duration,
+    idle_timeout: Duration,
+    frame_bytes_max: usize,
+    messages_max: u32,
+    counters: MessageCounters,
+}
+
+/// The protocol of some [`StreamHandler`].
+#[derive(Clone)]
+pub struct AnyStream(Arc<dyn Protocol<Conn = StreamConn> + Send + Sync>);
+
+impl<H: StreamHandler> Stream<H> {
+    /// Creates a protocol with default limits.
+    pub fn new(handler: H) -> Self {
+        Self {
+            handler,
+            first_timeout: Duration::from_secs(10),
+            frame_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            frame_bytes_max: 64 * 1024,
+            messages_max: 64,
+            counters: MessageCounters::default(),
+        }
+    }
+
+    /// Sets the maximum time until the first byte of a connection. Default 10 s.
+    #[must_use]
+    pub fn first_timeout(mut self, timeout: Duration) -> Self {
+        self.first_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum time from the first to the last byte of a frame. Default 10 s.
+    #[must_use]
+    pub fn frame_timeout(mut self, timeout: Duration) -> Self {
+        self.frame_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum time from a frame to the first byte of the next one. Default 60 s.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// Sets the length from which an incomplete frame closes its connection. Default 64 KiB.
+    ///
+    /// All incomplete frames together are limited by
+    /// [`Limits::input_bytes_max`](crate::Limits::input_bytes_max).
+    #[must_use]
+    pub fn frame_bytes_max(mut self, bytes: usize) -> Self {
+        self.frame_bytes_max = bytes;
+        self
+    }
+
+    /// Sets the maximum number of pushed messages that wait for one connection. Default 64.
+    #[must_use]
+    pub fn messages_max(mut self, messages: u32) -> Self {
+        self.messages_max = messages;
+        self
+    }
+
+    /// Returns the counters of pushed messages. They are never reset.
+    pub fn message_counters(&self) -> MessageCounters {
+        self.counters.clone()
+    }
+
+    /// Wraps this protocol in TLS.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, acceptor: crate::tls::Acceptor) -> super::super::Tls<AnyStream> {
+        super::super::Tls::new(self.into(), acceptor)
+    }
+
+    /// The memory of a test with one connection, which runs jobs on the calling thread.
+    pub(crate) fn memory_of_test(&self, id: ConnId) -> Box<dyn StreamMemory> {
+        let notify: Notify = Arc::new(|| ());
+        let mut memory = Memory::<H>::new(1, &notify, self.counters.clone(), self.messages_max);
+        memory.slot(id).link.runs_jobs_here = true;
+        Box::new(memory)
+    }
+
+    const fn timeout_of(&self, wait: Wait) -> Duration {
+        match wait {
+            Wait::First => self.first_timeout,
+            Wait::Frame => self.frame_timeout,
+            Wait::Idle => self.idle_timeout,
+            // The deadline of a job comes from its `Offload`.
+            Wait::Job => Duration::MAX,
+        }
+    }
+}
+
+/// One event of a connection: the parts that its calls use.
+struct Turn<'a, H: StreamHandler> {
+    stream: &'a Stream<H>,
+    conn: &'a mut StreamConn,
+    slot: &'a mut Slot<H>,
+    out: &'a mut Vec<u8>,
+    client: &'a Client<'a>,
+    now: Time,
+    draining: bool,
+    asked: Asked,
+    /// True if a frame was consumed.
+    consumed: bool,
+}
+
+impl<H: StreamHandler> Turn<'_, H> {
+    /// Calls the handler, with the state of the connection, which is first created if necessary.
+    /// `None` if the connection ends or is handed over, so that no event may follow.
+    fn call<R>(&mut self, event: impl FnOnce(&H, &mut H::Conn, &mut Context<'_, H>) -> R) -> Option<R> {
+        self.open();
+        if self.ends() {
+            return None;
+        }
+        let Slot { conn: Some(state), link, .. } = &mut *self.slot else { return None };
+        let mut cx = Context {
+            out: self.out,
+            now: self.now,
+            opened: self.conn.opened,
+            client: self.client,
+            draining: self.draining,
+            link,
+            asked: self.asked,
+        };
+        let result = event(&self.stream.handler, state, &mut cx);
+        self.asked = cx.asked;
+        Some(result)
+    }
+
+    fn open(&mut self) {
+        if self.slot.conn.is_some() || self.conn.ending.is_some() {
+            return;
+        }
+        let mut cx = Context {
+            out: self.out,
+            now: self.now,
+            opened: self.conn.opened,
+            client: self.client,
+            draining: self.draining,
+            link: &mut self.slot.link,
+            asked: self.asked,
+        };
+        let state = self.stream.handler.open(&mut cx);
+        self.asked = cx.asked;
+        self.slot.conn = Some(state);
+    }
+
+    const fn ends(&self) -> bool {
+        self.conn.ending.is_some() || self.asked.close || self.asked.hand_over
+    }
+
+    /// Passes input to the handler, frame by frame, and returns the number of consumed bytes.
+    fn frames(&mut self, input: &[u8]) -> usize {
+        self.open();
+        let mut at = 0;
+        while at < input.len() && !self.conn.stops(&self.asked, self.slot.link.has_job()) {
+            let rest = &input[at..];
+            let used = self.call(|handler, state, cx| handler.data(state, rest, cx)).unwrap_or(0);
+            debug_assert!(used <= rest.len(), "a handler consumes at most what it gets");
+            if used == 0 {
+                break;
+            }
+            at += used.min(rest.len());
+            self.conn.requests += 1;
+            self.consumed = true;
+        }
+        at
+    }
+
+    /// Tells the handler once that the peer has finished, after all that came before. Returns true
+    /// if it did now.
+    fn end(&mut self, rest: &[u8]) -> bool {
+        let has_more = self.conn.stops(&self.asked, self.slot.link.has_job());
+        if !self.conn.peer_finished || self.conn.end_handled || has_more {
+            return false;
+        }
+        self.conn.end_handled = true;
+        self.call(|handler, state, cx| handler.end(state, rest, cx)).is_some()
+    }
+
+    /// Continues after all output was sent.
+    fn resume(&mut self) {
+        if core::mem::take(&mut self.conn.wants_writable) {
+            self.asked.writable = false;
+            self.call(|handler, state, cx| handler.writable(state, cx));
+        }
+        self.messages();
+    }
+
+    /// Passes messages to the handler, but none between the parts of a reply.
+    fn messages(&mut self) {
+        while !self.ends()
+            && !self.asked.writable
+            && let Some(mail) = self.slot.link.next_mail()
+        {
+            match mail {
+                Ok(message) => {
+                    self.call(|handler, state, cx| handler.message(state, message, cx));
+                }
+                Err(_failed) => self.conn.end(Next::CloseLinger, CloseReason::HandlerPanic),
+            }
+        }
+    }
+
+    /// Decides the step after an event, with this number of bytes that are not consumed.
+    fn next(&mut self, after: After, rest: usize) -> Next {
+        self.conn.wants_writable = self.asked.writable;
+        self.conn.requests += u32::from(self.asked.close && self.conn.requests == 0 && !self.out.is_empty());
+        if self.asked.close {
+            self.conn.end(self.last_step(after, rest), CloseReason::Done);
+        }
+        let has_job = self.slot.link.has_job();
+        let is_stuck = rest >= self.stream.frame_bytes_max && !self.conn.stops(&self.asked, has_job);
+        if is_stuck {
+            self.conn.end(Next::CloseLinger, CloseReason::Refused);
+        }
+        let is_answered = after == After::Data && rest == 0 && self.conn.requests > 0;
+        if self.draining && is_answered && !self.conn.stops(&self.asked, has_job) {
+            self.conn.end(Next::CloseLinger, CloseReason::Done);
+        }
+        if let Some(last) = self.conn.ending {
+            return last;
+        }
+        if self.asked.hand_over {
+            self.conn.deadline = Time::MAX;
+            return Next::HandOver;
+        }
+        self.wait(after, rest, has_job);
+        match after {
+            _ if has_job => Next::Wait,
+            _ if self.conn.wants_writable => Next::Flush,
+            // Input may have arrived before the message.
+            After::Message => Next::Flush,
+            // Another receive would report the same end.
+            _ if self.conn.peer_finished => Next::Wait,
+            After::Data | After::End | After::Open | After::Timeout => Next::Read,
+        }
+    }
+
+    /// The way in which a connection ends that the handler has closed.
+    const fn last_step(&self, after: After, rest: usize) -> Next {
+        match after {
+            After::Data if rest == 0 => Next::CloseClean,
+            After::End => Next::CloseClean,
+            // The peer may still send, and a reset would destroy the output.
+            After::Data | After::Message | After::Open | After::Timeout => Next::CloseLinger,
+        }
+    }
+
+    /// Sets the deadline of the wait that follows.
+    fn wait(&mut self, after: After, rest: usize, has_job: bool) {
+        let wait = match rest {
+            _ if has_job => Wait::Job,
+            0 if self.conn.requests == 0 => Wait::First,
+            0 => Wait::Idle,
+            _ => Wait::Frame,
+        };
+        let is_new = wait != self.conn.wait || self.consumed || after == After::Timeout;
+        self.conn.wait = wait;
+        match self.asked.deadline {
+            Some(deadline) => self.conn.deadline = deadline,
+            None if is_new && wait != Wait::Job => {
+                self.conn.deadline = self.now.after(self.stream.timeout_of(wait));
+            }
+            None => {}
+        }
+    }
+}
+
+impl<H: StreamHandler> Stream<H> {
+    /// Begins an event. The result also has the input, which no event changes. `None` without the
+    /// memory of a worker, which every listener of this protocol has.
+    fn turn<'a>(&'a self, conn: &'a mut StreamConn, io: Io<'a>) -> Option<(Turn<'a, H>, &'a mut Vec<u8>)> {
+        let Io { now, input, out, draining, local, client, .. } = io;
+        let listener = ListenerIndex(client.listener()?);
+        let memory: &mut dyn Any = local.stream(listener)?;
+        let slot = memory.downcast_mut::<Memory<H>>()?.slot(conn.id?);
+        let (out, asked) = (&mut out.head, Asked { writable: conn.wants_writable, ..Asked::default() });
+        Some((Turn { stream: self, conn, slot, out, client, now, draining, asked, consumed: false }, input))
+    }
+
+    /// Makes one call that is not input, and decides the next step.
+    fn event(
+        &self,
+        conn: &mut StreamConn,
+        io: Io<'_>,
+        after: After,
+        event: impl FnOnce(&mut Turn<'_, H>, &[u8]),
+    ) -> Next {
+        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
+        event(&mut turn, input);
+        turn.next(after, input.len())
+    }
+}
+
+impl<H: StreamHandler> Protocol for Stream<H> {
+    type Conn = StreamConn;
+
+    fn speaks_first(&self) -> bool {
+        self.handler.speaks_first()
+    }
+
+    fn wants_client(&self) -> bool {
+        self.handler.wants_client()
+    }
+
+    fn memory(&self, slots_max: u32, notify: &Notify) -> Option<Box<dyn StreamMemory>> {
+        let counters = self.counters.clone();
+        Some(Box::new(Memory::<H>::new(slots_max, notify, counters, self.messages_max)))
+    }
+
+    fn open(&self, now: Time) -> StreamConn {
+        StreamConn::new(now, now.after(self.first_timeout))
+    }
+
+    fn name(&self, conn: &mut StreamConn, id: ConnId) {
+        conn.id = Some(id);
+    }
+
+    fn greet(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.event(conn, io, After::Open, |turn, _| turn.open())
+    }
+
+    fn handle_input(&self, conn: &mut StreamConn, fresh: &[u8], io: Io<'_>) -> Next {
+        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
+        if fresh.is_empty() {
+            turn.resume();
+        }
+        let mut rest = 0;
+        if input.is_empty() {
+            let used = turn.frames(fresh);
+            rest += fresh.len() - used;
+            if rest != 0 {
+                input.extend_from_slice(&fresh[used..]);
+            }
+        } else {
+            input.extend_from_slice(fresh);
+            let used = turn.frames(input);
+            rest += input.len() - used;
+            input.drain(..used);
+        }
+        let after = if turn.end(input) { After::End } else { After::Data };
+        turn.next(after, rest)
+    }
+
+    fn handle_message(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.event(conn, io, After::Message, |turn, _| turn.messages())
+    }
+
+    fn handle_eof(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
+        if turn.slot.conn.is_none() {
+            // Not one byte has arrived, so the handler does not know the connection.
+            turn.conn.end(Next::Close, CloseReason::ClientFin);
+            return Next::Close;
+        }
+        turn.conn.peer_finished = true;
+        turn.end(input);
+        let next = turn.next(After::End, input.len());
+        if turn.conn.reason == CloseReason::Done && turn.conn.ending.is_some() {
+            turn.conn.reason =
+                if input.is_empty() { CloseReason::ClientFin } else { CloseReason::ClientGone };
+        }
+        next
+    }
+
+    fn handle_timeout(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        let wait = conn.wait;
+        let reason = match wait {
+            Wait::First | Wait::Idle => CloseReason::IdleTimeout,
+            Wait::Frame => CloseReason::HeaderTimeout,
+            Wait::Job => CloseReason::JobTimeout,
+        };
+        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
+        turn.slot.link.give_up_job();
+        turn.call(|handler, state, cx| handler.timeout(state, wait, cx));
+        let answered = !turn.out.is_empty();
+        let next = turn.next(After::Timeout, input.len());
+        if turn.conn.reason == CloseReason::Done && turn.conn.ending.is_some() && !answered {
+            turn.conn.reason = reason;
+        }
+        next
+    }
+
+    fn handle_panic(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        io.out.head.clear();
+        conn.ending = None;
+        conn.end(Next::CloseLinger, CloseReason::HandlerPanic);
+        Next::CloseLinger
+    }
+
+    fn handle_overload(&self, conn: &mut StreamConn, reason: CloseReason, io: Io<'_>) -> Next {
+        io.input.clear();
+        io.out.head.clear();
+        conn.ending = None;
+        conn.end(Next::Close, reason);
+        Next::Close
+    }
+
+    fn handle_drain(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        let Some((mut turn, _)) = self.turn(conn, io) else { return Next::CloseLinger };
+        if turn.slot.conn.is_some() {
+            turn.call(|handler, state, cx| handler.drain(state, cx));
+        }
+        turn.conn.end(Next::CloseLinger, CloseReason::Done);
+        Next::CloseLinger
+    }
+
+    fn handle_closed(
+        &self,
+        conn: &StreamConn,
+        listener: ListenerIndex,
+        local: &mut Local,
+        reason: CloseReason,
+    ) {
+        let memory: Option<&mut dyn Any> = local.stream(listener).map(|memory| memory as _);
+        let memory = memory.and_then(<dyn Any>::downcast_mut::<Memory<H>>);
+        if let Some(state) = memory.zip(conn.id).and_then(|(memory, id)| memory.end(id)) {
+            self.handler.closed(state, reason);
+        }
+    }
+
+    fn deadline(&self, conn: &StreamConn) -> Time {
+        conn.deadline
+    }
+
+    fn requests(&self, conn: &StreamConn) -> u32 {
+        conn.requests
+    }
+
+    fn is_idle(&self, conn: &StreamConn) -> bool {
+        matches!(conn.wait, Wait::First | Wait::Idle)
+    }
+
+    fn close_reason(&self, conn: &StreamConn) -> CloseReason {
+        conn.reason
+    }
+}
+
+impl Protocol for AnyStream {
+    type Conn = StreamConn;
+
+    fn speaks_first(&self) -> bool {
+        self.0.speaks_first()
+    }
+
+    fn wants_client(&self) -> bool {
+        self.0.wants_client()
+    }
+
+    fn memory(&self, slots_max: u32, notify: &Notify) -> Option<Box<dyn StreamMemory>> {
+        self.0.memory(slots_max, notify)
+    }
+
+    fn open(&self, now: Time) -> StreamConn {
+        self.0.open(now)
+    }
+
+    fn name(&self, conn: &mut StreamConn, id: ConnId) {
+        self.0.name(conn, id);
+    }
+
+    fn greet(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.0.greet(conn, io)
+    }
+
+    fn handle_input(&self, conn: &mut StreamConn, fresh: &[u8], io: Io<'_>) -> Next {
+        self.0.handle_input(conn, fresh, io)
+    }
+
+    fn handle_message(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.0.handle_message(conn, io)
+    }
+
+    fn handle_eof(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.0.handle_eof(conn, io)
+    }
+
+    fn handle_timeout(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.0.handle_timeout(conn, io)
+    }
+
+    fn handle_panic(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.0.handle_panic(conn, io)
+    }
+
+    fn handle_overload(&self, conn: &mut StreamConn, reason: CloseReason, io: Io<'_>) -> Next {
+        self.0.handle_overload(conn, reason, io)
+    }
+
+    fn handle_drain(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
+        self.0.handle_drain(conn, io)
+    }
+
+    fn handle_closed(
+        &self,
+        conn: &StreamConn,
+        listener: ListenerIndex,
+        local: &mut Local,
+        reason: CloseReason,
+    ) {
+        self.0.handle_closed(conn, listener, local, reason);
+    }
+
+    fn deadline(&self, conn: &StreamConn) -> Time {
+        self.0.deadline(conn)
+    }
+
+    fn requests(&self, conn: &StreamConn) -> u32 {
+        self.0.requests(conn)
+    }
+
+    fn is_idle(&self, conn: &StreamConn) -> bool {
+        self.0.is_idle(conn)
+    }
+
+    fn close_reason(&self, conn: &StreamConn) -> CloseReason {
+        self.0.close_reason(conn)
+    }
+}
+
+impl<H: StreamHandler> From<Stream<H>> for AnyStream {
+    fn from(stream: Stream<H>) -> Self {
+        Self(Arc::new(stream))
+    }
+}
+
+impl<H> fmt::Debug for Stream<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("frame_bytes_max", &self.frame_bytes_max)
+            .field("messages_max", &self.messages_max)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AnyStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyStream")
+    }
+}

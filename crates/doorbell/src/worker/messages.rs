@@ -1,0 +1,57 @@
+//! Messages of other threads to connections of stream protocols, and the end of such connections.
+//!
+//! Does not know about: the contents of messages.
+
+use super::handler_call::Input;
+use super::{Todo, Worker};
+use crate::conn::{AfterSend, Phase};
+use crate::driver::Driver;
+use crate::error::CloseReason;
+use crate::id::{ConnId, ListenerIndex};
+use crate::panics::caught;
+use crate::protocol::Protocol as _;
+use crate::time::Clock;
+
+impl<D: Driver, C: Clock> Worker<D, C> {
+    /// Delivers the messages that have arrived until now; later ones wait for the next turn.
+    #[cold]
+    pub(super) fn deliver_messages(&mut self) {
+        for listener in self.listeners() {
+            if let Some(memory) = self.buffers.local.stream(listener) {
+                memory.take_mail();
+            }
+            while let Some(id) = self.next_addressee(listener) {
+                self.deliver_to(id);
+            }
+        }
+    }
+
+    fn next_addressee(&mut self, listener: ListenerIndex) -> Option<ConnId> {
+        self.buffers.local.stream(listener)?.next_addressee()
+    }
+
+    /// Calls the protocol of a connection that has a message, now or after the current send.
+    fn deliver_to(&mut self, id: ConnId) {
+        let Some(conn) = self.table.lookup(id).filter(|conn| conn.phase() == Phase::Open) else { return };
+        if !conn.send_in_flight {
+            let next = self.pass_input(id, Input::Message);
+            return self.drive(id, Todo::Next(next));
+        }
+        if matches!(conn.after_send, AfterSend::Read | AfterSend::Resume | AfterSend::Wait) {
+            conn.after_send = AfterSend::Message;
+        }
+    }
+
+    /// Ends the protocol of a connection that was not HTTP without TLS.
+    #[cold]
+    pub(super) fn end_protocol(&mut self, id: ConnId, reason: CloseReason) {
+        let conn = self.table.live_mut(id);
+        let listener = conn.listener;
+        let Some(state) = conn.protocol.take() else { return };
+        let protocol = &self.server.protocols[listener.index()];
+        let local = &mut self.buffers.local;
+        if caught(|| protocol.handle_closed(&state, listener, local, reason)).is_err() {
+            self.shared.counters.handler_panics.add(1);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The handlers of these tests.
+//!
+//! Does not know about: the tests.
+
+use std::sync::{Arc, Mutex};
+
+use doorbell::CloseReason;
+use doorbell::offload::Offload;
+use doorbell::stream::{ConnHandle, Context, StreamHandler, Wait};
+
+/// What a handler has recorded, in order.
+pub(crate) type Log = Arc<Mutex<Vec<String>>>;
+
+/// Answers each line with its length and content. These lines do more:
+///
+/// | line | effect |
+/// |---|---|
+/// | `close` | closes after the reply |
+/// | `handover` | hands over, with this line |
+/// | `job N` | a job that replies with N |
+/// | `jobpanic` | a job that panics |
+/// | `large N` | N parts of [`PART`] bytes, each written when the part before is sent |
+/// | `panic` | panics |
+pub(crate) struct Lines {
+    pub(crate) log: Log,
+    pub(crate) jobs: Option<Offload>,
+    pub(crate) speaks_first: bool,
+    /// The handle of the last connection that was opened.
+    pub(crate) last: Arc<Mutex<Option<ConnHandle<String>>>>,
+}
+
+/// The length of one part of a large reply.
+pub(crate) const PART: usize = 8192;
+
+/// State of a connection: parts that are still to be written.
+#[derive(Debug)]
+pub(crate) struct Line {
+    parts_left: u32,
+}
+
+impl Lines {
+    pub(crate) fn new() -> Self {
+        Self { log: Log::default(), jobs: None, speaks_first: false, last: Arc::default() }
+    }
+
+    pub(crate) fn greeting() -> Self {
+        Self { speaks_first: true, ..Self::new() }
+    }
+
+    pub(crate) fn with_jobs(jobs: Offload) -> Self {
+        Self { jobs: Some(jobs), ..Self::new() }
+    }
+
+    fn note(&self, event: impl Into<String>) {
+        self.log.lock().unwrap().push(event.into());
+    }
+
+    fn write_part(line: &mut Line, cx: &mut Context<'_, Self>) {
+        if line.parts_left > 0 {
+            line.parts_left -= 1;
+            cx.write(&[b'a' + u8::try_from(line.parts_left % 26).unwrap(); PART]);
+            cx.notify_writable();
+        }
+    }
+}
+
+impl StreamHandler for Lines {
+    type Conn = Line;
+    type Message = String;
+
+    fn open(&self, cx: &mut Context<'_, Self>) -> Line {
+        self.note("open");
+        if self.speaks_first {
+            cx.write(b"hello\n");
+        }
+        *self.last.lock().unwrap() = Some(cx.handle());
+        Line { parts_left: 0 }
+    }
+
+    fn data(&self, line: &mut Line, input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return 0 };
+        let text = core::str::from_utf8(&input[..end]).unwrap();
+        let mut words = text.split(' ');
+        let first = words.next().unwrap();
+        let mut number = || words.next().unwrap().parse::<u32>().unwrap();
+        match first {
+            "handover" => {
+                cx.hand_over();
+                return 0;
+            }
+            "job" => {
+                let answer = number();
+                cx.run(self.jobs.as_ref().unwrap(), move |_| format!("job {answer}")).unwrap();
+            }
+            "jobpanic" => cx.run(self.jobs.as_ref().unwrap(), |_| panic!("a job that panics")).unwrap(),
+            "large" => {
+                line.parts_left = number();
+                Self::write_part(line, cx);
+            }
+            "panic" => panic!("a handler that panics"),
+            _ => {
+                cx.write_fmt(format_args!("{end} {text}\n"));
+                if text == "close" {
+                    cx.close();
+                }
+            }
+        }
+        end + 1
+    }
+
+    fn end(&self, _line: &mut Line, rest: &[u8], cx: &mut Context<'_, Self>) {
+        cx.write_fmt(format_args!("bye {}\n", rest.len()));
+        cx.close();
+    }
+
+    fn writable(&self, line: &mut Line, cx: &mut Context<'_, Self>) {
+        Self::write_part(line, cx);
+    }
+
+    fn message(&self, _line: &mut Line, message: String, cx: &mut Context<'_, Self>) {
+        match message.as_str() {
+            "close" => cx.close(),
+            message => cx.write_fmt(format_args!("<{message}>\n")),
+        }
+    }
+
+    fn timeout(&self, _line: &mut Line, wait: Wait, cx: &mut Context<'_, Self>) {
+        self.note(format!("timeout {wait:?}"));
+        cx.close();
+    }
+
+    fn drain(&self, _line: &mut Line, cx: &mut Context<'_, Self>) {
+        cx.write(b"draining\n");
+    }
+
+    fn closed(&self, _line: Line, reason: CloseReason) {
+        self.note(format!("closed {reason}"));
+    }
+
+    fn speaks_first(&self) -> bool {
+        self.speaks_first
+    }
+}

@@ -1,0 +1,110 @@
+//! Timeouts and caps of a connection, without sockets.
+//!
+//! Does not know about: the order of events.
+
+use std::time::Duration;
+
+use doorbell::CloseReason;
+use doorbell::stream::{Context, Stream, StreamHandler, Wait};
+use doorbell::testing::TestStream;
+
+use super::handlers::Lines;
+
+const FIRST: Duration = Duration::from_secs(2);
+const FRAME: Duration = Duration::from_secs(3);
+const IDLE: Duration = Duration::from_secs(20);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn open() -> TestStream<Lines> {
+    let stream = Stream::new(Lines::new()).first_timeout(FIRST).frame_timeout(FRAME).idle_timeout(IDLE);
+    TestStream::open(stream.frame_bytes_max(100))
+}
+
+#[test]
+fn each_wait_has_its_own_timeout_and_reason() {
+    let table: [(&[&str], Duration, CloseReason); 4] = [
+        (&[], FIRST, CloseReason::IdleTimeout),
+        (&["a"], FRAME, CloseReason::HeaderTimeout),
+        (&["a\n"], IDLE, CloseReason::IdleTimeout),
+        (&["a\n", "b\nc"], FRAME, CloseReason::HeaderTimeout),
+    ];
+    for (sent, timeout, reason) in table {
+        let mut conn = open();
+        sent.iter().for_each(|bytes| drop(conn.send(bytes)));
+        conn.wait(timeout - Duration::from_millis(1));
+        assert!(conn.is_open(), "{sent:?}");
+        conn.wait(Duration::from_millis(1));
+        assert_eq!(conn.close_reason(), Some(reason), "{sent:?}");
+    }
+}
+
+#[test]
+fn single_bytes_do_not_extend_the_time_of_a_frame() {
+    let mut conn = open();
+    for byte in ["a", "b", "c"] {
+        assert!(conn.is_open());
+        conn.send(byte);
+        conn.wait(SECOND);
+    }
+    assert_eq!(conn.close_reason(), Some(CloseReason::HeaderTimeout));
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_refused() {
+    let mut conn = open();
+    conn.send([b'a'; 99]);
+    assert!(conn.is_open());
+    conn.send("a");
+    assert_eq!(conn.close_reason(), Some(CloseReason::Refused));
+    // Many short frames are no long frame.
+    let mut conn = open();
+    assert_eq!(conn.send("a\n".repeat(200)).len(), 200 * "1 a\n".len());
+    assert!(conn.is_open());
+}
+
+/// Sends a ping when nothing has arrived for a while, and gives up after three.
+struct Pinging;
+
+impl StreamHandler for Pinging {
+    type Conn = u32;
+    type Message = ();
+
+    fn open(&self, _cx: &mut Context<'_, Self>) -> u32 {
+        0
+    }
+
+    fn data(&self, pings: &mut u32, input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        *pings = 0;
+        cx.set_timeout(5 * SECOND);
+        input.len()
+    }
+
+    fn timeout(&self, pings: &mut u32, wait: Wait, cx: &mut Context<'_, Self>) {
+        *pings += 1;
+        if *pings > 3 || wait == Wait::First {
+            return cx.close();
+        }
+        cx.write(b"ping");
+        cx.set_timeout(SECOND);
+    }
+}
+
+#[test]
+fn a_handler_sets_its_own_deadlines() {
+    let mut conn = TestStream::open(Stream::new(Pinging));
+    conn.send("hello");
+    assert_eq!(conn.wait(4 * SECOND), b"");
+    let pings: Vec<_> = (0..3).map(|_| conn.wait(SECOND)).collect();
+    assert_eq!(pings, [b"ping"; 3]);
+    assert_eq!(conn.send("pong"), b"");
+    assert_eq!(conn.wait(5 * SECOND), b"ping");
+    assert!(conn.is_open());
+    (0..3).for_each(|_| drop(conn.wait(SECOND)));
+    assert_eq!(conn.close_reason(), Some(CloseReason::IdleTimeout));
+}
+
+#[test]
+#[should_panic(expected = "a handler that panics")]
+fn a_panic_reaches_the_test() {
+    open().send("panic\n");
+}

@@ -1,0 +1,40 @@
+//! Messages of other threads, without sockets.
+//!
+//! Does not know about: jobs.
+
+use std::sync::Arc;
+
+use doorbell::CloseReason;
+use doorbell::stream::{PushError, Stream};
+use doorbell::testing::TestStream;
+
+use super::handlers::Lines;
+
+#[test]
+fn messages_arrive_in_order_and_a_full_or_ended_connection_returns_them() {
+    let lines = Lines::greeting();
+    let last = Arc::clone(&lines.last);
+    let stream = Stream::new(lines).messages_max(3);
+    let counters = stream.message_counters();
+    let mut conn = TestStream::open(stream);
+    assert_eq!(conn.receive(), b"hello\n");
+    let handle = last.lock().unwrap().clone().unwrap();
+    for number in 1..=3 {
+        handle.push(number.to_string()).unwrap();
+    }
+    assert_eq!(handle.push("4".to_owned()), Err(PushError::Full("4".to_owned())));
+    assert_eq!(conn.receive(), b"<1>\n<2>\n<3>\n");
+    assert_eq!((counters.pushed(), counters.refused(), counters.dropped()), (3, 1, 0));
+
+    handle.push("5".to_owned()).unwrap();
+    assert_eq!(conn.send("a\n"), b"1 a\n<5>\n", "there is room again");
+
+    handle.push("close".to_owned()).unwrap();
+    handle.push("never".to_owned()).unwrap();
+    assert!(!handle.is_gone());
+    assert!(conn.receive().is_empty());
+    assert_eq!(conn.close_reason(), Some(CloseReason::Done));
+    assert!(handle.is_gone());
+    assert_eq!(handle.push("6".to_owned()), Err(PushError::Gone("6".to_owned())));
+    assert_eq!((counters.pushed(), counters.refused(), counters.dropped()), (6, 2, 1));
+}

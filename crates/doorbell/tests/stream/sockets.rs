@@ -1,0 +1,232 @@
+//! Stream protocols over real sockets, on both kernel drivers.
+//!
+//! Does not know about: the events of a single connection.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use doorbell::stream::{PushError, Stream};
+use doorbell::{Engine, Listen, Server, Workers};
+use doorbell_testkit::peers::wait_until;
+use doorbell_testkit::sim::Rng;
+use doorbell_testkit::skip;
+
+use super::handlers::{Lines, Log, PART};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn engines() -> Vec<Engine> {
+    if skip::io_uring() { vec![Engine::Epoll, Engine::IoUring] } else { vec![Engine::Epoll] }
+}
+
+fn serve(engine: Engine, stream: Stream<Lines>) -> Server {
+    let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+    let workers = Workers::Count(NonZeroU16::new(2).unwrap());
+    Server::builder().engine(engine).workers(workers).conns_max(256).listen(listen, stream).start().unwrap()
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+fn count(log: &Log, event: &str) -> usize {
+    log.lock().unwrap().iter().filter(|known| known.starts_with(event)).count()
+}
+
+/// Sends random lines in random pieces, and checks every byte of the output.
+fn exchange_lines(server: &Server, seed: u64, lines: usize) {
+    let mut rng = Rng::new(seed);
+    let (mut input, mut expected) = (String::new(), String::new());
+    for number in 0..lines {
+        let line = format!("={seed}-{number}-{}", "x".repeat(rng.index(60)));
+        expected += &format!("{} {line}\n", line.len());
+        input += &line;
+        input.push('\n');
+    }
+    let stream = connect(server);
+    let mut writer = stream.try_clone().unwrap();
+    let sent = thread::spawn(move || {
+        let mut rest = input.as_bytes();
+        while !rest.is_empty() {
+            let most = if rng.index(4) == 0 { 3 } else { 3000 };
+            let (piece, after) = rest.split_at((1 + rng.index(most)).min(rest.len()));
+            writer.write_all(piece).unwrap();
+            rest = after;
+        }
+    });
+    let mut stream = stream;
+    let got = read(&mut stream, expected.len());
+    sent.join().unwrap();
+    assert!(got == expected.as_bytes(), "seed {seed}");
+}
+
+fn many_lines(connections: u64, lines: usize) {
+    for engine in engines() {
+        let server = serve(engine, Stream::new(Lines::new()));
+        thread::scope(|scope| {
+            for seed in 0..connections {
+                let server = &server;
+                scope.spawn(move || exchange_lines(server, seed, lines));
+            }
+        });
+        assert!(server.stats().requests >= connections * lines as u64, "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn pipelined_frames_are_answered_byte_by_byte_at_any_split() {
+    many_lines(4, 5_000);
+}
+
+#[test]
+#[ignore = "long: a million frames on each driver"]
+fn a_million_pipelined_frames_are_answered_byte_by_byte() {
+    many_lines(20, 50_000);
+}
+
+#[test]
+fn other_threads_push_to_many_connections() {
+    const CONNS: usize = 20;
+    const MESSAGES: usize = 200;
+    for engine in engines() {
+        let lines = Lines::greeting();
+        let (last, log) = (Arc::clone(&lines.last), Arc::clone(&lines.log));
+        let stream = Stream::new(lines).messages_max(1024);
+        let counters = stream.message_counters();
+        let server = serve(engine, stream);
+        let mut conns: Vec<_> = (0..CONNS)
+            .map(|_| {
+                let mut stream = connect(&server);
+                assert_eq!(read(&mut stream, 6), b"hello\n");
+                (stream, last.lock().unwrap().clone().unwrap())
+            })
+            .collect();
+        thread::scope(|scope| {
+            for (index, (_, handle)) in conns.iter().enumerate() {
+                scope.spawn(move || {
+                    (0..MESSAGES).for_each(|number| handle.push(format!("{index}-{number:03}")).unwrap());
+                });
+            }
+        });
+        for (index, (stream, _)) in conns.iter_mut().enumerate() {
+            let expected: String = (0..MESSAGES).map(|number| format!("<{index}-{number:03}>\n")).collect();
+            assert_eq!(String::from_utf8(read(stream, expected.len())).unwrap(), expected, "{engine:?}");
+            stream.write_all(b"a\n").unwrap();
+            assert_eq!(read(stream, 4), b"1 a\n");
+        }
+        assert_eq!((counters.pushed(), counters.dropped()), ((CONNS * MESSAGES) as u64, 0));
+        let handle = conns[0].1.clone();
+        conns.clear();
+        wait_until(PATIENCE, || count(&log, "closed") == CONNS).unwrap();
+        assert!(matches!(handle.push("late".to_owned()), Err(PushError::Gone(_))));
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_slow_reader_gets_everything_and_its_messages_are_limited() {
+    const PARTS: usize = 2_000;
+    for engine in engines() {
+        let lines = Lines::greeting();
+        let last = Arc::clone(&lines.last);
+        let server = serve(engine, Stream::new(lines).messages_max(8));
+        let mut stream = connect(&server);
+        assert_eq!(read(&mut stream, 6), b"hello\n");
+        let handle = last.lock().unwrap().clone().unwrap();
+        stream.write_all(format!("large {PARTS}\nafter\n").as_bytes()).unwrap();
+        assert_eq!(read(&mut stream, 1).len(), 1, "the reply has begun");
+        // The reply is longer than the buffers of the kernel, so messages wait.
+        let full = wait_until(PATIENCE, || matches!(handle.push("m".to_owned()), Err(PushError::Full(_))));
+        assert!(full.is_some(), "{engine:?}");
+        let rest = read(&mut stream, PARTS * PART - 1);
+        assert_eq!(rest.iter().filter(|byte| !byte.is_ascii_lowercase()).count(), 0, "messages wait");
+        let mut tail = Vec::new();
+        while !tail.ends_with(b"5 after\n") {
+            tail.extend(read(&mut stream, 1));
+        }
+        stream.write_all(b"b\n").unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"1 b\n") {
+            answer.extend(read(&mut stream, 1));
+        }
+        assert!(handle.push("again".to_owned()).is_ok());
+        server.stop().unwrap();
+    }
+}
+
+#[cfg(feature = "rayon")]
+#[test]
+fn results_of_jobs_keep_the_order_of_frames() {
+    use doorbell::offload::Offload;
+
+    let jobs = Offload::builder().threads(NonZeroU16::new(2).unwrap()).build().unwrap();
+    for engine in engines() {
+        let server = serve(engine, Stream::new(Lines::with_jobs(jobs.clone())));
+        let mut stream = connect(&server);
+        let (mut input, mut expected) = (String::new(), String::new());
+        for number in 0..200 {
+            input += &format!("job {number}\n{number}\n");
+            expected += &format!("<job {number}>\n{} {number}\n", number.to_string().len());
+        }
+        stream.write_all(input.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        expected += "bye 0\n";
+        let mut got = String::new();
+        stream.read_to_string(&mut got).unwrap();
+        assert_eq!(got, expected, "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_panic_ends_its_connection_only() {
+    for engine in engines() {
+        let lines = Lines::new();
+        let log = Arc::clone(&lines.log);
+        let server = serve(engine, Stream::new(lines));
+        let (mut first, mut second) = (connect(&server), connect(&server));
+        first.write_all(b"a\n").unwrap();
+        assert_eq!(read(&mut first, 4), b"1 a\n");
+        second.write_all(b"b\npanic\n").unwrap();
+        let mut got = Vec::new();
+        second.read_to_end(&mut got).unwrap();
+        assert!(got.is_empty(), "the output of the event is dropped: {got:?}");
+        first.write_all(b"c\n").unwrap();
+        assert_eq!(read(&mut first, 4), b"1 c\n");
+        wait_until(PATIENCE, || server.stats().handler_panics == 1).unwrap();
+        wait_until(PATIENCE, || count(&log, "closed handler_panic") == 1).unwrap();
+        server.stop().unwrap();
+        assert_eq!((count(&log, "open"), count(&log, "closed")), (2, 2));
+    }
+}
+
+#[test]
+fn a_hand_over_without_a_receiver_closes() {
+    for engine in engines() {
+        let lines = Lines::new();
+        let log = Arc::clone(&lines.log);
+        let server = serve(engine, Stream::new(lines));
+        let mut stream = connect(&server);
+        stream.write_all(b"a\n").unwrap();
+        assert_eq!(read(&mut stream, 4), b"1 a\n");
+        stream.write_all(b"handover\n").unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).unwrap();
+        assert!(got.is_empty());
+        wait_until(PATIENCE, || count(&log, "closed not_taken") == 1).unwrap();
+        server.stop().unwrap();
+    }
+}
