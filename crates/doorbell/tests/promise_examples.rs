@@ -5,14 +5,15 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
-use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use doorbell_testkit::peers::{End, Reply, exchange};
+use doorbell_testkit::skip::{self, Need};
 
-const LINES_MAX: usize = 60;
+const LINES_MAX: usize = 90;
 
 struct Example {
     child: Child,
@@ -49,6 +50,12 @@ impl Example {
     }
 }
 
+fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
 impl Drop for Example {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -60,8 +67,12 @@ impl Drop for Example {
 fn examples_are_short() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"));
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    let resp = folder.join("resp");
+    for path in [folder, resp].iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()) {
+        let path = path.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
         let lines = std::fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines < LINES_MAX, "{path:?} has {lines} lines");
         count += 1;
@@ -122,6 +133,102 @@ fn raw_echo() {
     let example = Example::start("raw_echo");
     let got = exchange(example.addr, b"hello\n").unwrap();
     assert_eq!((got.bytes.as_slice(), got.end), (&b"hello\n"[..], End::Fin));
+}
+
+#[test]
+fn lines() {
+    let example = Example::start("lines");
+    let mut room: Vec<_> = (0..3).map(|_| TcpStream::connect(example.addr).unwrap()).collect();
+    room.iter_mut().for_each(|stream| assert_eq!(read(stream, 8), b"welcome\n"));
+    room[0].write_all(b"hello ").unwrap();
+    room[0].write_all(b"all\n").unwrap();
+    room.iter_mut().for_each(|stream| assert_eq!(read(stream, 10), b"hello all\n"));
+}
+
+#[test]
+#[cfg(feature = "rayon")]
+fn frames() {
+    #[derive(bitcode::Encode)]
+    enum Ask {
+        Echo(String),
+        Sum(Vec<u32>),
+    }
+
+    #[derive(bitcode::Decode, Debug, PartialEq)]
+    enum Answer {
+        Echo(String),
+        Sum(u64),
+    }
+
+    let example = Example::start("frames");
+    let mut stream = TcpStream::connect(example.addr).unwrap();
+    let frames = [Ask::Sum(vec![7; 1000]), Ask::Echo("a".to_owned()), Ask::Sum(vec![1, 2])];
+    let bytes: Vec<u8> = frames
+        .iter()
+        .map(bitcode::encode)
+        .flat_map(|frame| [&u32::try_from(frame.len()).unwrap().to_be_bytes()[..], &frame].concat())
+        .collect();
+    for byte in bytes {
+        stream.write_all(&[byte]).unwrap();
+    }
+    let answers = [Answer::Sum(7000), Answer::Echo("a".to_owned()), Answer::Sum(3)];
+    for expected in answers {
+        let len = u32::from_be_bytes(read(&mut stream, 4).try_into().unwrap());
+        let answer: Answer = bitcode::decode(&read(&mut stream, len as usize)).unwrap();
+        assert_eq!(answer, expected);
+    }
+}
+
+#[test]
+fn resp() {
+    let example = Example::start("resp");
+    let mut stream = TcpStream::connect(example.addr).unwrap();
+    let set = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\na\r\nbc\r\n";
+    let asked =
+        format!("PING\r\n*1\r\n$4\r\nping\r\n{set}*2\r\n$3\r\nget\r\n$1\r\nk\r\nGET none\r\nDEL k\r\n");
+    let expected = "+PONG\r\n+PONG\r\n+OK\r\n$5\r\na\r\nbc\r\n$-1\r\n-ERR unknown command";
+    for piece in asked.as_bytes().chunks(3) {
+        stream.write_all(piece).unwrap();
+    }
+    assert_eq!(String::from_utf8(read(&mut stream, expected.len())).unwrap(), expected);
+    stream.write_all(b"*x\r\n").unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("-ERR Protocol error: invalid multibulk length\r\n"), "{rest}");
+}
+
+/// The clients of Redis find nothing wrong with the subset.
+#[test]
+fn redis_clients_use_the_resp_example() {
+    if Command::new("redis-cli").arg("--version").output().is_err() {
+        return skip::skipped(Need::Clients, "redis-cli is not installed");
+    }
+    let example = Example::start("resp");
+    let port = example.addr.port().to_string();
+    let run = |program: &str, args: &[&str]| {
+        let done = Command::new(program).args(["-h", "127.0.0.1", "-p", &port]).args(args).output().unwrap();
+        assert!(done.status.success(), "{program} {args:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let long = "v".repeat(100_000);
+    for (args, expected) in [
+        (&["PING"][..], "PONG"),
+        (&["PING", "hi"], "hi"),
+        (&["SET", "a key", &long], "OK"),
+        (&["GET", "a key"], &long),
+        (&["GET", "none"], ""),
+    ] {
+        assert_eq!(run("redis-cli", args).trim_end(), expected, "{}", args[0]);
+    }
+    for pipeline in ["1", "16"] {
+        let tests = "ping_inline,ping_mbulk,set,get";
+        let csv = run(
+            "redis-benchmark",
+            &["-t", tests, "-n", "20000", "-c", "20", "-P", pipeline, "-r", "1000", "--csv"],
+        );
+        // A header, and a line for each test.
+        assert_eq!(csv.lines().count(), 5, "{csv}");
+    }
 }
 
 #[test]
