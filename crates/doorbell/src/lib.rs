@@ -127,7 +127,7 @@ pub use driver::select::{Descriptors, DriverReport, Engine};
 pub use error::{Blame, CloseReason};
 pub use hand_over::{HandOver, HandedConn, Permit, Taker, WhenFull};
 #[cfg(target_os = "linux")]
-pub use net::{Listen, ListenAddr, LocalAddr, ProxyProtocol};
+pub use net::{Balance, Listen, ListenAddr, LocalAddr, ProxyProtocol};
 #[cfg(target_os = "linux")]
 pub use offload::Offload;
 #[cfg(target_os = "linux")]

@@ -38,6 +38,15 @@ pub fn set_tcp_quickack(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, i32::from(on))
 }
 
+/// Sets `TCP_FASTOPEN`: a listener accepts data in the SYN of clients that have connected before,
+/// with at most `conns` such connections in progress. 0 disables it.
+///
+/// # Errors
+/// As `setsockopt(2)`; `EOPNOTSUPP` on a Unix socket.
+pub fn set_tcp_fastopen(fd: BorrowedFd<'_>, conns: u32) -> Result<(), Errno> {
+    set(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, i32::try_from(conns).unwrap_or(i32::MAX))
+}
+
 /// Sets `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), also for IPv6.
 ///
 /// With this option, `bind` to port 0 does not reserve a port: `connect` chooses one, so that the
@@ -61,6 +70,67 @@ pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Res
     let value = u32::from(last) << 16 | u32::from(first);
     set(fd, libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, value.cast_signed())
 }
+
+/// Sets `SO_INCOMING_CPU` of a listener: among the sockets of a `SO_REUSEPORT` group, the kernel
+/// prefers the one whose processor received the SYN (Linux 6.2; earlier only without other
+/// candidates). `None` removes the preference.
+///
+/// # Errors
+/// As `setsockopt(2)`.
+pub fn set_incoming_cpu(fd: BorrowedFd<'_>, cpu: Option<u32>) -> Result<(), Errno> {
+    let cpu = cpu.map_or(-1, |cpu| i32::try_from(cpu).unwrap_or(i32::MAX));
+    set(fd, libc::SOL_SOCKET, libc::SO_INCOMING_CPU, cpu)
+}
+
+/// An instruction of a classic BPF program (`struct sock_filter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct FilterInsn {
+    /// Class, size, mode or operation.
+    pub code: u16,
+    /// Instructions to skip if a condition is true.
+    pub jump_true: u8,
+    /// Instructions to skip if a condition is false.
+    pub jump_false: u8,
+    /// The constant.
+    pub constant: u32,
+}
+
+const _: () = assert!(size_of::<FilterInsn>() == size_of::<libc::sock_filter>());
+
+/// Attaches a program to the `SO_REUSEPORT` group of a socket (`SO_ATTACH_REUSEPORT_CBPF`). The
+/// program returns the number of the group's socket that gets a new connection, in the order in
+/// which the sockets joined the group. It replaces an earlier program of the group.
+///
+/// # Errors
+/// As `setsockopt(2)`; `EINVAL` if the kernel's checker refuses the program, or if it has more than
+/// 4,096 instructions.
+pub fn attach_reuseport_filter(fd: BorrowedFd<'_>, program: &[FilterInsn]) -> Result<(), Errno> {
+    let len = u16::try_from(program.len()).map_err(|_too_long| Errno(libc::EINVAL))?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast() };
+    let (program_ptr, size) = (&raw const program, size_of::<libc::sock_fprog>());
+    let size = libc::socklen_t::try_from(size).expect("a program's header is short");
+    let name = libc::SO_ATTACH_REUSEPORT_CBPF;
+    // SAFETY: R-7, the kernel copies `program` and the `len` instructions behind it, which have the
+    // layout of `sock_filter`, during the call.
+    let failed =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, program_ptr.cast(), size) };
+    if failed == 0 { Ok(()) } else { Err(Errno::last()) }
+}
+
+/// Removes the program of a `SO_REUSEPORT` group (Linux 5.3). Without a program it has no effect.
+///
+/// # Errors
+/// As `setsockopt(2)`.
+pub fn detach_reuseport_filter(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    match set(fd, libc::SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, 0) {
+        Err(Errno(libc::ENOENT)) => Ok(()),
+        detached => detached,
+    }
+}
+
+/// `asm-generic/socket.h`; the libc crate has no name for it on every target.
+const SO_DETACH_REUSEPORT_BPF: i32 = 68;
 
 /// Re-enables the kernel's tuning of both buffer sizes (`SO_BUF_LOCK` 0, Linux 5.14), which
 /// `SO_SNDBUF` and `SO_RCVBUF` disable.

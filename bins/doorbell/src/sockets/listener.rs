@@ -8,7 +8,7 @@ use super::raw::FixedReply;
 use crate::build::access_log::{self, By};
 use crate::build::tls::{self, Pairs};
 use crate::config::Bind;
-use crate::config::model::{Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
+use crate::config::model::{Balance, Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
 use crate::exit::{Exit, Failure};
 use crate::http::Service;
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
@@ -83,6 +83,11 @@ pub(crate) fn acceptor(
 fn options(listen: Listen, listener: &Listener) -> Listen {
     let listen = listen
         .backlog(listener.tcp.backlog)
+        .balance(match listener.balance {
+            Balance::Cpu => doorbell::Balance::Cpu,
+            Balance::Kernel => doorbell::Balance::Kernel,
+            Balance::SourceHash => doorbell::Balance::SourceHash,
+        })
         .defer_accept(listener.tcp.defer_accept.then_some(DEFER_ACCEPT))
         .nodelay(listener.tcp.nodelay)
         .quickack(listener.tcp.quickack);

@@ -14,8 +14,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::ProxyProtocol;
+use super::options::Options;
 use super::unix::{self, SocketFile};
+use super::unusable::check_listens;
+use super::{Balance, ProxyProtocol};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
@@ -38,10 +40,12 @@ pub enum ListenAddr {
 pub struct Listen {
     pub(crate) addr: ListenAddr,
     backlog: u32,
+    pub(crate) balance: Balance,
     defer_accept: Option<Duration>,
     nodelay: bool,
     quickack: bool,
     send_buf_len: Option<usize>,
+    pub(super) options: Options,
     v6_only: bool,
     overlap: bool,
     pub(crate) proxy: Option<ProxyProtocol>,
@@ -72,6 +76,7 @@ pub(crate) struct Bound {
     /// True if the previous owner also gave duplicates of the sockets to other processes.
     pub(crate) is_lent: bool,
     pub(crate) local: LocalAddr,
+    pub(crate) balance: Balance,
     /// The file of a Unix socket created here.
     pub(crate) file: Option<Arc<SocketFile>>,
     pub(crate) identity: Identity,
@@ -108,10 +113,12 @@ impl Listen {
         Self {
             addr,
             backlog: 4096,
+            balance: Balance::Kernel,
             defer_accept: Some(Duration::from_secs(3)),
             nodelay: true,
             quickack: true,
             send_buf_len: Some(256 * 1024),
+            options: Options::NONE,
             v6_only: false,
             overlap: false,
             proxy: None,
@@ -143,6 +150,14 @@ impl Listen {
     #[must_use]
     pub const fn backlog(mut self, conns: u32) -> Self {
         self.backlog = conns;
+        self
+    }
+
+    /// Sets how connections are distributed between the workers. Default [`Balance::Kernel`]. Other
+    /// values need a TCP address, because a Unix or passed socket is shared by all workers.
+    #[must_use]
+    pub const fn balance(mut self, balance: Balance) -> Self {
+        self.balance = balance;
         self
     }
 
@@ -309,7 +324,7 @@ impl Listen {
 
     /// Creates or duplicates a socket for each worker. `speaks_first` disables deferred accept.
     pub(crate) fn bind(mut self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
-        let identity = self.identity();
+        let (identity, balance) = (self.identity(), self.balance);
         let listening = std::mem::take(&mut self.listening);
         let name = self.addr.to_string();
         let failed = |call| {
@@ -332,7 +347,7 @@ impl Listen {
                 let (socket, file) = bound.map_err(|(call, e)| failed(call)(e))?;
                 let local = LocalAddr::Unix(Some(path.clone()));
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, is_lent: false, local, file, identity })
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, balance, file, identity })
             }
             ListenAddr::Inherited(_) => {
                 let ListenAddr::Inherited(fd) = self.addr else { unreachable!("matched above") };
@@ -341,7 +356,7 @@ impl Listen {
                 let local = local_addr(&socket).map_err(failed("getsockname"))?;
                 socket.set_nonblocking(true).map_err(failed("fcntl"))?;
                 let fds = copies(socket.into(), workers).map_err(failed("dup"))?;
-                Ok(Bound { fds, is_shared: true, is_lent: false, local, file: None, identity })
+                Ok(Bound { fds, is_shared: true, is_lent: false, local, balance, file: None, identity })
             }
         }
     }
@@ -360,7 +375,15 @@ impl Listen {
             }
             fds.push(socket.into());
         }
-        Ok(Bound { fds, is_shared: false, is_lent: false, local: LocalAddr::Tcp(addr), file: None, identity })
+        Ok(Bound {
+            fds,
+            is_shared: false,
+            is_lent: false,
+            local: LocalAddr::Tcp(addr),
+            balance: self.balance,
+            file: None,
+            identity,
+        })
     }
 
     /// Uses sockets that already listen, and opens more for workers without one.
@@ -394,7 +417,15 @@ impl Listen {
         while fds.len() < usize::from(workers) {
             fds.push(self.tcp_socket(addr, 2, speaks_first)?.into());
         }
-        Ok(Bound { fds, is_shared, is_lent: false, local, file: None, identity: self.identity() })
+        Ok(Bound {
+            fds,
+            is_shared,
+            is_lent: false,
+            local,
+            balance: self.balance,
+            file: None,
+            identity: self.identity(),
+        })
     }
 
     /// Fails if another process has bound the address. The sockets of the workers need
@@ -438,9 +469,10 @@ impl Listen {
             socket.set_send_buffer_size(bytes).map_err(option)?;
         }
         // Detects that a peer with unacknowledged bytes is gone; the deadline of a connection
-        // detects an idle peer. SO_KEEPALIVE would add a timer to each connection and detect
-        // nothing else.
+        // detects an idle peer. SO_KEEPALIVE would add a timer to each connection, so it is off
+        // by default.
         socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).map_err(option)?;
+        self.options.apply(socket).map_err(option)?;
         let secs = match self.defer_accept.filter(|_| !speaks_first) {
             Some(time) => u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX),
             None => 0,
@@ -525,34 +557,6 @@ impl Inherited {
 const SOMAXCONN_DEFAULT: u32 = 4096;
 
 type Failure = (&'static str, io::Error);
-
-/// A socket or path of a listener cannot be used. This is not an error of the operating system.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unusable(pub(super) &'static str);
-
-impl Unusable {
-    pub(crate) fn is_cause_of(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|inner| inner.is::<Self>())
-    }
-}
-
-/// Checks that a passed socket listens. Without this check the only symptom would be waiting
-/// clients.
-fn check_listens(socket: &Socket) -> io::Result<()> {
-    let domain = socket.domain()?;
-    let why = match () {
-        () if ![Domain::IPV4, Domain::IPV6, Domain::UNIX].contains(&domain) => {
-            "the socket is neither TCP nor Unix: pass a listening TCP or Unix socket"
-        }
-        () if socket.r#type()? != Type::STREAM => {
-            "the socket is not a stream socket: pass a listening TCP or Unix socket"
-        }
-        () if !socket.is_listener()? => "the socket does not listen: pass it after listen(2)",
-        () => return Ok(()),
-    };
-    Err(io::Error::other(Unusable(why)))
-}
 
 fn copies(fd: OwnedFd, workers: u16) -> io::Result<Vec<OwnedFd>> {
     let mut fds = Vec::with_capacity(usize::from(workers));

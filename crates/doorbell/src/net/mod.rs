@@ -2,13 +2,19 @@
 //!
 //! Does not know about: drivers, workers, connections in progress.
 
+mod balance;
 pub(crate) mod last_call;
 mod listen;
+mod options;
 mod proxy;
 mod unix;
+mod unusable;
 
-pub(crate) use listen::{Bound, Identity, Inherited, Unusable};
+pub use balance::Balance;
+pub(crate) use balance::allowed_cpus;
+pub(crate) use listen::{Bound, Identity, Inherited};
 pub use listen::{Listen, ListenAddr, ListenError, LocalAddr};
 pub(crate) use proxy::Expected;
 pub use proxy::ProxyProtocol;
 pub(crate) use unix::SocketFile;
+pub(crate) use unusable::Unusable;

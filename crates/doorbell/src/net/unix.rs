@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::listen::Unusable;
+use super::unusable::Unusable;
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 

@@ -23,7 +23,7 @@ use crate::driver::select::{Descriptors, DriverReport, Engine, Plan, plan};
 use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
-use crate::net::{Bound, Identity, Listen, ListenError};
+use crate::net::{Balance, Bound, Identity, Listen, ListenError, allowed_cpus};
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
@@ -307,7 +307,8 @@ impl ServerBuilder {
             report: plan.report.clone(),
             notes,
         };
-        let cpus = if self.pin_cpus { allowed_cpus() } else { Vec::new() };
+        let pins = self.pin_cpus || bound.iter().any(|bound| bound.balance == Balance::Cpu);
+        let cpus = if pins { allowed_cpus() } else { Vec::new() };
         let (started, starts) = sync_channel(usize::from(workers));
         let mut goes = Vec::with_capacity(usize::from(workers));
         for (index, (wake, listeners)) in (0..workers).zip(wakes.into_iter().zip(transpose(bound, workers))) {
@@ -525,7 +526,8 @@ impl Core {
         let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         renewals.iter().try_for_each(|Renewal { listener, listen, speaks_first }| {
             sockets.renew(*listener, listen, *speaks_first)
-        })
+        })?;
+        sockets.balance()
     }
 }
 
@@ -580,11 +582,6 @@ fn transpose(bound: Vec<Bound>, workers: u16) -> Vec<Vec<OwnedFd>> {
         }
     }
     by_worker
-}
-
-fn allowed_cpus() -> Vec<usize> {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
 impl core::fmt::Debug for ServerBuilder {

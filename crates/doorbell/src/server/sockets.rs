@@ -13,7 +13,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use std::sync::Arc;
 
-use crate::net::{Bound, Identity, Listen, ListenError, LocalAddr, SocketFile, last_call};
+use crate::net::{Balance, Bound, Identity, Listen, ListenError, LocalAddr, SocketFile, Unusable, last_call};
 
 /// The duplicates of a server's sockets. The [module](self) documents them.
 #[derive(Debug, Default)]
@@ -25,6 +25,7 @@ struct Kept {
     identity: Identity,
     local: LocalAddr,
     is_shared: bool,
+    balance: Balance,
     /// True if another process, the successor, has duplicates and may continue to listen.
     is_passed: bool,
     /// Number of running successors in this process that share the socket.
@@ -59,12 +60,13 @@ impl Sockets {
     pub(super) fn of(bound: &[Bound]) -> io::Result<Self> {
         let kept = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
-            let Bound { identity, local, is_shared, is_lent, file, .. } = bound;
+            let Bound { identity, local, is_shared, is_lent, balance, file, .. } = bound;
             let is_passed = *is_lent;
             Ok(Kept {
                 identity: identity.clone(),
                 local: local.clone(),
                 is_shared: *is_shared,
+                balance: *balance,
                 is_passed,
                 successors: 0,
                 deferred_s: None,
@@ -110,6 +112,7 @@ impl Sockets {
             is_shared,
             is_lent,
             local: kept.local.clone(),
+            balance: listen.balance,
             file: kept.file.clone(),
             identity,
         }))
@@ -119,6 +122,11 @@ impl Sockets {
     pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
         let Some(kept) = self.0.get(at) else { return Ok(()) };
         listen.renew(&kept.identity, kept.fds.iter().flatten(), speaks_first)
+    }
+
+    /// Distributes new connections between the workers as each listener is configured.
+    pub(super) fn balance(&self) -> Result<(), ListenError> {
+        self.0.iter().try_for_each(Kept::balance)
     }
 
     /// Duplicates the TCP sockets that this server has bound, by listener.
@@ -212,10 +220,23 @@ impl Sockets {
         let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
         self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);
         self.0.iter_mut().filter_map(|kept| kept.fds.get_mut(worker)).for_each(|fd| *fd = None);
+        // Without the socket the program would choose one that no longer exists. The kernel then
+        // balances those clients itself, so a failure loses none.
+        let _balanced = self.balance();
     }
 }
 
 impl Kept {
+    fn balance(&self) -> Result<(), ListenError> {
+        let failed = |error| ListenError { call: "balance", addr: self.local.to_string(), error };
+        match (self.balance, self.fds.len()) {
+            (_, 1) => Ok(()),
+            (Balance::Kernel, _) if self.is_shared => Ok(()),
+            _ if self.is_shared => Err(failed(Unusable::balanced())),
+            (balance, _) => balance.apply(&self.fds).map_err(failed),
+        }
+    }
+
     const fn is_lent(&self) -> bool {
         self.is_passed || self.successors > 0
     }

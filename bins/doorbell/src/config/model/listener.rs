@@ -41,6 +41,10 @@ pub struct Listener {
     /// built-in listener of a configuration without listeners has it.
     #[key(default = false)]
     pub http2: bool,
+    /// How new connections are distributed between the workers: kernel (evenly), cpu (to the worker
+    /// on the processor that received them) or source-hash (by the address of the client).
+    #[key(default = "kernel")]
+    pub balance: Balance,
     /// Connections with several requests.
     pub keep_alive: KeepAlive,
     /// Deadlines of clients.
@@ -74,6 +78,17 @@ pub enum ProxyProtocol {
     Off,
     /// Required, from trusted proxies only.
     Require,
+}
+
+/// Distribution of new connections between the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
+pub enum Balance {
+    /// To the worker on the processor that received the connection.
+    Cpu,
+    /// By a hash of both addresses and ports.
+    Kernel,
+    /// By a hash of the client's address.
+    SourceHash,
 }
 
 /// Header field of a trusted proxy with the client's address.
@@ -224,7 +239,20 @@ impl Listener {
         if self.protocol == Protocol::Raw {
             self.check_raw(at);
         }
+        self.check_balance(at);
         self.check_proxies(at);
+    }
+
+    /// All workers share a Unix or passed socket, so nothing can be distributed.
+    fn check_balance(&self, at: &Section<'_>) {
+        let shared = self.binds.iter().find(|bind| !matches!(bind.value, Bind::Tcp(_)));
+        if let (true, Some(bind), Some(place)) =
+            (self.balance != Balance::Kernel, shared, at.right_place("balance"))
+        {
+            let message = format!("all workers share the socket of \"{}\"", bind.value);
+            let help = "remove `balance`, or bind an address and a port only";
+            at.problem(Problem::error("contradiction", place, message).help(help));
+        }
     }
 
     fn check_raw(&mut self, at: &Section<'_>) {

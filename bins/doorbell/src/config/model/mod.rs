@@ -40,7 +40,7 @@ pub(crate) use limit::uncountable;
 pub use limit::{Limit, LimitKey};
 pub(crate) use listener::links_to;
 pub use listener::{
-    DEFAULT_ADDR, Forwarded, KeepAlive, Limits, Listener, Protocol, ProxyProtocol, Tcp, Timeouts,
+    Balance, DEFAULT_ADDR, Forwarded, KeepAlive, Limits, Listener, Protocol, ProxyProtocol, Tcp, Timeouts,
 };
 pub use log::{Access, AccessFile, AccessFormat, Log, LogFormat, LogLevel};
 pub(crate) use route::build_redirect;

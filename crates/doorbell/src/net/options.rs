@@ -1,0 +1,139 @@
+//! Less common options of TCP sockets, which accepted connections inherit.
+//!
+//! Does not know about: listening, the options that every listener sets.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::AsFd as _;
+
+use socket2::{Domain, SockRef, TcpKeepalive};
+
+use super::Listen;
+
+/// Unanswered keepalive probes after which a connection ends. Together with their interval, a third
+/// of the idle time, a dead peer is noticed after twice the idle time.
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Options without which a listener works as well.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    recv_buf_len: Option<usize>,
+    keepalive: Option<Duration>,
+    fast_open: u32,
+    dscp: u8,
+}
+
+impl Options {
+    /// The defaults of the kernel.
+    pub(super) const NONE: Self = Self { recv_buf_len: None, keepalive: None, fast_open: 0, dscp: 0 };
+
+    /// Sets the options on a listening socket, also those that have their default: a predecessor
+    /// may have set others.
+    pub(super) fn apply(&self, socket: &SockRef<'_>) -> io::Result<()> {
+        if let Some(bytes) = self.recv_buf_len {
+            socket.set_recv_buffer_size(bytes)?;
+        }
+        match self.keepalive {
+            Some(idle) => {
+                let interval = (idle / KEEPALIVE_PROBES).max(Duration::from_secs(1));
+                let keepalive = TcpKeepalive::new().with_time(idle).with_interval(interval);
+                socket.set_tcp_keepalive(&keepalive.with_retries(KEEPALIVE_PROBES))?;
+            }
+            None => socket.set_keepalive(false)?,
+        }
+        let fast_open = doorbell_ring::sockopt::set_tcp_fastopen(socket.as_fd(), self.fast_open);
+        needed(self.fast_open != 0, fast_open.map_err(io::Error::from))?;
+        // The two lowest bits are those of ECN, which the kernel sets.
+        let traffic_class = u32::from(self.dscp) << 2;
+        needed(self.dscp != 0, socket.set_tos_v4(traffic_class))?;
+        if socket.domain()? == Domain::IPV6 {
+            needed(self.dscp != 0, socket.set_tclass_v6(traffic_class))?;
+        }
+        Ok(())
+    }
+}
+
+/// A kernel that lacks an option has its default.
+fn needed(is_set: bool, result: io::Result<()>) -> io::Result<()> {
+    if is_set { result } else { Ok(()) }
+}
+
+impl Listen {
+    /// Sets `SO_RCVBUF`, the number of bytes that the kernel buffers before the worker reads them.
+    /// Default `None`: the kernel tunes the size.
+    #[must_use]
+    pub const fn recv_buf_len(mut self, bytes: Option<usize>) -> Self {
+        self.options.recv_buf_len = bytes;
+        self
+    }
+
+    /// Asks a silent peer whether it still exists, after this time without a segment
+    /// (`SO_KEEPALIVE`, at least a second). A peer that does not answer three times, each after a
+    /// third of the time, is disconnected. Default `None`: the deadline of its protocol ends an
+    /// idle connection.
+    ///
+    /// Useful for stream protocols whose connections may be idle for longer than a NAT or a
+    /// firewall remembers them.
+    #[must_use]
+    pub const fn keepalive(mut self, idle: Option<Duration>) -> Self {
+        self.options.keepalive = idle;
+        self
+    }
+
+    /// Accepts data in the SYN of clients that have connected before (`TCP_FASTOPEN`), with at most
+    /// this number of such connections before their handshake ends. Default 0: none. The kernel
+    /// also needs bit 2 of `net.ipv4.tcp_fastopen`.
+    ///
+    /// A SYN may arrive twice, and with it its data: only for requests that may be repeated.
+    #[must_use]
+    pub const fn fast_open(mut self, conns: u32) -> Self {
+        self.options.fast_open = conns;
+        self
+    }
+
+    /// Sets the class of traffic (DSCP, RFC 2474) of all packets, 0 to 63. Default 0. Higher bits
+    /// are ignored.
+    #[must_use]
+    pub const fn dscp(mut self, class: u8) -> Self {
+        self.options.dscp = class & 0x3f;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+
+    use socket2::{Socket, Type};
+
+    use super::*;
+
+    /// A listening socket with these options, and a connection that it has accepted.
+    fn accepted(addr: SocketAddr, listen: &Listen) -> Socket {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
+        socket.bind(&addr.into()).unwrap();
+        listen.options.apply(&SockRef::from(&socket)).unwrap();
+        socket.listen(8).unwrap();
+        let _client = TcpStream::connect(socket.local_addr().unwrap().as_socket().unwrap()).unwrap();
+        socket.accept().unwrap().0
+    }
+
+    #[test]
+    fn connections_inherit_the_options_of_their_listener() {
+        for addr in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()] {
+            let idle = Duration::from_secs(60);
+            let listen = Listen::tcp(addr).recv_buf_len(Some(40_000)).keepalive(Some(idle)).dscp(46);
+            let conn = accepted(addr, &listen.fast_open(16));
+            // The kernel doubles the size (socket(7)).
+            assert_eq!(conn.recv_buffer_size().unwrap(), 80_000);
+            let times = (conn.tcp_keepalive_time().unwrap(), conn.tcp_keepalive_interval().unwrap());
+            assert_eq!((conn.keepalive().unwrap(), times), (true, (idle, idle / 3)));
+            assert_eq!(conn.tos_v4().unwrap(), 46 << 2);
+            if addr.is_ipv6() {
+                assert_eq!(conn.tclass_v6().unwrap(), 46 << 2);
+            }
+            let plain = accepted(addr, &Listen::tcp(addr));
+            assert_eq!((plain.keepalive().unwrap(), plain.tos_v4().unwrap()), (false, 0));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Sockets and paths that cannot serve a listener as it is configured.
+//!
+//! Does not know about: errors of the operating system.
+
+use std::io;
+
+use socket2::{Domain, Socket, Type};
+
+/// A socket or path of a listener cannot be used. This is not an error of the operating system.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unusable(pub(super) &'static str);
+
+impl Unusable {
+    /// The workers share one socket, so the kernel has nothing to choose.
+    pub(crate) fn balanced() -> io::Error {
+        io::Error::other(Self(
+            "the workers share this socket: only `Balance::Kernel` works, or a TCP address",
+        ))
+    }
+
+    pub(crate) fn is_cause_of(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Self>())
+    }
+}
+
+/// Checks that a passed socket listens. Without this check the only symptom would be waiting
+/// clients.
+pub(super) fn check_listens(socket: &Socket) -> io::Result<()> {
+    let domain = socket.domain()?;
+    let why = match () {
+        () if ![Domain::IPV4, Domain::IPV6, Domain::UNIX].contains(&domain) => {
+            "the socket is neither TCP nor Unix: pass a listening TCP or Unix socket"
+        }
+        () if socket.r#type()? != Type::STREAM => {
+            "the socket is not a stream socket: pass a listening TCP or Unix socket"
+        }
+        () if !socket.is_listener()? => "the socket does not listen: pass it after listen(2)",
+        () => return Ok(()),
+    };
+    Err(io::Error::other(Unusable(why)))
+}
