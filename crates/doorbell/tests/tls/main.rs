@@ -15,6 +15,9 @@ mod handed;
 mod handshake;
 mod hostile;
 mod jobs;
+#[cfg(feature = "rayon")]
+#[path = "../stream/handlers.rs"]
+mod lines;
 mod material;
 mod memory;
 mod mutual;
@@ -23,4 +26,5 @@ mod pki;
 mod promise;
 mod real;
 mod refusal;
+mod streams;
 mod traffic;

@@ -1,0 +1,85 @@
+//! Stream protocols behind TLS: pipelined frames, jobs, replies in parts and pushed messages, on
+//! real sockets.
+//!
+//! Does not know about: the events of a connection (see `tests/stream`).
+#![cfg(feature = "rayon")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use doorbell::Engine;
+use doorbell::offload::Offload;
+use doorbell::stream::{PushError, Stream};
+use doorbell::tls::Acceptor;
+use doorbell_testkit::peers::wait_until;
+use rustls::StreamOwned;
+
+use crate::lines::{Lines, PART};
+use crate::memory::{VERSIONS, client, client_config, config};
+use crate::promise::{addr, anywhere, builder, on_both_engines};
+
+on_both_engines! {
+    frames_jobs_and_parts_keep_their_order
+    messages_arrive_while_nothing_is_received
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn serve(engine: Engine, lines: Lines) -> doorbell::Server {
+    let acceptor = Acceptor::new(&config()).unwrap();
+    builder(engine).listen(anywhere(), Stream::new(lines).tls(acceptor)).start().unwrap()
+}
+
+fn connect(server: &doorbell::Server, version: usize) -> StreamOwned<rustls::ClientConnection, TcpStream> {
+    let stream = TcpStream::connect(addr(server)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    StreamOwned::new(client(&Arc::new(client_config(VERSIONS[version], None))), stream)
+}
+
+fn read(session: &mut impl Read, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    session.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+fn frames_jobs_and_parts_keep_their_order(engine: Engine) {
+    let server = serve(engine, Lines::with_jobs(Offload::builder().build().unwrap()));
+    for version in 0..VERSIONS.len() {
+        let mut session = connect(&server, version);
+        let asked = "a\njob 1\nb\nlarge 40\nc\njob 2\nclose\n";
+        session.write_all(asked.as_bytes()).unwrap();
+        assert_eq!(read(&mut session, 16), b"1 a\n<job 1>\n1 b\n");
+        let large = read(&mut session, 40 * PART);
+        assert!(large.iter().all(u8::is_ascii_lowercase));
+        let mut rest = String::new();
+        session.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "1 c\n<job 2>\n5 close\n", "{engine:?}, and a close_notify");
+    }
+    server.stop().unwrap();
+}
+
+fn messages_arrive_while_nothing_is_received(engine: Engine) {
+    let lines = Lines::greeting();
+    let (last, log) = (Arc::clone(&lines.last), Arc::clone(&lines.log));
+    let server = serve(engine, lines);
+    let mut session = connect(&server, 0);
+    session.flush().unwrap();
+    assert_eq!(read(&mut session, 6), b"hello\n");
+    let handle = last.lock().unwrap().clone().unwrap();
+    for number in 0..50 {
+        handle.push(number.to_string()).unwrap();
+        let expected = format!("<{number}>\n");
+        assert_eq!(read(&mut session, expected.len()), expected.as_bytes());
+    }
+    session.write_all(b"a\n").unwrap();
+    assert_eq!(read(&mut session, 4), b"1 a\n");
+    handle.push("close".to_owned()).unwrap();
+    let mut rest = String::new();
+    session.read_to_string(&mut rest).unwrap();
+    assert!(rest.is_empty());
+    wait_until(PATIENCE, || log.lock().unwrap().last().is_some_and(|event| event == "closed done")).unwrap();
+    assert!(matches!(handle.push("late".to_owned()), Err(PushError::Gone(_))));
+    server.stop().unwrap();
+}
