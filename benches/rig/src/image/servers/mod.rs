@@ -223,6 +223,7 @@ pub(crate) const CATALOGUE: &[Entry] = &[
             "goroutine",
         )
     },
+    go("gnet", "gnet 2 (Go), one event loop, searches only for the ends of requests", "gnet"),
     rust("hyper", "hyper 1 on one thread of Tokio"),
     rust("axum", "axum on one thread of Tokio"),
     rust(
