@@ -18,6 +18,7 @@
 //! | [`Raw::timeout`](crate::Raw::timeout) | 10 s | close |
 //! | [`Stream::frame_bytes_max`](crate::stream::Stream::frame_bytes_max) | 64 KiB | close |
 //! | [`Stream::first_timeout`](crate::stream::Stream::first_timeout), [`frame_timeout`](crate::stream::Stream::frame_timeout), [`idle_timeout`](crate::stream::Stream::idle_timeout) | 10 s, 10 s, 60 s | [`StreamHandler::timeout`](crate::stream::StreamHandler::timeout), by default a close |
+//! | [`Stream::output_bytes_max`](crate::stream::Stream::output_bytes_max) | 64 KiB unsent | further frames and messages of the connection wait |
 //! | [`Stream::messages_max`](crate::stream::Stream::messages_max) | 64 per connection | [`ConnHandle::push`](crate::stream::ConnHandle::push) returns the message |
 //! | [`HandOver::conns_max`](crate::HandOver::conns_max) | 16,384 handed over and not dropped | by [`WhenFull`](crate::WhenFull): 503, GOAWAY (HTTP/2) or an alert (TLS), or the client waits |
 //! | [`ProxyProtocol::len_max`](crate::ProxyProtocol::len_max) | 536 bytes | close |

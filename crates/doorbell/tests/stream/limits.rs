@@ -62,6 +62,36 @@ fn a_frame_that_is_too_long_is_refused() {
     assert!(conn.is_open());
 }
 
+/// Replies to each byte with 10,000 bytes.
+struct Amplifier;
+
+impl StreamHandler for Amplifier {
+    type Conn = ();
+    type Message = ();
+
+    fn open(&self, _cx: &mut Context<'_, Self>) {}
+
+    fn data(&self, _conn: &mut (), input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        assert!(cx.out().len() < 50_000, "no frame is handled while so much is unsent");
+        cx.write(&[input[0]; 10_000]);
+        1
+    }
+
+    fn end(&self, _conn: &mut (), rest: &[u8], cx: &mut Context<'_, Self>) {
+        assert!(rest.is_empty(), "the end comes after all frames");
+        cx.write(b"end");
+        cx.close();
+    }
+}
+
+#[test]
+fn pipelined_frames_wait_until_their_output_is_sent() {
+    let stream = Stream::new(Amplifier).output_bytes_max(50_000).frame_bytes_max(10);
+    let mut conn = TestStream::open(stream);
+    assert_eq!(conn.send([b'a'; 1000]).len(), 10_000_000);
+    assert_eq!(conn.finish(), b"end");
+}
+
 /// Sends a ping when nothing has arrived for a while, and gives up after three.
 struct Pinging;
 

@@ -51,6 +51,8 @@ pub struct StreamConn {
     pub(super) wait: Wait,
     /// The last step, once the handler or a limit has ended the connection.
     pub(super) ending: Option<Next>,
+    /// Length of the output at the beginning of the current event.
+    pub(super) earlier_len: usize,
     /// True if the handler is to be called when all output is sent.
     pub(super) wants_writable: bool,
     /// True once the peer has finished.
@@ -84,16 +86,11 @@ impl StreamConn {
             reason: CloseReason::Done,
             wait: Wait::First,
             ending: None,
+            earlier_len: 0,
             wants_writable: false,
             peer_finished: false,
             end_handled: false,
         }
-    }
-
-    /// True if no more input may be handled now. `asked` is what the handler has asked for in this
-    /// event.
-    pub(super) const fn stops(&self, asked: &Asked, has_job: bool) -> bool {
-        self.ending.is_some() || has_job || self.wants_writable || asked.stops()
     }
 
     /// Ends the connection for this reason, unless it is already ending.

@@ -50,6 +50,9 @@ impl<H: StreamHandler> Memory<H> {
             id,
         });
         if slot.id != id {
+            debug_assert!(slot.conn.is_none(), "I-9: the state of a connection ends with it");
+            slot.link.end();
+            dispose(slot.conn.take());
             slot.id = id;
             slot.link.rename(id);
         }

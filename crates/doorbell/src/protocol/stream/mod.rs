@@ -47,7 +47,8 @@
 //!   0 means that the frame is incomplete. Bytes may arrive split at any place.
 //! - **Back-pressure.** Output is sent after each event. While a peer does not read its output, no
 //!   more of its input is read, and its messages wait: at most [`Stream::messages_max`], then
-//!   [`ConnHandle::push`] returns the message.
+//!   [`ConnHandle::push`] returns the message. Pipelined frames are handled as long as their output
+//!   is shorter than [`Stream::output_bytes_max`].
 //! - **Deadlines.** Each wait has its own timeout: for the first byte, for the rest of a frame,
 //!   between frames, and for a job. Single bytes do not extend it. [`Context::set_deadline`] sets
 //!   another one.

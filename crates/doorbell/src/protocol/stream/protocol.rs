@@ -28,6 +28,7 @@ pub struct Stream<H> {
     frame_timeout: Duration,
     idle_timeout: Duration,
     frame_bytes_max: usize,
+    output_bytes_max: usize,
     messages_max: u32,
     counters: MessageCounters,
 }
@@ -45,6 +46,7 @@ impl<H: StreamHandler> Stream<H> {
             frame_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             frame_bytes_max: 64 * 1024,
+            output_bytes_max: 64 * 1024,
             messages_max: 64,
             counters: MessageCounters::default(),
         }
@@ -78,6 +80,15 @@ impl<H: StreamHandler> Stream<H> {
     #[must_use]
     pub fn frame_bytes_max(mut self, bytes: usize) -> Self {
         self.frame_bytes_max = bytes;
+        self
+    }
+
+    /// Sets the length of unsent output from which no further frame or message of a connection is
+    /// handled until the output is sent. Default 64 KiB. A single frame may write more; see
+    /// [`Context::notify_writable`].
+    #[must_use]
+    pub fn output_bytes_max(mut self, bytes: usize) -> Self {
+        self.output_bytes_max = bytes.max(1);
         self
     }
 
@@ -177,11 +188,21 @@ impl<H: StreamHandler> Turn<'_, H> {
         self.conn.ending.is_some() || self.asked.close || self.asked.hand_over
     }
 
+    /// True if the output must be sent before anything else is handled.
+    fn is_full(&self) -> bool {
+        self.out.len() >= self.stream.output_bytes_max
+    }
+
+    /// True if no more input may be handled now.
+    fn stops(&self) -> bool {
+        self.conn.ending.is_some() || self.asked.stops() || self.slot.link.has_job() || self.is_full()
+    }
+
     /// Passes input to the handler, frame by frame, and returns the number of consumed bytes.
     fn frames(&mut self, input: &[u8]) -> usize {
         self.open();
         let mut at = 0;
-        while at < input.len() && !self.conn.stops(&self.asked, self.slot.link.has_job()) {
+        while at < input.len() && !self.stops() {
             let rest = &input[at..];
             let used = self.call(|handler, state, cx| handler.data(state, rest, cx)).unwrap_or(0);
             debug_assert!(used <= rest.len(), "a handler consumes at most what it gets");
@@ -198,8 +219,7 @@ impl<H: StreamHandler> Turn<'_, H> {
     /// Tells the handler once that the peer has finished, after all that came before. Returns true
     /// if it did now.
     fn end(&mut self, rest: &[u8]) -> bool {
-        let has_more = self.conn.stops(&self.asked, self.slot.link.has_job());
-        if !self.conn.peer_finished || self.conn.end_handled || has_more {
+        if !self.conn.peer_finished || self.conn.end_handled || self.stops() {
             return false;
         }
         self.conn.end_handled = true;
@@ -219,6 +239,7 @@ impl<H: StreamHandler> Turn<'_, H> {
     fn messages(&mut self) {
         while !self.ends()
             && !self.asked.writable
+            && !self.is_full()
             && let Some(mail) = self.slot.link.next_mail()
         {
             match mail {
@@ -237,13 +258,11 @@ impl<H: StreamHandler> Turn<'_, H> {
         if self.asked.close {
             self.conn.end(self.last_step(after, rest), CloseReason::Done);
         }
-        let has_job = self.slot.link.has_job();
-        let is_stuck = rest >= self.stream.frame_bytes_max && !self.conn.stops(&self.asked, has_job);
-        if is_stuck {
+        if rest >= self.stream.frame_bytes_max && !self.stops() {
             self.conn.end(Next::CloseLinger, CloseReason::Refused);
         }
         let is_answered = after == After::Data && rest == 0 && self.conn.requests > 0;
-        if self.draining && is_answered && !self.conn.stops(&self.asked, has_job) {
+        if self.draining && is_answered && !self.stops() {
             self.conn.end(Next::CloseLinger, CloseReason::Done);
         }
         if let Some(last) = self.conn.ending {
@@ -253,10 +272,11 @@ impl<H: StreamHandler> Turn<'_, H> {
             self.conn.deadline = Time::MAX;
             return Next::HandOver;
         }
+        let has_job = self.slot.link.has_job();
         self.wait(after, rest, has_job);
         match after {
             _ if has_job => Next::Wait,
-            _ if self.conn.wants_writable => Next::Flush,
+            _ if self.conn.wants_writable || self.is_full() => Next::Flush,
             // Input may have arrived before the message.
             After::Message => Next::Flush,
             // Another receive would report the same end.
@@ -304,6 +324,7 @@ impl<H: StreamHandler> Stream<H> {
         let memory: &mut dyn Any = local.stream(listener)?;
         let slot = memory.downcast_mut::<Memory<H>>()?.slot(conn.id?);
         let (out, asked) = (&mut out.head, Asked { writable: conn.wants_writable, ..Asked::default() });
+        conn.earlier_len = out.len();
         Some((Turn { stream: self, conn, slot, out, client, now, draining, asked, consumed: false }, input))
     }
 
@@ -411,7 +432,8 @@ impl<H: StreamHandler> Protocol for Stream<H> {
     }
 
     fn handle_panic(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        io.out.head.clear();
+        // Over TLS, output of earlier events may not be sent yet.
+        io.out.head.truncate(conn.earlier_len);
         conn.ending = None;
         conn.end(Next::CloseLinger, CloseReason::HandlerPanic);
         Next::CloseLinger
