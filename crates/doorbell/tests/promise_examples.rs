@@ -9,11 +9,14 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use doorbell_testkit::peers::{End, Reply, exchange};
+use doorbell_testkit::peers::{End, Reply, exchange, wait_until};
 use doorbell_testkit::skip::{self, Need};
 
 const LINES_MAX: usize = 90;
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Example {
     child: Child,
@@ -228,6 +231,47 @@ fn redis_clients_use_the_resp_example() {
         );
         // A header, and a line for each test.
         assert_eq!(csv.lines().count(), 5, "{csv}");
+    }
+}
+
+/// Processor time of a process so far, in clock ticks (proc(5)).
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// Server CPU time per command, in alternating runs. Only in the full tests of the shipped build.
+#[test]
+fn a_command_costs_no_more_than_in_redis_server() {
+    if std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1") && !cfg!(debug_assertions) {
+        let example = Example::start("resp");
+        let port = doorbell_testkit::peers::free_port().to_string();
+        let mut redis = Command::new("redis-server");
+        let mut redis = redis.args(["--port", &port, "--save", "", "--appendonly", "no"]);
+        redis = redis.stdout(Stdio::null());
+        let redis =
+            Example { child: redis.spawn().unwrap(), addr: format!("127.0.0.1:{port}").parse().unwrap() };
+        assert!(wait_until(PATIENCE, || TcpStream::connect(redis.addr).is_ok()).is_some());
+        let cost = |server: &Example, test: &str, pipeline: &str| {
+            let (before, port) = (cpu_ticks(server.child.id()), server.addr.port().to_string());
+            let count = if pipeline == "1" { "100000" } else { "500000" };
+            let args =
+                ["-t", test, "-n", count, "-c", "50", "-P", pipeline, "-r", "10000", "-q", "-p", &port];
+            assert!(Command::new("redis-benchmark").args(args).output().unwrap().status.success());
+            cpu_ticks(server.child.id()) - before
+        };
+        for pipeline in ["1", "16"] {
+            for test in ["ping_inline", "ping_mbulk", "set", "get"] {
+                let mut sums = [0, 0];
+                for _ in 0..3 {
+                    sums[0] += cost(&example, test, pipeline);
+                    sums[1] += cost(&redis, test, pipeline);
+                }
+                let [ours, theirs] = sums;
+                assert!(ours <= theirs, "{test}, {pipeline} at once: {ours} ticks, redis-server {theirs}");
+            }
+        }
     }
 }
 
