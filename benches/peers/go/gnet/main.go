@@ -51,7 +51,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: gnet ADDR:PORT")
 		os.Exit(2)
 	}
-	err := gnet.Run(&server{}, "tcp://"+os.Args[1], gnet.WithNumEventLoop(1), gnet.WithTCPNoDelay(gnet.TCPNoDelay))
+	err := gnet.Run(
+		&server{},
+		"tcp://"+os.Args[1],
+		gnet.WithNumEventLoop(1),
+		gnet.WithReuseAddr(true),
+		gnet.WithTCPNoDelay(gnet.TCPNoDelay),
+	)
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }

@@ -76,11 +76,12 @@ mod tests {
     const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/book/src/performance.md");
 
     /// The rows of the README's table, and the server of each row.
-    const IN_README: [(&str, &str); 7] = [
+    const IN_README: [(&str, &str); 8] = [
         ("bare `accept4`, `recv`, `send`, `close` loop, no HTTP", "bare"),
         ("**doorbell**, io_uring", "doorbell-uring"),
         ("**doorbell**, epoll", "doorbell-epoll"),
         ("nginx", "nginx"),
+        ("gnet", "gnet"),
         ("hyper", "hyper"),
         ("HAProxy", "haproxy"),
         ("Go net/http", "go-nethttp"),
@@ -117,6 +118,7 @@ mod tests {
             "h2o",
             "go-nethttp",
             "go-goroutine",
+            "gnet",
             "hyper",
             "axum",
             "monoio",
