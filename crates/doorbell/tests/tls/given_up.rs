@@ -49,7 +49,8 @@ fn an_unfinished_handshake_holds_no_slot_while_its_client_stays(engine: Engine) 
     // bytes.
     let _end = client.read(&mut [0; 1]);
     eventually(|| server.stats().closed_because(CloseReason::HandshakeTimeout) == 1);
-    assert_eq!(server.stats().conns_live, 0);
+    // Reasons are counted at once, live connections at the end of the turn.
+    eventually(|| server.stats().conns_live == 0);
     server.stop().unwrap();
 }
 
