@@ -217,7 +217,8 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
         assert_eq!(poll(|| once(1).filter(|status| *status != 503)), 200);
         let second = poll(|| once(2).filter(|status| *status != 503));
         assert_eq!(second, if is_one { 429 } else { 200 }, "{engine} {line}: requests");
-        assert_eq!(https.get_behind(&by(1), "/hello").unwrap().status, 200);
+        // The connection of the last request may still count.
+        assert_eq!(poll(|| https.get_behind(&by(1), "/hello").ok()).status, 200);
         assert_eq!(https.get_behind(&by(2), "/hello").is_ok(), !is_one, "{engine} {line}: handshakes");
     }
 }
