@@ -62,7 +62,7 @@ pub(crate) struct Conn<P> {
 /// The event for which a connection waits before its protocol is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arriving {
-    /// The peer's address must be looked up, or the protocol needs the connection's name.
+    /// The peer's address must be looked up, or the protocol needs the identity of the connection.
     Addr,
     /// The result of a job must arrive.
     Answer,

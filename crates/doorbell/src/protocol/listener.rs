@@ -119,7 +119,7 @@ impl ListenerProtocol {
         }
     }
 
-    /// True if the protocol has a [memory](Protocol::memory), so that its connections have names.
+    /// True if the protocol has a [memory](Protocol::memory), so that its connections need their identity.
     pub(crate) const fn has_memory(&self) -> bool {
         match self {
             Self::Http1(_) => false,
@@ -242,8 +242,8 @@ impl Protocol for ListenerProtocol {
         }
     }
 
-    fn name(&self, conn: &mut Self::Conn, id: ConnId) {
-        each!(self, conn, protocol, state => protocol.name(state, id));
+    fn identify(&self, conn: &mut Self::Conn, id: ConnId) {
+        each!(self, conn, protocol, state => protocol.identify(state, id));
     }
 
     fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {

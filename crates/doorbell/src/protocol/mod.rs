@@ -94,9 +94,9 @@ pub trait Protocol {
     /// Creates the state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
 
-    /// Names a connection, before the first call with an [`Io`]. Called only for a protocol with a
+    /// Sets the identity of a connection, before the first call with an [`Io`]. Called only for a protocol with a
     /// [memory](Self::memory).
-    fn name(&self, _conn: &mut Self::Conn, _id: ConnId) {}
+    fn identify(&self, _conn: &mut Self::Conn, _id: ConnId) {}
 
     /// Creates the output buffer for the plaintext of a connection over TLS.
     fn out_over_tls(&self) -> Out {
@@ -124,7 +124,7 @@ pub trait Protocol {
     fn wait_once(&self, _conn: &mut Self::Conn, _io: Io<'_>) {}
 
     /// Handles the result that [`Next::Wait`] waited for. Never called for a protocol that does not
-    /// return `Wait`.
+    /// return `Wait`, or that waits for a message.
     fn handle_answer(&self, _conn: &mut Self::Conn, _answer: Answer, _io: Io<'_>) -> Next {
         Next::Close
     }

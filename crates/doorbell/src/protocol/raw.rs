@@ -232,7 +232,7 @@ mod tests {
         let raw = AnyStream::from(raw.clone());
         let (mut conn, date, mut input) = (raw.open(Time::ZERO), Date::new(0), Vec::new());
         let mut local = Local::of(vec![raw.memory(1, &(Arc::new(|| ()) as Notify))]);
-        raw.name(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
+        raw.identify(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
         let mut deadlines = vec![raw.deadline(&conn).since(Time::ZERO).as_secs()];
         for &(second, fresh) in bytes {
             let mut out = Out::new();

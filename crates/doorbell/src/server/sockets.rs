@@ -220,9 +220,10 @@ impl Sockets {
         let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
         self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);
         self.0.iter_mut().filter_map(|kept| kept.fds.get_mut(worker)).for_each(|fd| *fd = None);
-        // Without the socket the program would choose one that no longer exists. The kernel then
-        // balances those clients itself, so a failure loses none.
-        let _balanced = self.balance();
+        // The group has one socket less, unless another server still has the socket. If the options
+        // cannot be set, the kernel distributes the clients of a missing socket itself.
+        let ours = self.0.iter().filter(|kept| !kept.is_lent());
+        ours.for_each(|kept| drop(kept.balance()));
     }
 }
 

@@ -64,7 +64,7 @@ impl<H: StreamHandler> TestStream<H> {
     pub fn open(stream: Stream<H>) -> Self {
         let now = OsClock.now();
         let mut conn = Protocol::open(&stream, now);
-        stream.name(&mut conn, ID);
+        stream.identify(&mut conn, ID);
         let local = Local::of(vec![Some(stream.memory_of_test(ID))]);
         let mut this = Self {
             stream,

@@ -142,10 +142,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let client =
             if arrival.wants_addr { arrival.client(|| self.driver.peer_addr(id)) } else { Client::UNKNOWN };
         conn.client = client.with_listener(conn.listener.0);
-        if arrival.has_names {
+        if arrival.has_ids {
             let protocol = &self.server.protocols[conn.listener.index()];
             let opened = conn.deadline;
-            protocol.name(conn.protocol.get_or_insert_with(|| protocol.open(opened)), id);
+            protocol.identify(conn.protocol.get_or_insert_with(|| protocol.open(opened)), id);
         }
         let (call, conn, _) = self.parts(id);
         call.expect_header(conn);

@@ -24,8 +24,8 @@ pub(crate) struct Arrival {
     pub(crate) arriving: Arriving,
     /// True if the peer's address is needed.
     pub(crate) wants_addr: bool,
-    /// True if connections have [names](Protocol::name).
-    pub(crate) has_names: bool,
+    /// True if connections need [identities](Protocol::identify).
+    pub(crate) has_ids: bool,
     proxy: Option<ProxyProtocol>,
     /// True if peers have no addresses. The value comes from the listener, because it cannot be
     /// derived from a missing address: a connection that was reset also has no address.
@@ -35,9 +35,9 @@ pub(crate) struct Arrival {
 impl Arrival {
     pub(crate) fn of(protocol: &ListenerProtocol, proxy: Option<ProxyProtocol>, is_unix: bool) -> Self {
         let wants_addr = protocol.wants_client() || proxy.is_some();
-        let has_names = protocol.has_memory();
-        let arriving = if wants_addr || has_names { Arriving::Addr } else { Arriving::Done };
-        Self { speaks_first: protocol.speaks_first(), arriving, wants_addr, has_names, proxy, is_unix }
+        let has_ids = protocol.has_memory();
+        let arriving = if wants_addr || has_ids { Arriving::Addr } else { Arriving::Done };
+        Self { speaks_first: protocol.speaks_first(), arriving, wants_addr, has_ids, proxy, is_unix }
     }
 
     /// Returns the client of a connection; `addr` looks up its address.

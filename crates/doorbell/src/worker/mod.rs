@@ -8,7 +8,7 @@
 //! 1. **wait** for the driver, at most until the nearest deadline;
 //! 2. **clock**: read it once; this is the time of the whole turn;
 //! 3. **apply** each completion to its connection (`apply.rs`);
-//! 4. **inbox**: commands of other threads, messages for connections (`messages.rs`) and results of
+//! 4. **inbox**: commands of other threads, messages for connections (`streams.rs`) and results of
 //!    jobs (`jobs.rs`);
 //! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
 //!    detached in this turn (`hand_over.rs`);
@@ -44,8 +44,8 @@ mod hand_over;
 mod handler_call;
 mod ip_cap;
 mod jobs;
-mod messages;
 mod server;
+mod streams;
 mod tend;
 #[cfg(test)]
 mod tests;

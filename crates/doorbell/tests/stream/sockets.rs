@@ -6,11 +6,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use doorbell::stream::{PushError, Stream};
-use doorbell::{Engine, Listen, Server, Workers};
+use doorbell::stream::{Context, PushError, Stream, StreamHandler};
+use doorbell::{Engine, HandOver, HandedConn, Listen, Server, Taker, Workers};
 use doorbell_testkit::peers::wait_until;
 use doorbell_testkit::sim::Rng;
 use doorbell_testkit::skip;
@@ -23,7 +24,7 @@ fn engines() -> Vec<Engine> {
     if skip::io_uring() { vec![Engine::Epoll, Engine::IoUring] } else { vec![Engine::Epoll] }
 }
 
-fn serve(engine: Engine, stream: Stream<Lines>) -> Server {
+fn serve(engine: Engine, stream: Stream<impl StreamHandler>) -> Server {
     let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
     let workers = Workers::Count(NonZeroU16::new(2).unwrap());
     Server::builder().engine(engine).workers(workers).conns_max(256).listen(listen, stream).start().unwrap()
@@ -220,6 +221,74 @@ fn a_hand_over_without_a_receiver_closes() {
         stream.read_to_end(&mut got).unwrap();
         assert!(got.is_empty());
         wait_until(PATIENCE, || count(&log, "closed not_taken") == 1).unwrap();
+        server.stop().unwrap();
+    }
+}
+
+/// Reports the peer and the listener of each connection, and hands over after `take`.
+struct Who;
+
+impl StreamHandler for Who {
+    type Conn = ();
+    type Message = ();
+
+    fn open(&self, _cx: &mut Context<'_, Self>) {}
+
+    fn data(&self, _conn: &mut (), input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        if input.starts_with(b"take") {
+            cx.write(b"taken ");
+            cx.hand_over();
+            return 0;
+        }
+        let client = *cx.client();
+        cx.write_fmt(format_args!("{:?} {:?}\n", client.addr().zip(client.port()), client.listener()));
+        input.len()
+    }
+
+    fn wants_client(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_handler_knows_the_peer_and_the_listener() {
+    for engine in engines() {
+        let server = serve(engine, Stream::new(Who));
+        let mut stream = connect(&server);
+        stream.write_all(b"a").unwrap();
+        let own = stream.local_addr().unwrap();
+        let expected = format!("{:?} Some(0)\n", Some((own.ip(), own.port())));
+        assert_eq!(String::from_utf8(read(&mut stream, expected.len())).unwrap(), expected, "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+/// Sends the connections that it gets to a test.
+struct Desk(SyncSender<HandedConn>);
+
+impl Taker for Desk {
+    fn take(&self, conns: &mut Vec<HandedConn>) {
+        conns.drain(..).for_each(|conn| self.0.send(conn).unwrap());
+    }
+}
+
+#[test]
+fn a_hand_over_follows_the_output_and_takes_the_rest_of_the_input() {
+    for engine in engines() {
+        let (sender, receiver) = sync_channel(4);
+        let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+        let builder = Server::builder().engine(engine).conns_max(256).hand_over(HandOver::new(Desk(sender)));
+        let server = builder.listen(listen, Stream::new(Who)).start().unwrap();
+        let mut stream = connect(&server);
+        stream.write_all(b"take this").unwrap();
+        assert_eq!(read(&mut stream, 6), b"taken ", "{engine:?}");
+        let handed = receiver.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(handed.bytes, b"take this");
+        let mut owner = TcpStream::from(handed.fd);
+        owner.set_nonblocking(false).unwrap();
+        owner.write_all(b"over").unwrap();
+        assert_eq!(read(&mut stream, 4), b"over");
+        drop(handed.permit);
         server.stop().unwrap();
     }
 }

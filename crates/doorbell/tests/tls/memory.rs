@@ -108,7 +108,7 @@ impl<P: Protocol> Stand<P> {
     pub(crate) fn new(tls: Tls<P>) -> Self {
         let now = Time::ZERO.after(Duration::from_secs(1000));
         let (mut conn, local) = (tls.open(now), Local::of(vec![tls.memory(1, &(Arc::new(|| ()) as Notify))]));
-        tls.name(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
+        tls.identify(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
         Self {
             conn,
             tls,

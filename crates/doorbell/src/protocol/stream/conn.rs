@@ -40,7 +40,7 @@ impl Asked {
 /// The engine's part of the state of a connection.
 #[derive(Debug)]
 pub struct StreamConn {
-    /// `None` until the worker has named the connection, which it does before the first event.
+    /// `None` until the worker sets the identity, before the first event.
     pub(super) id: Option<ConnId>,
     /// The time of the accept, over TLS of the end of the handshake.
     pub(super) opened: Time,
@@ -55,9 +55,11 @@ pub struct StreamConn {
     pub(super) earlier_len: usize,
     /// True if the handler is to be called when all output is sent.
     pub(super) wants_writable: bool,
+    /// True while the output of earlier frames must be sent before the connection continues.
+    pub(super) is_busy: bool,
     /// True once the peer has finished.
     pub(super) peer_finished: bool,
-    /// True once the handler knows that the peer has finished.
+    /// True once the end of the peer was reported to the handler.
     pub(super) end_handled: bool,
 }
 
@@ -88,6 +90,7 @@ impl StreamConn {
             ending: None,
             earlier_len: 0,
             wants_writable: false,
+            is_busy: false,
             peer_finished: false,
             end_handled: false,
         }

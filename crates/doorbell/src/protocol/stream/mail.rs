@@ -70,27 +70,34 @@ impl<M> Mailbox<M> {
 
 /// Counters of the messages of one protocol, on all workers.
 #[derive(Clone, Debug, Default)]
-pub struct MessageCounters(Arc<[AtomicU64; 3]>);
+pub struct MessageCounters(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    pushed: AtomicU64,
+    refused: AtomicU64,
+    dropped: AtomicU64,
+}
 
 impl MessageCounters {
     /// Number of messages that [`ConnHandle::push`] accepted.
     pub fn pushed(&self) -> u64 {
-        self.0[0].load(Ordering::Relaxed)
+        self.0.pushed.load(Ordering::Relaxed)
     }
 
     /// Number of messages that were refused, because too many waited for their connection or it had
     /// ended.
     pub fn refused(&self) -> u64 {
-        self.0[1].load(Ordering::Relaxed)
+        self.0.refused.load(Ordering::Relaxed)
     }
 
     /// Number of accepted messages that were dropped because their connection had ended.
     pub fn dropped(&self) -> u64 {
-        self.0[2].load(Ordering::Relaxed)
+        self.0.dropped.load(Ordering::Relaxed)
     }
 
     pub(super) fn add_dropped(&self, messages: usize) {
-        self.0[2].fetch_add(messages as u64, Ordering::Relaxed);
+        self.0.dropped.fetch_add(messages as u64, Ordering::Relaxed);
     }
 }
 
@@ -135,10 +142,10 @@ impl<M> ConnHandle<M> {
         };
         if let Some(refused) = refused {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.mailbox.counters.0[1].fetch_add(1, Ordering::Relaxed);
+            self.mailbox.counters.0.refused.fetch_add(1, Ordering::Relaxed);
             return Err(refused(message));
         }
-        self.mailbox.counters.0[0].fetch_add(1, Ordering::Relaxed);
+        self.mailbox.counters.0.pushed.fetch_add(1, Ordering::Relaxed);
         self.mailbox.leave(self.conn, Mail::Pushed(message));
         Ok(())
     }
@@ -190,8 +197,8 @@ impl<M: Send + 'static> Link<M> {
         }
     }
 
-    /// Continues with the next connection of the slot.
-    pub(super) const fn rename(&mut self, conn: ConnId) {
+    /// Sets the connection of the slot, after the previous one has ended.
+    pub(super) const fn reuse_for(&mut self, conn: ConnId) {
         self.conn = conn;
     }
 

@@ -54,7 +54,7 @@ impl<H: StreamHandler> Memory<H> {
             slot.link.end();
             dispose(slot.conn.take());
             slot.id = id;
-            slot.link.rename(id);
+            slot.link.reuse_for(id);
         }
         slot
     }

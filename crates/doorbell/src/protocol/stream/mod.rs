@@ -63,13 +63,15 @@
 //!
 //! Does not know about: sockets, drivers, workers.
 
+mod any;
 mod conn;
 mod handler;
 mod mail;
 mod memory;
 mod protocol;
 
+pub use self::any::AnyStream;
 pub use self::conn::{StreamConn, Wait};
 pub use self::handler::{Busy, Context, StreamHandler};
 pub use self::mail::{ConnHandle, MessageCounters, PushError};
-pub use self::protocol::{AnyStream, Stream};
+pub use self::protocol::Stream;

@@ -33,10 +33,6 @@ pub struct Stream<H> {
     counters: MessageCounters,
 }
 
-/// The protocol of some [`StreamHandler`].
-#[derive(Clone)]
-pub struct AnyStream(Arc<dyn Protocol<Conn = StreamConn> + Send + Sync>);
-
 impl<H: StreamHandler> Stream<H> {
     /// Creates a protocol with default limits.
     pub fn new(handler: H) -> Self {
@@ -52,7 +48,8 @@ impl<H: StreamHandler> Stream<H> {
         }
     }
 
-    /// Sets the maximum time until the first byte of a connection. Default 10 s.
+    /// Sets the maximum time until the first byte of a connection, also if the server sends first.
+    /// Default 10 s.
     #[must_use]
     pub fn first_timeout(mut self, timeout: Duration) -> Self {
         self.first_timeout = timeout;
@@ -79,7 +76,7 @@ impl<H: StreamHandler> Stream<H> {
     /// [`Limits::input_bytes_max`](crate::Limits::input_bytes_max).
     #[must_use]
     pub fn frame_bytes_max(mut self, bytes: usize) -> Self {
-        self.frame_bytes_max = bytes;
+        self.frame_bytes_max = bytes.max(1);
         self
     }
 
@@ -102,12 +99,6 @@ impl<H: StreamHandler> Stream<H> {
     /// Returns the counters of pushed messages. They are never reset.
     pub fn message_counters(&self) -> MessageCounters {
         self.counters.clone()
-    }
-
-    /// Wraps this protocol in TLS.
-    #[cfg(feature = "tls")]
-    pub fn tls(self, acceptor: crate::tls::Acceptor) -> super::super::Tls<AnyStream> {
-        super::super::Tls::new(self.into(), acceptor)
     }
 
     /// The memory of a test with one connection, which runs jobs on the calling thread.
@@ -139,8 +130,8 @@ struct Turn<'a, H: StreamHandler> {
     now: Time,
     draining: bool,
     asked: Asked,
-    /// True if a frame was consumed.
-    consumed: bool,
+    /// True if the next wait begins now: a frame was consumed, or its output has been sent.
+    restarts: bool,
 }
 
 impl<H: StreamHandler> Turn<'_, H> {
@@ -151,7 +142,21 @@ impl<H: StreamHandler> Turn<'_, H> {
         if self.ends() {
             return None;
         }
-        let Slot { conn: Some(state), link, .. } = &mut *self.slot else { return None };
+        self.with_context(|handler, state, cx| Some(event(handler, state.as_mut()?, cx)))
+    }
+
+    /// Creates the state of the connection, unless it exists.
+    fn open(&mut self) {
+        if self.slot.conn.is_none() && self.conn.ending.is_none() {
+            self.with_context(|handler, state, cx| *state = Some(handler.open(cx)));
+        }
+    }
+
+    fn with_context<R>(
+        &mut self,
+        call: impl FnOnce(&H, &mut Option<H::Conn>, &mut Context<'_, H>) -> R,
+    ) -> R {
+        let Slot { conn: state, link, .. } = &mut *self.slot;
         let mut cx = Context {
             out: self.out,
             now: self.now,
@@ -161,27 +166,9 @@ impl<H: StreamHandler> Turn<'_, H> {
             link,
             asked: self.asked,
         };
-        let result = event(&self.stream.handler, state, &mut cx);
+        let result = call(&self.stream.handler, state, &mut cx);
         self.asked = cx.asked;
-        Some(result)
-    }
-
-    fn open(&mut self) {
-        if self.slot.conn.is_some() || self.conn.ending.is_some() {
-            return;
-        }
-        let mut cx = Context {
-            out: self.out,
-            now: self.now,
-            opened: self.conn.opened,
-            client: self.client,
-            draining: self.draining,
-            link: &mut self.slot.link,
-            asked: self.asked,
-        };
-        let state = self.stream.handler.open(&mut cx);
-        self.asked = cx.asked;
-        self.slot.conn = Some(state);
+        result
     }
 
     const fn ends(&self) -> bool {
@@ -211,13 +198,13 @@ impl<H: StreamHandler> Turn<'_, H> {
             }
             at += used.min(rest.len());
             self.conn.requests += 1;
-            self.consumed = true;
+            self.restarts = true;
         }
         at
     }
 
-    /// Tells the handler once that the peer has finished, after all that came before. Returns true
-    /// if it did now.
+    /// Reports the end of the peer to the handler, once, after all frames and messages before it.
+    /// Returns true if this call reported it.
     fn end(&mut self, rest: &[u8]) -> bool {
         if !self.conn.peer_finished || self.conn.end_handled || self.stops() {
             return false;
@@ -228,6 +215,7 @@ impl<H: StreamHandler> Turn<'_, H> {
 
     /// Continues after all output was sent.
     fn resume(&mut self) {
+        self.restarts |= core::mem::take(&mut self.conn.is_busy);
         if core::mem::take(&mut self.conn.wants_writable) {
             self.asked.writable = false;
             self.call(|handler, state, cx| handler.writable(state, cx));
@@ -274,9 +262,10 @@ impl<H: StreamHandler> Turn<'_, H> {
         }
         let has_job = self.slot.link.has_job();
         self.wait(after, rest, has_job);
+        self.conn.is_busy |= self.conn.wants_writable || self.is_full();
         match after {
             _ if has_job => Next::Wait,
-            _ if self.conn.wants_writable || self.is_full() => Next::Flush,
+            _ if self.conn.is_busy => Next::Flush,
             // Input may have arrived before the message.
             After::Message => Next::Flush,
             // Another receive would report the same end.
@@ -303,7 +292,7 @@ impl<H: StreamHandler> Turn<'_, H> {
             0 => Wait::Idle,
             _ => Wait::Frame,
         };
-        let is_new = wait != self.conn.wait || self.consumed || after == After::Timeout;
+        let is_new = wait != self.conn.wait || self.restarts || after == After::Timeout;
         self.conn.wait = wait;
         match self.asked.deadline {
             Some(deadline) => self.conn.deadline = deadline,
@@ -325,7 +314,7 @@ impl<H: StreamHandler> Stream<H> {
         let slot = memory.downcast_mut::<Memory<H>>()?.slot(conn.id?);
         let (out, asked) = (&mut out.head, Asked { writable: conn.wants_writable, ..Asked::default() });
         conn.earlier_len = out.len();
-        Some((Turn { stream: self, conn, slot, out, client, now, draining, asked, consumed: false }, input))
+        Some((Turn { stream: self, conn, slot, out, client, now, draining, asked, restarts: false }, input))
     }
 
     /// Makes one call that is not input, and decides the next step.
@@ -362,7 +351,7 @@ impl<H: StreamHandler> Protocol for Stream<H> {
         StreamConn::new(now, now.after(self.first_timeout))
     }
 
-    fn name(&self, conn: &mut StreamConn, id: ConnId) {
+    fn identify(&self, conn: &mut StreamConn, id: ConnId) {
         conn.id = Some(id);
     }
 
@@ -399,7 +388,7 @@ impl<H: StreamHandler> Protocol for Stream<H> {
     fn handle_eof(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
         let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
         if turn.slot.conn.is_none() {
-            // Not one byte has arrived, so the handler does not know the connection.
+            // No event has occurred, so the handler has no state of the connection.
             turn.conn.end(Next::Close, CloseReason::ClientFin);
             return Next::Close;
         }
@@ -479,99 +468,12 @@ impl<H: StreamHandler> Protocol for Stream<H> {
     }
 
     fn is_idle(&self, conn: &StreamConn) -> bool {
-        matches!(conn.wait, Wait::First | Wait::Idle)
+        // Between the parts of a reply a close would make a partial reply look complete.
+        matches!(conn.wait, Wait::First | Wait::Idle) && !conn.is_busy
     }
 
     fn close_reason(&self, conn: &StreamConn) -> CloseReason {
         conn.reason
-    }
-}
-
-impl Protocol for AnyStream {
-    type Conn = StreamConn;
-
-    fn speaks_first(&self) -> bool {
-        self.0.speaks_first()
-    }
-
-    fn wants_client(&self) -> bool {
-        self.0.wants_client()
-    }
-
-    fn memory(&self, slots_max: u32, notify: &Notify) -> Option<Box<dyn StreamMemory>> {
-        self.0.memory(slots_max, notify)
-    }
-
-    fn open(&self, now: Time) -> StreamConn {
-        self.0.open(now)
-    }
-
-    fn name(&self, conn: &mut StreamConn, id: ConnId) {
-        self.0.name(conn, id);
-    }
-
-    fn greet(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.0.greet(conn, io)
-    }
-
-    fn handle_input(&self, conn: &mut StreamConn, fresh: &[u8], io: Io<'_>) -> Next {
-        self.0.handle_input(conn, fresh, io)
-    }
-
-    fn handle_message(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.0.handle_message(conn, io)
-    }
-
-    fn handle_eof(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.0.handle_eof(conn, io)
-    }
-
-    fn handle_timeout(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.0.handle_timeout(conn, io)
-    }
-
-    fn handle_panic(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.0.handle_panic(conn, io)
-    }
-
-    fn handle_overload(&self, conn: &mut StreamConn, reason: CloseReason, io: Io<'_>) -> Next {
-        self.0.handle_overload(conn, reason, io)
-    }
-
-    fn handle_drain(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.0.handle_drain(conn, io)
-    }
-
-    fn handle_closed(
-        &self,
-        conn: &StreamConn,
-        listener: ListenerIndex,
-        local: &mut Local,
-        reason: CloseReason,
-    ) {
-        self.0.handle_closed(conn, listener, local, reason);
-    }
-
-    fn deadline(&self, conn: &StreamConn) -> Time {
-        self.0.deadline(conn)
-    }
-
-    fn requests(&self, conn: &StreamConn) -> u32 {
-        self.0.requests(conn)
-    }
-
-    fn is_idle(&self, conn: &StreamConn) -> bool {
-        self.0.is_idle(conn)
-    }
-
-    fn close_reason(&self, conn: &StreamConn) -> CloseReason {
-        self.0.close_reason(conn)
-    }
-}
-
-impl<H: StreamHandler> From<Stream<H>> for AnyStream {
-    fn from(stream: Stream<H>) -> Self {
-        Self(Arc::new(stream))
     }
 }
 
@@ -584,8 +486,90 @@ impl<H> fmt::Debug for Stream<H> {
     }
 }
 
-impl fmt::Debug for AnyStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyStream")
+#[cfg(test)]
+mod tests {
+    use doorbell_http::{Date, Out};
+
+    use super::*;
+    use crate::id::{Generation, SlotIndex};
+
+    const IDLE: Duration = Duration::from_secs(5);
+
+    /// Replies to each byte with two parts.
+    struct TwoParts;
+
+    impl StreamHandler for TwoParts {
+        type Conn = ();
+        type Message = ();
+
+        fn open(&self, _cx: &mut Context<'_, Self>) {}
+
+        fn data(&self, _conn: &mut (), _input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+            cx.write(b"one ");
+            cx.notify_writable();
+            1
+        }
+
+        fn writable(&self, _conn: &mut (), cx: &mut Context<'_, Self>) {
+            cx.write(b"two\n");
+        }
+    }
+
+    /// A connection of a stream protocol, and the memory of its worker.
+    struct Stand {
+        stream: Stream<TwoParts>,
+        conn: StreamConn,
+        local: Local,
+        input: Vec<u8>,
+    }
+
+    impl Stand {
+        fn new(stream: Stream<TwoParts>) -> Self {
+            let notify: Notify = Arc::new(|| ());
+            let (mut conn, local) = (stream.open(Time::ZERO), Local::of(vec![stream.memory(1, &notify)]));
+            stream.identify(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
+            Self { stream, conn, local, input: Vec::new() }
+        }
+
+        /// Passes these bytes at this second. An empty input means that all output was sent.
+        fn input(&mut self, second: u64, fresh: &[u8]) -> (Next, Vec<u8>) {
+            let mut out = Out::new();
+            let io = Io {
+                now: Time::ZERO.after(Duration::from_secs(second)),
+                date: &Date::new(0),
+                input: &mut self.input,
+                out: &mut out,
+                draining: false,
+                local: &mut self.local,
+                client: &Client::UNKNOWN.with_listener(0),
+            };
+            let next = self.stream.handle_input(&mut self.conn, fresh, io);
+            (next, out.head)
+        }
+    }
+
+    #[test]
+    fn a_reply_in_parts_is_neither_drained_nor_counted_as_idle_time() {
+        let mut stand = Stand::new(Stream::new(TwoParts).idle_timeout(IDLE));
+        assert_eq!(stand.input(1, b"a"), (Next::Flush, b"one ".to_vec()));
+        assert!(!stand.stream.is_idle(&stand.conn), "a drain would cut the reply");
+        assert_eq!(stand.input(60, b""), (Next::Read, b"two\n".to_vec()));
+        assert!(stand.stream.is_idle(&stand.conn));
+        assert_eq!(stand.stream.deadline(&stand.conn).since(Time::ZERO), Duration::from_secs(65));
+    }
+
+    /// The table of a worker has its address space from the start, and states are not boxed.
+    #[test]
+    fn a_connection_allocates_nothing_to_be_accepted() {
+        let mut stand = Stand::new(Stream::new(TwoParts));
+        let StreamConn { id, .. } = stand.conn;
+        let memory: &mut dyn Any = stand.local.stream(ListenerIndex(0)).unwrap();
+        let memory = memory.downcast_mut::<Memory<TwoParts>>().unwrap();
+        let count = allocation_counter::measure(|| {
+            let slot = memory.slot(id.unwrap());
+            slot.conn = Some(());
+            assert!(memory.end(id.unwrap()).is_some());
+        });
+        assert_eq!(count.count_total, 0);
     }
 }

@@ -76,7 +76,7 @@ struct Inside<C> {
     upper: Option<Upper<C>>,
     /// The permit for a handshake in progress; held until its end.
     permit: Option<Permit>,
-    /// The name of the connection, for an inner protocol that needs it.
+    /// The identity of the connection, for an inner protocol that needs it.
     id: Option<ConnId>,
 }
 
@@ -213,7 +213,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         })
     }
 
-    fn name(&self, conn: &mut Self::Conn, id: ConnId) {
+    fn identify(&self, conn: &mut Self::Conn, id: ConnId) {
         conn.inside.id = Some(id);
     }
 

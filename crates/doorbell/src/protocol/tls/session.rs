@@ -202,7 +202,7 @@ impl Session {
         }
         let (mut conn, plain) = (tls.inner.open(around.now), tls.inner.out_over_tls());
         if let Some(id) = inside.id {
-            tls.inner.name(&mut conn, id);
+            tls.inner.identify(&mut conn, id);
         }
         let upper = Upper::new(conn, info, plain, tls.acceptor.plain_bytes());
         let upper = inside.upper.insert(upper);

@@ -1,4 +1,5 @@
-//! Messages of other threads to connections of stream protocols, and the end of such connections.
+//! The part of stream protocols in a worker: messages of other threads to connections, and the end of
+//! such connections.
 //!
 //! Does not know about: the contents of messages.
 
