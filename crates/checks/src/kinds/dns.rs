@@ -5,7 +5,8 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
-use crate::kinds::expectations::too_slow;
+use crate::kinds::expectations::in_time;
+use crate::kinds::{Ask, Asking};
 use crate::options::{DnsCheck, DnsCode, DnsRecord};
 use crate::progress::{Progress, Stage};
 use domain::base::iana::{Class, Rcode};
@@ -43,6 +44,16 @@ pub(crate) struct DnsRunner {
     ids: RandomState,
 }
 
+impl Ask for DnsRunner {
+    fn dialer(&self) -> Option<&Dialer> {
+        Some(&self.dialer)
+    }
+
+    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
+        Box::pin(self.run(progress, start))
+    }
+}
+
 impl DnsRunner {
     pub(crate) fn build(check: &DnsCheck, dialer: Dialer, timeout: Duration) -> Result<Self, String> {
         let name = check.name.parse().map_err(|error| format!("{}: {error}", check.name))?;
@@ -50,11 +61,7 @@ impl DnsRunner {
         Ok(Self { check: check.clone(), dialer, name, resend_every, ids: RandomState::new() })
     }
 
-    pub(crate) const fn dialer(&self) -> &Dialer {
-        &self.dialer
-    }
-
-    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+    async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let question = self.question(start)?;
         let mut answer = self.over_udp(&question, progress).await?;
         if answer.header().tc() {
@@ -62,8 +69,7 @@ impl DnsRunner {
         }
         let latency = start.elapsed();
         self.evaluate(&answer)?;
-        too_slow(latency, self.check.max_latency).map_err(Issue::failure)?;
-        too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded)
+        in_time(latency, self.check.latency)
     }
 
     fn question(&self, start: Instant) -> Result<Message<Vec<u8>>, Issue> {

@@ -6,9 +6,11 @@
 //! the program's exit, so that no process of the group remains. The exit status is collected after
 //! that, so that the process ID is not reused before.
 
+use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, at_most, cause_of};
 use crate::kinds::blocking::BACK_WITHIN;
 use crate::kinds::children::{CHILDREN, Own};
+use crate::kinds::{Ask, Asking};
 use crate::options::ExecCheck;
 use crate::progress::{Progress, Stage};
 use doorbell_health::Outcome;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Maximum number of bytes of output that are kept, as in Docker and Consul. Further output is read
 /// and discarded.
@@ -60,12 +62,31 @@ struct Group {
     ended: Option<AsyncFd<OwnedFd>>,
 }
 
+impl Ask for ExecRunner {
+    fn dialer(&self) -> Option<&Dialer> {
+        None
+    }
+
+    fn descriptors(&self) -> usize {
+        // Both ends of a pipe, a duplicate of one end, and the descriptor of the process.
+        4
+    }
+
+    fn blocks(&self) -> bool {
+        true
+    }
+
+    fn ask<'a>(&'a self, progress: &'a Progress, _start: Instant) -> Asking<'a> {
+        Box::pin(self.run(progress))
+    }
+}
+
 impl ExecRunner {
     pub(crate) fn new(check: ExecCheck) -> Self {
         Self { check: Arc::new(check), starter: Starter::default() }
     }
 
-    pub(crate) async fn ask(&self, progress: &Progress) -> Verdict {
+    async fn run(&self, progress: &Progress) -> Verdict {
         let check = Arc::clone(&self.check);
         progress.enter(Stage::Start);
         let started = self.starter.start(move || start(&check)).await?;

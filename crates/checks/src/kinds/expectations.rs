@@ -4,7 +4,7 @@
 
 use crate::finding::{Issue, Verdict};
 use crate::kinds::lines::shown;
-use crate::options::{HttpDegraded, HttpExpect, Pattern};
+use crate::options::{HttpDegraded, HttpExpect, LatencyRule, Pattern};
 use doorbell_config::{format_duration, is_credential};
 use hyper::Version;
 use hyper::header::HeaderMap;
@@ -100,6 +100,12 @@ fn must_not(body: &[u8], expect: &HttpExpect) -> Verdict {
         Some(pattern) => Err(Issue::failure(format!("the content matches {:?}", pattern.as_str()))),
         None => Ok(()),
     }
+}
+
+/// Compares the latency of a run with the limits of its check.
+pub(crate) fn in_time(latency: Duration, rule: LatencyRule) -> Verdict {
+    too_slow(latency, rule.fails_above).map_err(Issue::failure)?;
+    too_slow(latency, rule.degraded_above).map_err(Issue::degraded)
 }
 
 /// Returns the reason as an error if the run took longer than `max`.

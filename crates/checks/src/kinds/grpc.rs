@@ -7,7 +7,7 @@ use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
 use crate::finding::{Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
-use crate::kinds::expectations::too_slow;
+use crate::kinds::expectations::in_time;
 use crate::kinds::first_bytes::{FirstBytes, noting};
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
 use crate::kinds::watch::Watch;
@@ -105,8 +105,7 @@ impl GrpcRunner {
             Ok(other) => return Err(Issue::failure(other.as_str_name())),
             Err(status) => return Err(refused(&status)),
         }
-        too_slow(latency, self.check.max_latency).map_err(Issue::failure)?;
-        too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded)
+        in_time(latency, self.check.latency)
     }
 
     async fn connect_and_ask(&self, progress: &Progress) -> Result<Result<ServingStatus, Status>, Issue> {

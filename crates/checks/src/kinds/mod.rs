@@ -19,3 +19,33 @@ pub(crate) mod tcp;
 pub(crate) mod tls;
 mod traceparent;
 mod watch;
+
+use crate::connect::dialer::Dialer;
+use crate::finding::Verdict;
+use crate::progress::Progress;
+use std::fmt::Debug;
+use std::pin::Pin;
+use tokio::time::Instant;
+
+/// A kind of check that is reached through a pointer. Kinds that run often, or keep state between
+/// runs, are variants of `runner::target::Kind` instead.
+pub(crate) trait Ask: Debug + Send + Sync {
+    /// The dialer of the target; `None` for kinds that do not connect.
+    fn dialer(&self) -> Option<&Dialer>;
+
+    /// Number of descriptors that a run uses, if the kind does not connect.
+    fn descriptors(&self) -> usize {
+        1
+    }
+
+    /// Whether a run makes calls that may block, on a thread for them.
+    fn blocks(&self) -> bool {
+        false
+    }
+
+    /// Performs a run.
+    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a>;
+}
+
+/// A run in progress.
+pub(crate) type Asking<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;

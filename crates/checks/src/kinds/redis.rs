@@ -7,8 +7,9 @@
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
 use crate::finding::{Issue, Verdict, cause_of};
-use crate::kinds::expectations::too_slow;
+use crate::kinds::expectations::in_time;
 use crate::kinds::lines::{Lines, shown};
+use crate::kinds::{Ask, Asking};
 use crate::options::RedisCheck;
 use crate::progress::{Progress, Stage};
 use doorbell_config::Secret;
@@ -40,6 +41,16 @@ impl std::fmt::Debug for RedisRunner {
     }
 }
 
+impl Ask for RedisRunner {
+    fn dialer(&self) -> Option<&Dialer> {
+        Some(&self.dialer)
+    }
+
+    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
+        Box::pin(self.run(progress, start))
+    }
+}
+
 impl RedisRunner {
     pub(crate) fn build(check: &RedisCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
         let mut commands = Vec::new();
@@ -61,11 +72,7 @@ impl RedisRunner {
         Ok(Self { check: check.clone(), dialer, tls, commands })
     }
 
-    pub(crate) const fn dialer(&self) -> &Dialer {
-        &self.dialer
-    }
-
-    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+    async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let mut conn = self.dialer.connect(progress).await?;
         match &self.check.tls {
             Some(tls) => {
@@ -83,9 +90,7 @@ impl RedisRunner {
                 conn.gently();
             }
         }
-        let latency = start.elapsed();
-        too_slow(latency, self.check.max_latency).map_err(Issue::failure)?;
-        too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded)
+        in_time(start.elapsed(), self.check.latency)
     }
 
     async fn converse(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Verdict {

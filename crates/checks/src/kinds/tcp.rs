@@ -6,7 +6,7 @@
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
-use crate::kinds::expectations::{contains, text_of, too_slow};
+use crate::kinds::expectations::{contains, in_time, text_of};
 use crate::kinds::lines::shown;
 use crate::options::TcpCheck;
 use crate::progress::{Progress, Stage};
@@ -48,9 +48,7 @@ impl TcpRunner {
             self.expect(&mut conn).await?;
         }
         conn.gently();
-        let latency = start.elapsed();
-        too_slow(latency, self.check.max_latency).map_err(Issue::failure)?;
-        too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded)
+        in_time(start.elapsed(), self.check.latency)
     }
 
     async fn expect(&self, conn: &mut Conn) -> Result<(), Issue> {

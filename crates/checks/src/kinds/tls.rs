@@ -6,7 +6,8 @@ use crate::connect::certificate::{ends_at, now};
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::expectations::too_slow;
+use crate::kinds::expectations::in_time;
+use crate::kinds::{Ask, Asking};
 use crate::options::{CertificateRule, TlsCheck};
 use crate::progress::{Progress, Stage};
 use doorbell_config::format_duration;
@@ -22,16 +23,22 @@ pub(crate) struct TlsRunner {
     tls: Tls,
 }
 
+impl Ask for TlsRunner {
+    fn dialer(&self) -> Option<&Dialer> {
+        Some(&self.dialer)
+    }
+
+    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
+        Box::pin(self.run(progress, start))
+    }
+}
+
 impl TlsRunner {
     pub(crate) fn build(check: &TlsCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
         Ok(Self { check: check.clone(), dialer, tls: pool.take(&check.tls, "", true)? })
     }
 
-    pub(crate) const fn dialer(&self) -> &Dialer {
-        &self.dialer
-    }
-
-    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+    async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let conn = self.dialer.connect(progress).await?;
         progress.enter(Stage::Handshake);
         let name = self.check.tls.server_name.as_deref().unwrap_or_else(|| self.check.address.host());
@@ -44,9 +51,8 @@ impl TlsRunner {
         conn.gently();
         let ends = ends_at(session.peer_certificates().unwrap_or_default())?;
         progress.certificate_ends(ends);
-        let too_late = too_slow(latency, self.check.max_latency).map_err(Issue::failure);
-        let late = too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded);
-        worse(evaluate_certificate(ends, now(), &self.check.certificate), too_late.and(late))
+        let certificate = evaluate_certificate(ends, now(), &self.check.certificate);
+        worse(certificate, in_time(latency, self.check.latency))
     }
 }
 

@@ -112,7 +112,7 @@ impl Address {
     #[must_use]
     pub fn remote(&self) -> Option<&HostPort> {
         match self {
-            Self::Tcp(at) => (!at.is_this_machine()).then_some(at),
+            Self::Tcp(at) => at.remote(),
             Self::Unix(_) => None,
         }
     }
@@ -213,6 +213,12 @@ impl HostPort {
             // An empty host is the placeholder for an invalid value.
             Err(_) => self.host.is_empty() || self.host == "localhost" || self.host.ends_with(".localhost"),
         }
+    }
+
+    /// The host and port; `None` if the host is this machine.
+    #[must_use]
+    pub fn remote(&self) -> Option<&Self> {
+        (!self.is_this_machine()).then_some(self)
     }
 
     /// The host as written before a port or in `Host`: an IPv6 address in brackets.

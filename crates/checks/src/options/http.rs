@@ -2,7 +2,8 @@
 //!
 //! Does not know about: how a request is sent.
 
-use super::address::{Address, ClientTls, Resolve, Url};
+use super::address::{Address, ClientTls, HostPort, Resolve, Url};
+use super::kind::Target;
 use super::remote::CertificateRule;
 use super::status::{self, StatusSet};
 use super::{fields, http_method, latency};
@@ -239,6 +240,19 @@ impl FieldValue {
         match self {
             Self::Open(text) => text,
             Self::Secret(secret) => secret.reveal(),
+        }
+    }
+}
+
+impl Target for HttpCheck {
+    fn tls(&self) -> Option<&ClientTls> {
+        Some(&self.tls)
+    }
+
+    fn remote(&self) -> Option<&HostPort> {
+        match &self.address {
+            Some(address) => address.remote(),
+            None => self.url.at.remote(),
         }
     }
 }

@@ -45,17 +45,30 @@ struct Ttl {
     ttl: Duration,
 }
 
+/// What a kind contacts.
+pub(super) trait Target {
+    /// TLS options of the connections, if the kind supports TLS.
+    fn tls(&self) -> Option<&ClientTls> {
+        None
+    }
+
+    /// The host to which the check connects; `None` if it is this machine.
+    fn remote(&self) -> Option<&HostPort> {
+        None
+    }
+}
+
 /// The name of a kind, its keys, and the function that reads them.
 type Kind = (&'static str, fn() -> JsonMap, fn(&mut Section<'_>) -> CheckKind);
 
 macro_rules! kinds {
-    ($($word:literal $variant:ident $wrap:expr, $table:ty;)*) => {
-        const KINDS: [Kind; 10] = [
-            $(($word, <$table as Table>::properties, |at| <$table as Table>::take(at).into()),)*
+    ($($(#[$attr:meta])* $word:literal $variant:ident $wrap:expr, $table:ty;)*) => {
+        const KINDS: &[Kind] = &[
+            $($(#[$attr])* ($word, <$table as Table>::properties, |at| <$table as Table>::take(at).into()),)*
             ("ttl", <Ttl as Table>::properties, |at| CheckKind::Ttl(Ttl::take(at).ttl)),
         ];
 
-        $(impl From<$table> for CheckKind {
+        $($(#[$attr])* impl From<$table> for CheckKind {
             fn from(check: $table) -> Self {
                 Self::$variant($wrap(check))
             }
@@ -66,15 +79,33 @@ macro_rules! kinds {
             #[must_use]
             pub const fn word(&self) -> &'static str {
                 match self {
-                    $(Self::$variant(_) => $word,)*
+                    $($(#[$attr])* Self::$variant(_) => $word,)*
                     Self::Ttl(_) => "ttl",
                 }
             }
 
             fn show_keys(&self, to: &mut Dump) {
                 match self {
-                    $(Self::$variant(table) => table.show(to),)*
+                    $($(#[$attr])* Self::$variant(table) => table.show(to),)*
                     Self::Ttl(ttl) => Ttl { ttl: *ttl }.show(to),
+                }
+            }
+
+            /// TLS options of the connections, for kinds that support TLS.
+            #[must_use]
+            pub fn tls(&self) -> Option<&ClientTls> {
+                match self {
+                    $($(#[$attr])* Self::$variant(target) => target.tls(),)*
+                    Self::Ttl(_) => None,
+                }
+            }
+
+            /// The host to which the check connects; `None` if it is this machine.
+            #[must_use]
+            pub fn remote(&self) -> Option<&HostPort> {
+                match self {
+                    $($(#[$attr])* Self::$variant(target) => target.remote(),)*
+                    Self::Ttl(_) => None,
                 }
             }
         }
@@ -102,7 +133,8 @@ const TABLES: [(&str, &str); 2] = [
 static TYPE: Key = Key::with("type", "Kind of the check; its other keys depend on it. Required.", type_form);
 
 fn type_form(_: &Key) -> Json {
-    serde_json::json!({ "enum": KINDS.map(|(word, ..)| word) })
+    let words: Vec<&str> = KINDS.iter().map(|(word, ..)| *word).collect();
+    serde_json::json!({ "enum": words })
 }
 
 impl Default for CheckKind {
@@ -146,15 +178,14 @@ impl Table for CheckKind {
     }
 
     fn take(at: &mut Section<'_>) -> Self {
-        let kinds = KINDS.map(|(word, _, take)| (word, take));
+        let kinds: Vec<_> = KINDS.iter().map(|(word, _, take)| (*word, *take)).collect();
         let read = |entry: &Entry<'_>| entry.word(&kinds).map(Some);
         let Some(take) = at.read_with(&TYPE, &None, read) else {
             if at.place(TYPE.name).is_none() {
+                let words: Vec<&str> = kinds.iter().map(|kind| kind.0).collect();
                 let message = format!("check `{}` has no `type`", at.name);
                 let problem = Problem::error("missing-key", at.span.clone(), message);
-                at.problem(
-                    problem.help(format!("add `type = `, one of {}", quoted(&kinds.map(|kind| kind.0)))),
-                );
+                at.problem(problem.help(format!("add `type = `, one of {}", quoted(&words))));
             }
             // Without a type, the valid keys are unknown.
             at.accept_others();
@@ -227,37 +258,6 @@ impl CheckKind {
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other
-    }
-
-    /// TLS options of the connections, for kinds that support TLS.
-    #[must_use]
-    pub fn tls(&self) -> Option<&ClientTls> {
-        match self {
-            Self::Grpc(grpc) => grpc.tls.as_ref(),
-            Self::Http(http) => Some(&http.tls),
-            Self::Redis(redis) => redis.tls.as_ref(),
-            Self::Tls(check) => Some(&check.tls),
-            Self::Dns(_) | Self::Exec(_) | Self::File(_) | Self::Gauge(_) | Self::Tcp(_) | Self::Ttl(_) => {
-                None
-            }
-        }
-    }
-
-    /// The host to which the check connects; `None` if it is this machine.
-    #[must_use]
-    pub fn remote(&self) -> Option<&HostPort> {
-        match self {
-            Self::Dns(dns) => (!dns.server.is_this_machine()).then_some(&dns.server),
-            Self::Grpc(grpc) => grpc.address.remote(),
-            Self::Http(http) => match &http.address {
-                Some(place) => place.remote(),
-                None => (!http.url.at.is_this_machine()).then_some(&http.url.at),
-            },
-            Self::Redis(redis) => redis.address.remote(),
-            Self::Tcp(tcp) => tcp.address.remote(),
-            Self::Tls(tls) => tls.address.remote(),
-            Self::Exec(_) | Self::File(_) | Self::Gauge(_) | Self::Ttl(_) => None,
-        }
     }
 }
 

@@ -2,8 +2,26 @@
 //!
 //! Does not know about: kinds of checks.
 
-use doorbell_config::{Problem, Section};
+use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;
+
+/// Limits on the latency of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
+pub struct LatencyRule {
+    /// Latency above which the check fails. Default: `timeout`.
+    #[key(name = "max_latency", table = "expect", range = "1ms..=10m")]
+    pub fails_above: Option<Duration>,
+    /// Latency above which the result is degraded.
+    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
+    pub degraded_above: Option<Duration>,
+}
+
+impl LatencyRule {
+    fn check(&self, at: &Section<'_>) {
+        check([self.fails_above, self.degraded_above], at);
+    }
+}
 
 /// Reports a limit of `degraded` above the limit of `expect`: slower results are down, never
 /// degraded.

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: how files, programs and gauges are read.
 
+use super::kind::Target;
 use doorbell_config::{Entry, Problem, Section, Table, Value as _, Words, format_size};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -182,6 +183,10 @@ impl Level {
         )
     }
 }
+
+impl Target for ExecCheck {}
+impl Target for FileCheck {}
+impl Target for GaugeCheck {}
 
 impl FileCheck {
     /// A check that the file exists.

@@ -22,6 +22,7 @@ use doorbell_health::Severity;
 pub use egress::EgressOptions;
 pub use http::{FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern};
 pub use kind::CheckKind;
+pub use latency::LatencyRule;
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 pub use pace::Pace;
 pub use remote::{

@@ -4,7 +4,8 @@
 
 use super::address::{Address, ClientTls, HostPort, Resolve};
 use super::http::Pattern;
-use super::latency;
+use super::kind::Target;
+use super::latency::LatencyRule;
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Words};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -31,12 +32,9 @@ pub struct GrpcCheck {
     /// TLS of the connection. Default: none.
     #[key(shown)]
     pub tls: Option<ClientTls>,
-    /// Latency above which the check fails. Default: `timeout`.
-    #[key(table = "expect", range = "1ms..=10m")]
-    pub max_latency: Option<Duration>,
-    /// Latency above which the result is degraded.
-    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
-    pub degraded_latency: Option<Duration>,
+    /// Limits on the latency.
+    #[key(flatten)]
+    pub latency: LatencyRule,
     /// Use of the addresses of the host.
     pub resolve: Resolve,
     /// Value of `User-Agent`; differs if the check imitates a prober.
@@ -70,17 +68,14 @@ pub struct TcpCheck {
     pub contains: Vec<u8>,
     /// Expression that the response must match, as text.
     pub matches: Option<Pattern>,
-    /// Latency above which the check fails.
-    pub max_latency: Option<Duration>,
-    /// Latency above which the result is degraded.
-    pub degraded_latency: Option<Duration>,
+    /// Limits on the latency.
+    pub latency: LatencyRule,
     /// Which addresses of a name are used.
     pub resolve: Resolve,
 }
 
 /// A TLS handshake and the certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
-#[table(check = Self::check)]
 pub struct TlsCheck {
     /// Address to connect to, "host:port" or "unix:/path". Required.
     #[key(required = "\"queue.internal:8883\"")]
@@ -90,12 +85,9 @@ pub struct TlsCheck {
     /// Required lifetime of the certificates.
     #[key(flatten)]
     pub certificate: CertificateRule,
-    /// Latency above which the check fails. Default: `timeout`.
-    #[key(table = "expect", range = "1ms..=10m")]
-    pub max_latency: Option<Duration>,
-    /// Latency above which the result is degraded.
-    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
-    pub degraded_latency: Option<Duration>,
+    /// Limits on the latency.
+    #[key(flatten)]
+    pub latency: LatencyRule,
     /// Use of the addresses of the host.
     pub resolve: Resolve,
 }
@@ -133,12 +125,9 @@ pub struct RedisCheck {
     /// Key whose existence means maintenance.
     #[key(table = "expect")]
     pub maintenance_key: Option<String>,
-    /// Latency above which the check fails. Default: `timeout`.
-    #[key(table = "expect", range = "1ms..=10m")]
-    pub max_latency: Option<Duration>,
-    /// Latency above which the result is degraded.
-    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
-    pub degraded_latency: Option<Duration>,
+    /// Limits on the latency.
+    #[key(flatten)]
+    pub latency: LatencyRule,
     /// Use of the addresses of the host.
     pub resolve: Resolve,
 }
@@ -165,12 +154,9 @@ pub struct DnsCheck {
     /// Minimum number of records. Default: 1, and 0 where another `code` than NOERROR is expected.
     #[key(table = "expect", range = 0..=64, default_with = Self::usual_answers)]
     pub min_answers: u32,
-    /// Latency above which the check fails. Default: `timeout`.
-    #[key(table = "expect", range = "1ms..=10m")]
-    pub max_latency: Option<Duration>,
-    /// Latency above which the result is degraded.
-    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
-    pub degraded_latency: Option<Duration>,
+    /// Limits on the latency.
+    #[key(flatten)]
+    pub latency: LatencyRule,
     /// Use of the addresses of the host.
     pub resolve: Resolve,
 }
@@ -241,6 +227,16 @@ impl CertificateRule {
     }
 }
 
+impl Target for GrpcCheck {
+    fn tls(&self) -> Option<&ClientTls> {
+        self.tls.as_ref()
+    }
+
+    fn remote(&self) -> Option<&HostPort> {
+        self.address.remote()
+    }
+}
+
 impl GrpcCheck {
     /// Checks the server as a whole, without TLS.
     #[must_use]
@@ -249,12 +245,21 @@ impl GrpcCheck {
     }
 
     fn check(&self, at: &Section<'_>) {
-        latency::check([self.max_latency, self.degraded_latency], at);
         let (mode, all) = (at.right_place("mode"), at.right_place("resolve.all"));
         if let (Some(mode), Some(all), GrpcMode::Watch, true) = (mode, all, self.mode, self.resolve.all) {
             let problem = Problem::error("contradiction", all, "a watch is one call to one address");
             at.problem(problem.also(mode, "the watch").help("remove one of them"));
         }
+    }
+}
+
+impl Target for TlsCheck {
+    fn tls(&self) -> Option<&ClientTls> {
+        Some(&self.tls)
+    }
+
+    fn remote(&self) -> Option<&HostPort> {
+        self.address.remote()
     }
 }
 
@@ -264,9 +269,15 @@ impl TlsCheck {
     pub fn new(address: Address) -> Self {
         Self { address, ..Self::default() }
     }
+}
 
-    fn check(&self, at: &Section<'_>) {
-        latency::check([self.max_latency, self.degraded_latency], at);
+impl Target for RedisCheck {
+    fn tls(&self) -> Option<&ClientTls> {
+        self.tls.as_ref()
+    }
+
+    fn remote(&self) -> Option<&HostPort> {
+        self.address.remote()
     }
 }
 
@@ -278,11 +289,16 @@ impl RedisCheck {
     }
 
     fn check(&self, at: &Section<'_>) {
-        latency::check([self.max_latency, self.degraded_latency], at);
         if let (Some(username), None) = (at.right_place("username"), at.place("password")) {
             let problem = Problem::error("missing-key", username, "a name without a password");
             at.problem(problem.help("add `password = \"${file:/run/secrets/redis}\"`"));
         }
+    }
+}
+
+impl Target for DnsCheck {
+    fn remote(&self) -> Option<&HostPort> {
+        self.server.remote()
     }
 }
 
@@ -308,7 +324,6 @@ impl DnsCheck {
     }
 
     fn check(&self, at: &Section<'_>) {
-        latency::check([self.max_latency, self.degraded_latency], at);
         let contains = at.right_place("expect.contains");
         for text in self.contains.iter().filter(|text| !self.can_contain(text)) {
             let message = format!("{text:?} cannot be a record of this type");

@@ -2,13 +2,13 @@
 //!
 //! Does not know about: connections.
 
-use super::address::{Address, Resolve};
+use super::address::{Address, HostPort, Resolve};
 use super::http::Pattern;
-use super::latency;
+use super::kind::Target;
+use super::latency::LatencyRule;
 use super::remote::TcpCheck;
 use doorbell_config::{Dump, Entry, JsonMap, Key, Problem, Section, Table};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// Maximum number of bytes that are sent or expected.
 const BYTES_MAX: usize = 4096;
@@ -33,12 +33,9 @@ struct Keys {
     /// Regular expression that the response must match, as text.
     #[key(table = "expect")]
     matches: Option<Pattern>,
-    /// Latency above which the check fails. Default: `timeout`.
-    #[key(table = "expect", range = "1ms..=10m")]
-    max_latency: Option<Duration>,
-    /// Latency above which the result is degraded.
-    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
-    degraded_latency: Option<Duration>,
+    /// Limits on the latency.
+    #[key(flatten)]
+    latency: LatencyRule,
     /// Use of the addresses of the host.
     resolve: Resolve,
 }
@@ -61,7 +58,6 @@ impl Table for TcpCheck {
 
     fn take(at: &mut Section<'_>) -> Self {
         let keys = Keys::take(at);
-        latency::check([keys.max_latency, keys.degraded_latency], at);
         for [text, hex] in [["send", "send_hex"], ["expect.contains", "expect.hex"]] {
             if let (Some(text), Some(hex)) = (at.right_place(text), at.right_place(hex)) {
                 let problem = Problem::error("contradiction", hex, "the same bytes twice");
@@ -87,11 +83,16 @@ impl Table for TcpCheck {
             contains: text(&self.contains),
             hex: hex(&self.contains),
             matches: self.matches.clone(),
-            max_latency: self.max_latency,
-            degraded_latency: self.degraded_latency,
+            latency: self.latency,
             resolve: self.resolve,
         };
         keys.show(to);
+    }
+}
+
+impl Target for TcpCheck {
+    fn remote(&self) -> Option<&HostPort> {
+        self.address.remote()
     }
 }
 
@@ -114,8 +115,7 @@ impl Keys {
             send: bytes(self.send, self.send_hex),
             contains: bytes(self.contains, self.hex),
             matches: self.matches,
-            max_latency: self.max_latency,
-            degraded_latency: self.degraded_latency,
+            latency: self.latency,
             resolve: self.resolve,
         }
     }

@@ -67,8 +67,7 @@ impl TargetRunner {
     fn descriptors(&self) -> Descriptors {
         let dialer = self.dialer();
         let in_flight = match &self.kind {
-            // Both ends of a pipe, a duplicate of one end, and the descriptor of the process.
-            Kind::Exec(_) => 4,
+            Kind::Other(kind) if dialer.is_none() => kind.descriptors(),
             _ if dialer.is_some_and(Dialer::asks_all) => ADDRS_AT_ONCE,
             _ => 1,
         };
@@ -81,7 +80,11 @@ impl TargetRunner {
             in_flight,
             kept: usize::from(matches!(self.kind, Kind::Grpc(_))),
             lookups,
-            blocking: usize::from(matches!(self.kind, Kind::Exec(_) | Kind::File(_) | Kind::Gauge(_))),
+            blocking: usize::from(match &self.kind {
+                Kind::File(_) | Kind::Gauge(_) => true,
+                Kind::Other(kind) => kind.blocks(),
+                Kind::Grpc(_) | Kind::Http(_) | Kind::Tcp(_) => false,
+            }),
         }
     }
 }

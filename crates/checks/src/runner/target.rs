@@ -7,6 +7,7 @@ use crate::connect::connector::Connector;
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::TlsPool;
 use crate::finding::{Finding, Issue, Verdict};
+use crate::kinds::Ask;
 use crate::kinds::dns::DnsRunner;
 use crate::kinds::exec::ExecRunner;
 use crate::kinds::file::FileRunner;
@@ -34,15 +35,12 @@ pub(crate) struct TargetRunner {
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    Dns(Box<DnsRunner>),
-    Exec(ExecRunner),
     File(FileRunner),
     Gauge(GaugeRunner),
     Grpc(Box<GrpcRunner>),
     Http(Box<HttpRunner>),
-    Redis(Box<RedisRunner>),
     Tcp(Box<TcpRunner>),
-    Tls(Box<TlsRunner>),
+    Other(Box<dyn Ask>),
 }
 
 /// Resources that checks share: the connector and TLS configurations.
@@ -72,9 +70,9 @@ impl TargetRunner {
             CheckKind::Dns(dns) => {
                 let dialer = dialer(Address::Tcp(dns.server.clone()), dns.resolve);
                 let ask = DnsRunner::build(dns, dialer, check.pace.timeout).map_err(named)?;
-                Kind::Dns(Box::new(ask))
+                Kind::Other(Box::new(ask))
             }
-            CheckKind::Exec(exec) => Kind::Exec(ExecRunner::new(exec.clone())),
+            CheckKind::Exec(exec) => Kind::Other(Box::new(ExecRunner::new(exec.clone()))),
             CheckKind::File(file) => Kind::File(FileRunner::new(file.clone())),
             CheckKind::Gauge(gauge) => Kind::Gauge(GaugeRunner::new(gauge.clone())),
             CheckKind::Grpc(grpc) => {
@@ -89,7 +87,7 @@ impl TargetRunner {
             }
             CheckKind::Redis(redis) => {
                 let dialer = dialer(redis.address.clone(), redis.resolve);
-                Kind::Redis(Box::new(RedisRunner::build(redis, dialer, pool).map_err(named)?))
+                Kind::Other(Box::new(RedisRunner::build(redis, dialer, pool).map_err(named)?))
             }
             CheckKind::Tcp(tcp) => {
                 let dialer = dialer(tcp.address.clone(), tcp.resolve);
@@ -97,7 +95,7 @@ impl TargetRunner {
             }
             CheckKind::Tls(tls) => {
                 let dialer = dialer(tls.address.clone(), tls.resolve);
-                Kind::Tls(Box::new(TlsRunner::build(tls, dialer, pool).map_err(named)?))
+                Kind::Other(Box::new(TlsRunner::build(tls, dialer, pool).map_err(named)?))
             }
             CheckKind::Ttl(_) => return Ok(None),
         };
@@ -148,13 +146,11 @@ impl TargetRunner {
     /// The dialer of the target; `None` for kinds that do not connect.
     pub(super) fn dialer(&self) -> Option<&Dialer> {
         match &self.kind {
-            Kind::Dns(dns) => Some(dns.dialer()),
-            Kind::Exec(_) | Kind::File(_) | Kind::Gauge(_) => None,
+            Kind::File(_) | Kind::Gauge(_) => None,
             Kind::Grpc(grpc) => Some(grpc.dialer()),
             Kind::Http(http) => Some(http.dialer()),
-            Kind::Redis(redis) => Some(redis.dialer()),
             Kind::Tcp(tcp) => Some(tcp.dialer()),
-            Kind::Tls(tls) => Some(tls.dialer()),
+            Kind::Other(kind) => kind.dialer(),
         }
     }
 
@@ -167,16 +163,13 @@ impl TargetRunner {
 
     async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         match &self.kind {
-            Kind::Dns(dns) => Box::pin(dns.ask(progress, start)).await,
-            Kind::Exec(exec) => Box::pin(exec.ask(progress)).await,
             Kind::File(file) => file.ask().await,
             Kind::Gauge(gauge) => gauge.ask().await,
             // Boxed, so that the futures of other kinds stay small.
             Kind::Grpc(grpc) => Box::pin(grpc.ask(progress, start)).await,
             Kind::Http(http) => http.ask(progress, start).await,
-            Kind::Redis(redis) => Box::pin(redis.ask(progress, start)).await,
             Kind::Tcp(tcp) => tcp.ask(progress, start).await,
-            Kind::Tls(tls) => Box::pin(tls.ask(progress, start)).await,
+            Kind::Other(kind) => kind.ask(progress, start).await,
         }
     }
 }

@@ -290,9 +290,10 @@ fn a_complaint_hides_no_failure() {
     let addr = slow_tls_server(13, Duration::from_millis(30));
     let (ms, day) = (Duration::from_millis, Duration::from_secs(86_400));
     let within = CertificateRule { expires_within: Some(day * 14), ..CertificateRule::default() };
-    let late = TlsCheck { max_latency: Some(ms(10)), certificate: within, ..tls(addr) };
+    let latency = |fails, degraded| LatencyRule { fails_above: fails, degraded_above: degraded };
+    let late = TlsCheck { latency: latency(Some(ms(10)), None), certificate: within, ..tls(addr) };
     is(late.clone(), Outcome::Failure, "above the maximum of 10ms");
-    let slow = TlsCheck { max_latency: Some(ms(3000)), degraded_latency: Some(ms(10)), ..late };
+    let slow = TlsCheck { latency: latency(Some(ms(3000)), Some(ms(10))), ..late };
     is(slow, Outcome::Degraded, "the certificate expires in 13d");
     let after = CertificateRule { expires_after: Some(day * 20), ..CertificateRule::default() };
     let status = || HttpDegraded { status: statuses("200"), ..HttpDegraded::default() };

@@ -24,8 +24,8 @@ use doorbell_testkit::figures;
 use options::{
     Address, BadIs, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord,
     EgressOptions, ExecCheck, FieldValue, FileCheck, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode,
-    HostPort, HttpCheck, HttpDegraded, HttpExpect, Level, Metric, Pace, Pattern, Prefer, RedisCheck, Resolve,
-    StatusSet, TcpCheck, TlsCheck, Url,
+    HostPort, HttpCheck, HttpDegraded, HttpExpect, LatencyRule, Level, Metric, Pace, Pattern, Prefer,
+    RedisCheck, Resolve, StatusSet, TcpCheck, TlsCheck, Url,
 };
 use std::fmt::Display;
 use std::io::{Read as _, Write as _};
