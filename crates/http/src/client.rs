@@ -90,7 +90,8 @@ impl<'a> Client<'a> {
         self
     }
 
-    /// The client behind this one, as reported by trusted proxies: see [`crate::forwarded`].
+    /// This client with the address and scheme that trusted proxies reported: see
+    /// [`crate::forwarded`]. The port is then unknown.
     #[must_use]
     pub const fn forwarded(mut self, addr: IpAddr, scheme: Option<Scheme>) -> Self {
         (self.peer, self.port, self.scheme) = (Peer::Addr(addr), None, scheme);

@@ -16,11 +16,11 @@ pub struct Request<'a> {
     client: &'a Client<'a>,
     now: Time,
     unix_secs: i64,
-    /// `None`: nothing, which is cheaper to store than a reference.
+    /// `None` means no facts, which is cheaper to store than a reference.
     found: Option<&'a Found<'a>>,
 }
 
-/// What the services in front of a handler have found out about a request.
+/// Facts about a request that the services in front of its handler have found.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'a> {
     pub(crate) params: Params<'a, 'a>,
@@ -39,7 +39,7 @@ impl<'a> Request<'a> {
         Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0, found: None }
     }
 
-    /// What the services in front have found out.
+    /// The facts that the services in front have found.
     pub(crate) const fn found(&self) -> Found<'a> {
         match self.found {
             Some(found) => *found,
@@ -47,7 +47,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// This request, with what a service has found out.
+    /// This request, with the facts that a service has found.
     pub(crate) const fn with_found<'b>(&self, found: &'b Found<'b>) -> Request<'b>
     where
         'a: 'b,
@@ -104,8 +104,8 @@ impl<'a> Request<'a> {
         self.now
     }
 
-    /// Time of the call in seconds since 1970-01-01 UTC, with the precision of the `Date` field
-    /// (half a second).
+    /// Time of the call in seconds since 1970-01-01 UTC, as in the `Date` field, which the engine
+    /// updates every half second.
     #[inline]
     pub const fn unix_secs(&self) -> i64 {
         self.unix_secs

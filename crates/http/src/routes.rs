@@ -67,8 +67,8 @@ impl Routes {
         }
     }
 
-    /// Asks the service of a request with a body, which gets the parameters of the path. False if
-    /// there is none.
+    /// Calls `ask` with the service for a request, and with the request including the parameters of
+    /// its path. Returns false if the reply comes from the routes themselves.
     fn asks(&self, head: &Request<'_>, ask: impl FnOnce(&BoxedService, &Request<'_>) -> bool) -> bool {
         match self.router.find_for(head) {
             Lookup::Found(found) => {
@@ -154,8 +154,8 @@ impl Service for Routes {
         self.wants_client
     }
 
-    /// Reports to the service for paths without a route: a request that could not be parsed has
-    /// none.
+    /// Notifies the service for paths without a route, because a request that could not be parsed
+    /// has no route.
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.otherwise.refused(error, client, now);
     }

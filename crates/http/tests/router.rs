@@ -50,8 +50,9 @@ fn suits<'p>(pattern: &str, path: &'p str) -> Option<(Vec<u8>, Vec<&'p str>)> {
     left.is_none().then_some((kinds, values))
 }
 
-/// Rank of a route's hosts for a name: the number of bytes matched by the wildcard. A route for any
-/// host has no rank.
+/// Rank of a route's hosts for a name; the lowest rank is best: the number of bytes matched by the
+/// wildcard, 0 without a wildcard, and the largest number for a route for any host. `None` if no
+/// host matches.
 fn suits_host(hosts: &[String], name: &str) -> Option<usize> {
     if hosts.is_empty() {
         return Some(usize::MAX);

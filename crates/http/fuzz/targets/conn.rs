@@ -28,7 +28,7 @@ pub(crate) fn run(data: &[u8]) {
     let whole = play(&limits, stream, &[], choice);
     assert_eq!(play(&limits, stream, &cuts, choice), whole);
     assert_eq!(play(&limits, stream, &(1..stream.len()).collect::<Vec<_>>(), choice), whole);
-    // Every reply is complete.
+    // Asserts that every reply is complete.
     statuses(&whole.sent);
 }
 

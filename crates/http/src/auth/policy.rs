@@ -83,7 +83,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Requires one of these tokens. `realm` tells the client the purpose of the tokens.
+    /// Requires one of these tokens. `realm` describes the purpose of the tokens to the client.
     ///
     /// # Errors
     /// There is no token, or no header can contain the realm.

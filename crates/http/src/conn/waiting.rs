@@ -20,7 +20,7 @@ impl Conn {
     }
 
     /// Takes over a connection for which [`Conn::answer_once`] returned [`Next::Wait`]. Call this
-    /// method on a new state, with the same `io`.
+    /// method on a new [`Conn`], with the same `io`.
     pub fn wait_once(&mut self, io: &Io<'_>) {
         debug_assert!(self.requests == 0 && self.phase == Phase::Idle, "a new connection");
         self.requests = 1;

@@ -66,9 +66,9 @@ pub trait Guard {
     /// The reply to a request that is not passed on.
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>>;
 
-    /// Calls `answer` if the request passes [`Self::admit`]. Override this method to pass on who
-    /// was admitted ([`identified`]), or for performance: an override that passes the responder on
-    /// directly avoids moving it.
+    /// Calls `answer` if the request passes [`Self::admit`]. Override this method to pass on the
+    /// identity of the admitted client ([`identified`]), or for performance: an override that
+    /// passes the responder on directly avoids moving it.
     fn around<'a>(
         &self,
         request: &Request<'_>,
@@ -134,8 +134,8 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
 
 /// A service behind a function that can reply, change the reply, or pass the request on.
 ///
-/// As with [`Guarded`], the properties wanted by the service are forwarded, and the service can
-/// hand over a request only after the function has passed it on.
+/// As with [`Guarded`], the needs of the service are forwarded, and the service can hand over a
+/// request only after the function has passed it on.
 #[derive(Clone)]
 pub struct Behind<F, S> {
     f: F,

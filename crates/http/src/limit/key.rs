@@ -36,7 +36,7 @@ pub enum Key {
     Token,
 }
 
-/// The bytes of a key.
+/// The key of one client, as the bytes that a limiter hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyBytes<'a>(Inner<'a>);
 

@@ -9,16 +9,16 @@
 
 /// Ticks in a generation, as a power of two.
 const GENERATION_BITS: u32 = 28;
-/// Number of bits for the next set to sweep; the other bits are the generation.
+/// Number of bits for the index of the next set; the other bits are the generation.
 const CURSOR_BITS: u32 = 28;
 const CURSOR_MASK: u64 = (1 << CURSOR_BITS) - 1;
-/// State during a wipe of the table.
+/// In place of the index of the next set: the table is being wiped.
 const WIPING: u64 = CURSOR_MASK;
 /// Number of sets that a request sweeps.
 const STEP: u64 = 16;
 
-/// Progress of the sweep: the generation and the next set. When the sweep is complete, the next set
-/// is the number of sets.
+/// Progress of the sweep: the generation, and the index of the next set. After the last set, the
+/// index is the number of sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sweep(pub(super) u64);
 

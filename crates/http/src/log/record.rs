@@ -225,8 +225,8 @@ impl Record {
         self.has(PROBE) || self.prober().is_some()
     }
 
-    /// The prober, if known. It is determined here rather than when the record is made, because the
-    /// stored part of the user agent is sufficient and the serving thread is spared the work.
+    /// The prober, if known. It is identified by this call and not when the record is made: the
+    /// stored part of the user agent is sufficient, and the serving thread does not do the work.
     pub fn prober(&self) -> Option<Prober> {
         if self.has(NAMELESS_PROBER) { Some(Prober::Haproxy) } else { named(self.user_agent().bytes) }
     }

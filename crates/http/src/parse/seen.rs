@@ -18,8 +18,8 @@
 //! is identified when its head is cached; for later equal heads it is read from the cache.
 //!
 //! *Measured:* the rows `again`, compared with their neighbours, in
-//! `benches/benches/instructions.rs`.
-//! *What would change it:* probers that vary their requests.
+//! `benches/benches/instructions/machine.rs`. *What would change it:* probers that vary their
+//! requests.
 
 #![expect(clippy::indexing_slicing, reason = "the index is a remainder modulo the number of slots")]
 

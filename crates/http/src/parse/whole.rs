@@ -157,8 +157,8 @@ impl Head {
         self.read_other_line(bytes, window, rest, fields, limits)
     }
 
-    /// Like [`Self::read_line`], for less common lines. The loop over lines calls only this
-    /// function for all such lines, so that it can keep its values in registers.
+    /// Like [`Self::read_line`], for less common lines. Not inlined: with a single call for all
+    /// such lines, the loop over lines can keep its values in registers.
     #[inline(never)]
     fn read_other_line<'a>(
         &mut self,

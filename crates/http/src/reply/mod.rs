@@ -121,7 +121,7 @@ impl<'a> Responder<'a> {
     }
 
     /// Lets `serve` reply. If `serve` defers the reply, the callback from `ending` is called when
-    /// the request ends, because a layer that counts or logs requests learns the result only then.
+    /// the request ends, because a layer that counts or logs requests gets the result only then.
     #[inline]
     pub fn watch(
         self,

@@ -41,7 +41,8 @@ pub(super) struct Lines {
     are_any: bool,
 }
 
-/// Identifies the bytes of a shared reply within one second.
+/// Identifies one rendering of a shared reply. Renderings differ in the second of `Date`, in the
+/// connection option, and for HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageId {
     /// 0 means no image.

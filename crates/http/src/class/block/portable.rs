@@ -1,4 +1,4 @@
-//! Blocks as two words of integer arithmetic, for targets without a vector implementation.
+//! Blocks as two 64-bit words with integer arithmetic, for targets without a vector implementation.
 //!
 //! Does not know about: vector instructions.
 //!

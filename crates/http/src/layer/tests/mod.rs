@@ -189,7 +189,8 @@ fn a_service_that_does_not_get_what_it_wants_says_so() {
     );
 }
 
-/// Returns the status of the reply to this input of an unknown client, and the reason of a 500.
+/// Returns the status of the reply to `input` from an unknown client, and the misuse that caused a
+/// 500.
 fn misuse(service: &impl Service, input: &[&[u8]]) -> (String, Option<ApiMisuse>) {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());
