@@ -27,7 +27,7 @@ impl RecvBuf {
         self.len as usize
     }
 
-    /// Always false: the end of a stream has no buffer.
+    /// Always false: a buffer has at least one byte, because the end of a stream has no buffer.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

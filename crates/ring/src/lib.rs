@@ -29,7 +29,7 @@
 //!
 //! | task | items |
 //! |---|---|
-//! | open a ring, learn what the kernel lacks | [`Setup`], [`SetupReport`], [`SetupError`], [`opcodes`] |
+//! | open a ring, query what the kernel lacks | [`Setup`], [`SetupReport`], [`SetupError`], [`opcodes`] |
 //! | test the kernel before choosing features | [`selftest`] |
 //! | accept, receive, send, poll, close, cancel | the methods of [`Ring`], with [`Target`] and [`SendBuf`] |
 //! | read results | [`Event`], [`EventKind`]; [`Quick`] for the frequent ones |

@@ -85,7 +85,8 @@ impl Region {
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 
-    /// Sets whether a drop leaks the mapping, because the kernel may still write to it.
+    /// Sets whether a drop leaks the mapping, which is required while the kernel may still write to
+    /// it.
     pub(crate) const fn keep(&mut self, keep: bool) {
         self.keep = keep;
     }

@@ -100,7 +100,7 @@ const _: () = assert!(size_of::<FilterInsn>() == size_of::<libc::sock_filter>())
 
 /// Attaches a program to the `SO_REUSEPORT` group of a socket (`SO_ATTACH_REUSEPORT_CBPF`). The
 /// program returns the number of the group's socket that gets a new connection, in the order in
-/// which the sockets joined the group. It replaces an earlier program of the group.
+/// which the sockets joined the group. An earlier program of the group is replaced.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `EINVAL` if the kernel's checker refuses the program, or if it has more than
@@ -118,7 +118,8 @@ pub fn attach_reuseport_filter(fd: BorrowedFd<'_>, program: &[FilterInsn]) -> Re
     if failed == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-/// Removes the program of a `SO_REUSEPORT` group (Linux 5.3). Without a program it has no effect.
+/// Removes the program of a `SO_REUSEPORT` group (Linux 5.3). Has no effect if the group has no
+/// program.
 ///
 /// # Errors
 /// As `setsockopt(2)`.

@@ -10,7 +10,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 
 use crate::Errno;
 
-/// How a system call names the ring.
+/// The descriptor of a ring, as passed to a system call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RingFd {
     Plain(RawFd),

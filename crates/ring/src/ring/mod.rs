@@ -58,7 +58,8 @@ pub struct RingCounters {
     pub cqes: u64,
     /// Completions that the kernel dropped for lack of memory, as counted by the kernel.
     pub cqes_dropped: u64,
-    /// Calls of `enter` after which completions were left outside the full completion queue.
+    /// Calls of `io_uring_enter(2)` after which the kernel still held completions that did not fit
+    /// into the completion queue.
     pub cq_overflows: u64,
     /// Calls of `io_uring_enter(2)`.
     pub enters: u64,

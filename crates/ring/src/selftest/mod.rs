@@ -250,7 +250,7 @@ impl Bench {
         }
     }
 
-    /// Turns the ring until `pick` accepts an event.
+    /// Enters the ring until `pick` accepts an event, or until the wait times out.
     fn wait<T>(&mut self, mut pick: impl FnMut(Event) -> Option<T>) -> Result<T, String> {
         let mut wait = self.begin_wait();
         loop {

@@ -39,7 +39,7 @@ pub(crate) fn connect(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// Turns the ring until an event arrives. Panics after five seconds.
+/// Enters the ring until an event arrives. Panics after five seconds.
 pub(crate) fn next(ring: &mut Ring) -> Event {
     let ends_at = now() + Duration::from_secs(5);
     loop {
@@ -51,7 +51,7 @@ pub(crate) fn next(ring: &mut Ring) -> Event {
     }
 }
 
-/// Turns the ring for `time`. Panics if an event arrives.
+/// Enters the ring repeatedly for `time`. Panics if an event arrives.
 pub(crate) fn nothing(ring: &mut Ring, time: Duration) {
     let ends_at = now() + time;
     while now() < ends_at {
