@@ -43,7 +43,7 @@ fn start(engine: Engine, workers: u16, balance: Balance) -> Server {
     builder(engine, workers, balance, (Ipv4Addr::LOCALHOST, 0).into()).start().unwrap()
 }
 
-/// The worker that answers one request on this connection, for example `doorbell-1`.
+/// Returns the worker that replies to a request on this connection, for example `doorbell-1`.
 fn worker_of(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
@@ -55,7 +55,8 @@ fn worker_of(mut stream: TcpStream) -> String {
     name.trim_end_matches("-epoll").to_owned()
 }
 
-/// The worker of each of 100 addresses, asked twice.
+/// Returns the worker for each of 100 addresses. Asserts that two requests from one address have
+/// the same worker.
 fn workers_by_address(addr: SocketAddr) -> HashMap<Ipv4Addr, String> {
     let worker = |source: Ipv4Addr| {
         let first = worker_of(connect_from(source, addr).unwrap());
@@ -88,7 +89,7 @@ fn an_address_has_one_worker_also_after_a_reload_and_a_failure() {
     wait_until(PATIENCE, || !server.handle().is_healthy()).unwrap();
     let after = workers_by_address(server.tcp_addr(0).unwrap());
     let gone = after.values().filter(|known| *known == "doorbell-1").count();
-    assert_eq!(gone, 0, "the addresses of the failed worker have another one");
+    assert_eq!(gone, 0, "the addresses of the failed worker have another worker");
     server.stop().unwrap();
 }
 
@@ -117,7 +118,7 @@ fn a_client_on_a_processor_has_the_worker_of_that_processor() {
             hits * 100 / (100 * asked.len().max(1))
         };
         std::thread::scope(|scope| {
-            // The affinity of a thread of its own, so that the workers may use all processors.
+            // The affinity is set in a separate thread, so that the workers may use all processors.
             scope.spawn(|| assert!(share(None) >= 99, "{engine:?}")).join().unwrap();
         });
         let asked: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();

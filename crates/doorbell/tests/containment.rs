@@ -258,7 +258,7 @@ fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// A layer that panics when it is notified of the end of a pending request ends nothing else.
+/// A layer that panics when it is notified of the end of a pending request affects nothing else.
 fn notified_layers_may_panic(engine: Engine) {
     let _turn = alone();
     let (release, released) = sync_channel::<()>(8);

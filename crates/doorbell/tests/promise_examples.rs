@@ -200,7 +200,7 @@ fn resp() {
     assert!(rest.ends_with("-ERR Protocol error: invalid multibulk length\r\n"), "{rest}");
 }
 
-/// The clients of Redis find nothing wrong with the subset.
+/// `redis-cli` and `redis-benchmark` work with the example.
 #[test]
 fn redis_clients_use_the_resp_example() {
     if Command::new("redis-cli").arg("--version").output().is_err() {

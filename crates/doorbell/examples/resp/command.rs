@@ -14,7 +14,7 @@ pub(crate) enum Command<'a> {
     Unknown,
 }
 
-/// The beginning of the input.
+/// Result of parsing the beginning of the input.
 pub(crate) enum Parsed<'a> {
     /// A command of `len` bytes.
     Complete {

@@ -16,8 +16,9 @@ use doorbell_ring::sockopt::{self, FilterInsn};
 #[non_exhaustive]
 pub enum Balance {
     /// To the worker on the processor that received the SYN (`SO_INCOMING_CPU`, Linux 6.2): a
-    /// connection stays on one processor. Workers are pinned to processors. Good if the network
-    /// card distributes its queues evenly; clients on this machine follow their own processor.
+    /// connection stays on one processor. Workers are pinned to processors. Suitable if the network
+    /// card distributes packets evenly to its queues. A client on this machine gets the worker of
+    /// its own processor.
     Cpu,
     /// By a hash of both addresses and ports: even, for many short connections.
     #[default]
@@ -38,7 +39,7 @@ impl Balance {
         }
     }
 
-    /// Applies this balance to the sockets of a listener, by worker; `None` is a failed worker's.
+    /// Applies this balance to the sockets of a listener, by worker; `None` for a failed worker.
     pub(crate) fn apply(self, fds: &[Option<OwnedFd>]) -> io::Result<()> {
         let cpus = allowed_cpus();
         let open = || fds.iter().flatten();
@@ -61,7 +62,8 @@ impl Balance {
 
 const ENOPROTOOPT: Errno = Errno(rustix::io::Errno::NOPROTOOPT.raw_os_error());
 
-/// Resets an option. A kernel that does not know the option has not set it either.
+/// Ignores the error of resetting an option that the kernel does not support, and that is therefore
+/// not set.
 fn unless_unknown(reset: Result<(), Errno>) -> Result<(), Errno> {
     if reset == Err(ENOPROTOOPT) { Ok(()) } else { reset }
 }

@@ -10,11 +10,11 @@ use socket2::{Domain, SockRef, TcpKeepalive};
 
 use super::Listen;
 
-/// Unanswered keepalive probes after which a connection ends. Together with their interval, a third
-/// of the idle time, a dead peer is noticed after twice the idle time.
+/// Number of keepalive probes without an acknowledgement after which a connection ends. The probes
+/// are a third of the idle time apart, so a lost peer is detected after twice the idle time.
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Options without which a listener works as well.
+/// Options that are at the defaults of the kernel unless they are set explicitly.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     recv_buf_len: Option<usize>,
@@ -27,8 +27,8 @@ impl Options {
     /// The defaults of the kernel.
     pub(super) const NONE: Self = Self { recv_buf_len: None, keepalive: None, fast_open: 0, dscp: 0 };
 
-    /// Sets the options on a listening socket, also those that have their default: a predecessor
-    /// may have set others.
+    /// Sets the options on a listening socket. Defaults are set too, because a predecessor may have
+    /// set other values; only a receive buffer size that a predecessor has set stays.
     pub(super) fn apply(&self, socket: &SockRef<'_>) -> io::Result<()> {
         if let Some(bytes) = self.recv_buf_len {
             socket.set_recv_buffer_size(bytes)?;
@@ -53,7 +53,8 @@ impl Options {
     }
 }
 
-/// A kernel that lacks an option has its default.
+/// Ignores an error for an option with its default value: a kernel that lacks the option behaves
+/// like the default.
 fn needed(is_set: bool, result: io::Result<()>) -> io::Result<()> {
     if is_set { result } else { Ok(()) }
 }
@@ -67,13 +68,13 @@ impl Listen {
         self
     }
 
-    /// Asks a silent peer whether it still exists, after this time without a segment
-    /// (`SO_KEEPALIVE`, at least a second). A peer that does not answer three times, each after a
-    /// third of the time, is disconnected. Default `None`: the deadline of its protocol ends an
-    /// idle connection.
+    /// Sends keepalive probes to a peer after this time without a segment (`SO_KEEPALIVE`, at least
+    /// a second). A connection ends after three probes without an acknowledgement, each a third of
+    /// this time after the previous one. Default `None`: the deadline of its protocol ends an idle
+    /// connection.
     ///
     /// Useful for stream protocols whose connections may be idle for longer than a NAT or a
-    /// firewall remembers them.
+    /// firewall keeps their state.
     #[must_use]
     pub const fn keepalive(mut self, idle: Option<Duration>) -> Self {
         self.options.keepalive = idle;

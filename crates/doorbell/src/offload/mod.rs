@@ -130,8 +130,8 @@ impl Offload {
         self.run_with(request, reply, |_| job())
     }
 
-    /// Like [`Self::run`], for a job that takes long: it can ask how much time is left, and whether
-    /// a request still waits for it.
+    /// Like [`Self::run`], for a job that takes long: it can query how much time is left, and
+    /// whether a request still waits for it.
     ///
     /// ```
     /// # use doorbell::offload::Offload;
@@ -167,7 +167,8 @@ impl Offload {
         job.submit_for(Asker::Other(Box::new(drop))).is_some()
     }
 
-    /// Creates a job whose result does not become a reply, with the deadline of its wait.
+    /// Creates a job whose result does not become a reply. Also returns the deadline until which
+    /// the connection waits for it.
     pub(crate) fn job(&self, now: Time, work: impl FnOnce(&JobContext<'_>) + Send + 'static) -> (Job, Time) {
         let deadline = now.after(self.timeout);
         let job = Job::new(Arc::clone(&self.core), self.class, deadline, |context| {

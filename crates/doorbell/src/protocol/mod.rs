@@ -153,7 +153,8 @@ pub trait Protocol {
         Next::CloseLinger
     }
 
-    /// Ends a connection that has a [memory](Self::memory). `reason` is the final one.
+    /// Ends a connection that has a [memory](Self::memory). `reason` is the close reason in the
+    /// statistics.
     fn handle_closed(
         &self,
         _conn: &Self::Conn,

@@ -100,7 +100,8 @@ impl<H: StreamHandler> TestStream<H> {
         self
     }
 
-    /// Sends bytes of the client. The output also has what was sent before, for example a greeting.
+    /// Sends bytes of the client. The result also contains earlier output that was not returned
+    /// yet, for example a greeting.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> Vec<u8> {
         self.step(|stream, conn, io| stream.handle_input(conn, bytes.as_ref(), io))
     }

@@ -1,4 +1,4 @@
-//! New connections: their slot, the cap per address, and what is learned before the first call of
+//! New connections: their slot, the cap per address, and the preparations for the first call of
 //! their protocol.
 //!
 //! Does not know about: when listeners accept (see [`super::tend`]), the steps after admission (see

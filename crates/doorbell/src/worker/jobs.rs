@@ -250,7 +250,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on(id, next, None);
     }
 
-    /// Gives up a connection's job: cancels it, or drops its result when it arrives.
+    /// Abandons a connection's job: cancels it, or drops its result when it arrives.
     #[cold]
     pub(super) fn give_up_job(&mut self, id: ConnId) {
         if self.jobs.cancel(id.slot) {

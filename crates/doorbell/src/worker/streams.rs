@@ -43,7 +43,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Ends the protocol of a connection that was not HTTP without TLS.
+    /// Takes the protocol's state of a connection that has ended, and notifies the protocol.
     #[cold]
     pub(super) fn end_protocol(&mut self, id: ConnId, reason: CloseReason) {
         let conn = self.table.live_mut(id);

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::handlers::{Lines, PART};
 
-/// An executor whose jobs never start. A test runs them without it.
+/// An executor that drops its jobs. `TestStream` runs jobs without their executor.
 struct Idle;
 
 impl Executor for Idle {

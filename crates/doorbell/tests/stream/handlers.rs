@@ -8,10 +8,10 @@ use doorbell::CloseReason;
 use doorbell::offload::Offload;
 use doorbell::stream::{ConnHandle, Context, StreamHandler, Wait};
 
-/// What a handler has recorded, in order.
+/// The events that a handler has recorded, in order.
 pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
-/// Answers each line with its length and content. These lines do more:
+/// Replies to each line with its length and content. These lines do more:
 ///
 /// | line | effect |
 /// |---|---|

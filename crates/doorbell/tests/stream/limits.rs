@@ -56,7 +56,7 @@ fn a_frame_that_is_too_long_is_refused() {
     assert!(conn.is_open());
     conn.send("a");
     assert_eq!(conn.close_reason(), Some(CloseReason::Refused));
-    // Many short frames are no long frame.
+    // Many short frames do not count as one long frame.
     let mut conn = open();
     assert_eq!(conn.send("a\n".repeat(200)).len(), 200 * "1 a\n".len());
     assert!(conn.is_open());
@@ -92,7 +92,7 @@ fn pipelined_frames_wait_until_their_output_is_sent() {
     assert_eq!(conn.finish(), b"end");
 }
 
-/// Sends a ping when nothing has arrived for a while, and gives up after three.
+/// Sends a ping when nothing has arrived for a while, and closes if three pings get no reply.
 struct Pinging;
 
 impl StreamHandler for Pinging {

@@ -8,7 +8,7 @@ use crate::error::CloseReason;
 use crate::id::ConnId;
 use crate::time::Time;
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
@@ -57,9 +57,9 @@ pub struct StreamConn {
     pub(super) wants_writable: bool,
     /// True while the output of earlier frames must be sent before the connection continues.
     pub(super) is_busy: bool,
-    /// True once the peer has finished.
+    /// True once the end of input was received.
     pub(super) peer_finished: bool,
-    /// True once the end of the peer was reported to the handler.
+    /// True once the end of input was reported to the handler.
     pub(super) end_handled: bool,
 }
 

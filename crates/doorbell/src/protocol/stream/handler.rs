@@ -1,4 +1,5 @@
-//! The events of a stream protocol as its handler sees them, and what the handler can do in one.
+//! The events of a stream protocol from the view of its handler, and the actions of a handler
+//! during an event.
 //!
 //! Does not know about: the engine that calls the handler, the steps that follow.
 
@@ -22,7 +23,8 @@ pub trait StreamHandler: Send + Sync + 'static {
     /// The state of one connection.
     type Conn: Send + 'static;
 
-    /// What other threads and jobs send to a connection; `()` if nothing does.
+    /// The type of the messages that other threads and jobs send to a connection; `()` if there are
+    /// none.
     type Message: Send + 'static;
 
     /// Creates the state of a connection before its first other event, or at its start if
@@ -60,7 +62,7 @@ pub trait StreamHandler: Send + Sync + 'static {
     /// Handles the expiry of a deadline. Default: closes.
     ///
     /// A handler that does not close waits again, with a full timeout or with
-    /// [`Context::set_deadline`]. A job that is late is given up.
+    /// [`Context::set_deadline`]. A late job is abandoned.
     fn timeout(&self, conn: &mut Self::Conn, wait: Wait, cx: &mut Context<'_, Self>) {
         let _ = (conn, wait);
         cx.close();
@@ -91,7 +93,8 @@ pub trait StreamHandler: Send + Sync + 'static {
     }
 }
 
-/// An event's view of its connection.
+/// The connection as a handler uses it during one event: output, deadlines and requests to the
+/// engine.
 pub struct Context<'a, H: StreamHandler + ?Sized> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) now: Time,
@@ -144,7 +147,7 @@ impl<H: StreamHandler + ?Sized> Context<'_, H> {
         self.asked.deadline = Some(deadline);
     }
 
-    /// Like [`Self::set_deadline`], from now on.
+    /// Like [`Self::set_deadline`], with a time that counts from this event.
     pub const fn set_timeout(&mut self, timeout: Duration) {
         self.set_deadline(self.now.after(timeout));
     }

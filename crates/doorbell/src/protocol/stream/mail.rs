@@ -101,7 +101,7 @@ impl MessageCounters {
     }
 }
 
-/// What the handles of one connection share.
+/// State shared by the handles of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Number of pushed messages that were not handled yet, and [`GONE`].
@@ -242,7 +242,7 @@ impl<M: Send + 'static> Link<M> {
         self.job.is_some()
     }
 
-    /// Gives up the job: cancels it, or drops its result when it arrives.
+    /// Abandons the job: cancels it, or drops its result when it arrives.
     pub(super) fn give_up_job(&mut self) {
         if let Some(ticket) = self.job.take().and_then(|pending| pending.ticket) {
             let _started = ticket.call_off();

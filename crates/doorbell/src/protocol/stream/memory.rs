@@ -19,9 +19,10 @@ pub(crate) struct Memory<H: StreamHandler> {
     arrived: Vec<(ConnId, Mail<H::Message>)>,
 }
 
-/// A slot that a connection of this protocol has used. Its buffers stay for the next one.
+/// A slot that a connection of this protocol has used. Its buffers are kept for the next
+/// connection.
 pub(super) struct Slot<H: StreamHandler> {
-    /// The connection, and the handler's state of it; `None` before and after its life.
+    /// The handler's state of the connection; `None` before the first event and after the end.
     pub(super) conn: Option<H::Conn>,
     pub(super) link: Link<H::Message>,
     id: ConnId,
@@ -37,7 +38,7 @@ impl<H: StreamHandler> Memory<H> {
         }
     }
 
-    /// The slot of a connection, which is taken for it if it has not been.
+    /// The slot of a connection. If the slot belongs to an earlier connection, it is reset first.
     pub(super) fn slot(&mut self, id: ConnId) -> &mut Slot<H> {
         let index = id.slot.index();
         if self.slots.len() <= index {

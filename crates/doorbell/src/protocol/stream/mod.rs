@@ -1,4 +1,4 @@
-//! Protocols of an application on the ring lane: bytes in, bytes out, with a state of their own per
+//! Protocols of an application on the ring lane: bytes in, bytes out, with their own state for each
 //! connection.
 //!
 //! A [`StreamHandler`] is called on the ring thread for each event of a connection; it never does
@@ -8,7 +8,7 @@
 //! use doorbell::stream::{Context, Stream, StreamHandler};
 //! use doorbell::{Listen, Server};
 //!
-//! /// Answers each line with its length and the number of lines so far.
+//! /// Replies to each line with its length and the number of lines so far.
 //! struct Lengths;
 //!
 //! impl StreamHandler for Lengths {

@@ -120,7 +120,7 @@ impl<H: StreamHandler> Stream<H> {
     }
 }
 
-/// One event of a connection: the parts that its calls use.
+/// The state that the calls of one event use.
 struct Turn<'a, H: StreamHandler> {
     stream: &'a Stream<H>,
     conn: &'a mut StreamConn,
@@ -130,7 +130,8 @@ struct Turn<'a, H: StreamHandler> {
     now: Time,
     draining: bool,
     asked: Asked,
-    /// True if the next wait begins now: a frame was consumed, or its output has been sent.
+    /// True if the timeout of the next wait starts anew: a frame was consumed, or the output of
+    /// earlier frames has been sent.
     restarts: bool,
 }
 
@@ -203,7 +204,7 @@ impl<H: StreamHandler> Turn<'_, H> {
         at
     }
 
-    /// Reports the end of the peer to the handler, once, after all frames and messages before it.
+    /// Reports the end of input to the handler, once, after all earlier frames and messages.
     /// Returns true if this call reported it.
     fn end(&mut self, rest: &[u8]) -> bool {
         if !self.conn.peer_finished || self.conn.end_handled || self.stops() {
@@ -239,7 +240,7 @@ impl<H: StreamHandler> Turn<'_, H> {
         }
     }
 
-    /// Decides the step after an event, with this number of bytes that are not consumed.
+    /// Decides the step after an event that left `rest` bytes of input unconsumed.
     fn next(&mut self, after: After, rest: usize) -> Next {
         self.conn.wants_writable = self.asked.writable;
         self.conn.requests += u32::from(self.asked.close && self.conn.requests == 0 && !self.out.is_empty());
@@ -274,7 +275,7 @@ impl<H: StreamHandler> Turn<'_, H> {
         }
     }
 
-    /// The way in which a connection ends that the handler has closed.
+    /// The last step of a connection that its handler has closed.
     const fn last_step(&self, after: After, rest: usize) -> Next {
         match after {
             After::Data if rest == 0 => Next::CloseClean,
@@ -305,8 +306,8 @@ impl<H: StreamHandler> Turn<'_, H> {
 }
 
 impl<H: StreamHandler> Stream<H> {
-    /// Begins an event. The result also has the input, which no event changes. `None` without the
-    /// memory of a worker, which every listener of this protocol has.
+    /// Begins an event. Also returns the input, which an event does not change. `None` if the
+    /// worker has no memory for the protocol, which never happens for a listener of this protocol.
     fn turn<'a>(&'a self, conn: &'a mut StreamConn, io: Io<'a>) -> Option<(Turn<'a, H>, &'a mut Vec<u8>)> {
         let Io { now, input, out, draining, local, client, .. } = io;
         let listener = ListenerIndex(client.listener()?);
@@ -317,7 +318,7 @@ impl<H: StreamHandler> Stream<H> {
         Some((Turn { stream: self, conn, slot, out, client, now, draining, asked, restarts: false }, input))
     }
 
-    /// Makes one call that is not input, and decides the next step.
+    /// Handles an event other than input, and decides the next step.
     fn event(
         &self,
         conn: &mut StreamConn,
