@@ -41,8 +41,8 @@ const RETIRED: &[Retired] = &[
     retired("totals", "statistics of a server", &[]),
 ];
 
-/// Packages whose comments and strings are not yet in plain English, with the number of lines that
-/// contain a mark in 1,000 lines. This list may only shrink.
+/// Packages whose comments and strings are not yet in plain English, each with its number of marked
+/// lines per 1,000 lines. This list may only shrink.
 const DIALECT: Ratchet<'static> = &[];
 /// Allowed texts that contain a word of the list `MARKS`.
 const QUOTED: &[Quoted] = &[

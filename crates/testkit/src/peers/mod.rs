@@ -29,7 +29,7 @@ pub use unique::Unique;
 
 use std::time::{Duration, Instant};
 
-/// Time after which a peer considers the server dead.
+/// Time after which a peer considers the server failed.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Waits until `done` holds, polling every millisecond, for at most `limit`.

@@ -27,7 +27,7 @@ pub enum Shape {
     Azure,
     /// Prometheus blackbox exporter.
     Blackbox,
-    /// `curl` as typed by hand.
+    /// `curl` with its defaults.
     Curl,
     /// `curl -I`.
     CurlHead,
@@ -119,7 +119,7 @@ impl Shape {
         }
     }
 
-    /// Whether the server closes first: the request asks for it, or is HTTP/1.0.
+    /// Whether the server closes first, because of `Connection: close` or HTTP/1.0.
     pub fn server_closes(self) -> bool {
         !matches!(self, Self::Curl | Self::CurlHead | Self::Envoy | Self::Tcp | Self::TcpReset)
     }

@@ -1,6 +1,6 @@
 //! Pending events of a simulated world, ordered by time.
 //!
-//! Does not know about: what an event does; [`World`](super::World) plays it.
+//! Does not know about: the effect of an event, which [`World`](super::World) executes.
 
 use core::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -4,9 +4,9 @@
 //! Does not know about: protocols, the worker, expectations of a test.
 //!
 //! A test creates a [`Sim`] from a [`SimConfig`], adds peers with scripts to its [`World`], passes
-//! [`Sim::driver`] and [`Sim::clock`] to a worker, turns the worker, and reads each [`PeerLog`].
-//! The same seed and plan give the same run, event by event. Misuse of the contract by the worker
-//! panics with the number of the broken rule (D-n, I-n).
+//! [`Sim::driver`] and [`Sim::clock`] to a worker, runs turns of the worker, and reads each
+//! [`PeerLog`]. The same seed and plan give the same run, event by event. Misuse of the contract by
+//! the worker panics with the number of the broken rule (D-n, I-n).
 
 mod accept;
 mod driver;

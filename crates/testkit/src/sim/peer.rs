@@ -261,7 +261,7 @@ impl Peer {
         self.broken.is_some() || self.window_free() > 0 && self.window_free() >= self.window_len / 3
     }
 
-    /// Whether the peer no longer takes part: segments to it are answered with RST.
+    /// Whether the peer has closed or is reset: segments to it are answered with RST.
     pub(super) const fn is_deaf(&self) -> bool {
         matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset))) || self.log.reset.is_some()
     }

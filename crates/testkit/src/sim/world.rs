@@ -36,7 +36,7 @@ pub struct SimConfig {
     pub recv_buf_len: usize,
     /// Maximum connections reported between two polls of the worker.
     pub accept_batch_max: u32,
-    /// What the driver can report about bytes that a peer has not acknowledged.
+    /// When the driver knows the number of bytes that a peer has not acknowledged.
     pub unsent: Unsent,
     /// Whether [`World::trace`] is recorded.
     pub traced: bool,
@@ -338,7 +338,7 @@ impl World {
         self.schedule(after, Event::Deliver(ready));
     }
 
-    /// Whether the plan injects this fault here; counts it.
+    /// Returns whether the plan injects this fault here, and counts the fault if it does.
     pub(super) fn strikes(&mut self, kind: FaultKind) -> bool {
         let strikes = self.rng.hits(self.plan.millionths(kind));
         if strikes {

@@ -17,7 +17,7 @@ struct Claims {
     invariants: BTreeSet<u32>,
 }
 
-/// Complains about `SAFETY` comments without a claim and about cited numbers that are not stated.
+/// Reports `SAFETY` comments without a claim, and cited numbers that are not stated.
 pub fn claims(sources: &[Source]) -> Vec<Complaint> {
     let stated = Claims {
         soundness: stated(sources, "crates/ring/src/", "R-"),

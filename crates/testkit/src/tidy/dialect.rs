@@ -62,8 +62,8 @@ pub struct Quoted {
     pub reason: &'static str,
 }
 
-/// Complains about packages with more marks than the limit or than their entry of the ratchet,
-/// about unneeded entries, and about quotations that no longer occur.
+/// Reports packages with more marks than the limit or than their entry of the ratchet, entries that
+/// are not needed, and quotations that no longer occur.
 ///
 /// An entry of the ratchet is a package and its marks in 1,000 lines, rounded up.
 pub fn dialect(sources: &[Source], ratchet: Ratchet<'_>, quoted: &[Quoted]) -> Vec<Complaint> {

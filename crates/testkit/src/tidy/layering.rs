@@ -24,7 +24,7 @@ pub const CIRCLE_FILES_MAX: usize = 5;
 /// the path of a file and a name that the file uses.
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, (&'a str, &'a str)>>;
 
-/// Complains about dependencies missing from `list`, and about unneeded ones in it.
+/// Reports dependencies missing from `list`, and entries of `list` that are not needed.
 pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
     let graph = Graph::of(sources);
     let drawn = drawn(&graph);
@@ -47,8 +47,8 @@ pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
     complaints
 }
 
-/// Complains about cycles of more than [`CIRCLE_FILES_MAX`] files: `ratchet` contains the known
-/// sizes by package.
+/// Reports packages whose cycles of more than [`CIRCLE_FILES_MAX`] files have other sizes than in
+/// `ratchet`.
 pub fn circle_sizes(sources: &[Source], ratchet: &[(&str, &[usize])]) -> Vec<Complaint> {
     let graph = Graph::of(sources);
     let mut sizes: BTreeMap<&str, Vec<usize>> =
@@ -65,7 +65,7 @@ pub fn circle_sizes(sources: &[Source], ratchet: &[(&str, &[usize])]) -> Vec<Com
     changed
         .map(|(package, sizes)| {
             let files = text.get(package).map_or("", String::as_str);
-            let text = format!("cycles of {sizes:?} files, the list says {:?}:{files}", tolerated(package));
+            let text = format!("cycles of {sizes:?} files, the list allows {:?}:{files}", tolerated(package));
             Complaint::new(package, 0, text)
         })
         .collect()

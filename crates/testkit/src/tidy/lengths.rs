@@ -18,7 +18,7 @@ pub const FUNCTION_LINES_MAX: usize = 70;
 /// functions `path::name`.
 pub type Ratchet<'a> = &'a [(&'a str, usize)];
 
-/// Complains about files over the limit and about ratchet entries that no longer hold.
+/// Reports files over the limit, and ratchet entries that no longer hold.
 pub fn file_lengths(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     let lengths = sources
         .iter()
@@ -27,7 +27,7 @@ pub fn file_lengths(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> 
     compare(lengths, FILE_LINES_MAX, ratchet)
 }
 
-/// Complains about functions over the limit and about ratchet entries that no longer hold.
+/// Reports functions over the limit, and ratchet entries that no longer hold.
 pub fn function_lengths(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     let lengths = sources.iter().filter(|source| source.is_rust() && !source.is_test()).flat_map(|source| {
         functions(&source.code_without_tests())

@@ -120,8 +120,8 @@ const FOREIGN_TO_CORE: &[&str] =
 const CORE: &[&str] =
     &["crates/doorbell", "crates/egress", "crates/health", "crates/http", "crates/probes", "crates/ring"];
 
-/// Complains about a forbidden dependency, an unknown member, and a member that does not inherit
-/// the workspace lints.
+/// Reports forbidden dependencies, unknown members, and members that do not inherit the workspace
+/// lints.
 pub fn package_arrows(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let members =

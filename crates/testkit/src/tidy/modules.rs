@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// Complains about Rust files that are neither a target nor reachable by `mod` lines from one.
+/// Reports Rust files that are neither a target nor reachable by `mod` lines from one.
 pub fn unreferenced(sources: &[Source]) -> Vec<Complaint> {
     let rust: Vec<&Source> = sources.iter().filter(|source| source.is_rust()).collect();
     let mut reached: BTreeSet<&str> = BTreeSet::new();

@@ -15,8 +15,8 @@ const FIELDS: &[&str] =
 /// Maximum number of keywords; crates.io refuses more.
 const KEYWORDS_MAX: usize = 5;
 
-/// Complains about a package without `publish = false` that lacks a field of crates.io or the
-/// features of docs.rs, and about a dependency between published packages without a version.
+/// Reports packages without `publish = false` that lack a field of crates.io or the features of
+/// docs.rs, and dependencies between published packages without a version.
 pub fn publishable(sources: &[Source]) -> Vec<Complaint> {
     let members = sources
         .iter()
@@ -47,7 +47,7 @@ fn check_fields(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// Complains about dependencies that have only a path, which crates.io ignores.
+/// Reports dependencies that have only a path, which crates.io ignores.
 fn check_versions(root: &Source, kept: &[&str]) -> Vec<Complaint> {
     let lines = entries(root, "workspace.dependencies").filter(|(_, name, value)| {
         value.contains("path =") && !kept.contains(&format!("\"{name}\"").as_str())

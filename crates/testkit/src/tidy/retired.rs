@@ -19,8 +19,7 @@ pub struct Retired {
     pub allowed: &'static [&'static str],
 }
 
-/// Complains about retired words in identifiers outside tests, and about exceptions that are no
-/// longer needed.
+/// Reports retired words in identifiers outside tests, and exceptions that are no longer needed.
 pub fn retired_words(sources: &[Source], words: &[Retired]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut needed = vec![false; words.iter().map(|retired| retired.allowed.len()).sum()];

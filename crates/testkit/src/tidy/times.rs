@@ -11,8 +11,8 @@ const MEASURED: [&str; 8] = ["took", "elapsed", "longest", "slowest", "fastest",
 /// Names of limits for waiting for a condition: reaching such a limit is a failure on any machine.
 const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patience"];
 
-/// Complains about test assertions with an upper bound on a measured time, which fail on a slow
-/// machine. Reports their number in each file.
+/// Reports files with test assertions that have an upper bound on a measured time, which fail on a
+/// slow machine, with the number of assertions.
 ///
 /// The list may only shrink.
 pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {

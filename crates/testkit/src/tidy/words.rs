@@ -5,7 +5,7 @@
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// Complains about Rust files that do not open with `//!`.
+/// Reports Rust files that do not open with `//!`.
 pub fn headers(sources: &[Source]) -> Vec<Complaint> {
     let rust = sources.iter().filter(|source| source.is_rust());
     rust.filter(|source| !source.text.starts_with("//! "))
@@ -15,7 +15,7 @@ pub fn headers(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// Complains about the word `unsafe` in code outside `crates/ring`.
+/// Reports the word `unsafe` in code outside `crates/ring`.
 pub fn unsafe_outside(sources: &[Source]) -> Vec<Complaint> {
     let outside =
         sources.iter().filter(|source| source.is_rust() && !source.path.starts_with("crates/ring/"));
@@ -31,7 +31,7 @@ pub fn unsafe_outside(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// Complains about crate roots outside `crates/ring` without `#![forbid(unsafe_code)]`.
+/// Reports crate roots outside `crates/ring` without `#![forbid(unsafe_code)]`.
 pub fn forbids_unsafe(sources: &[Source]) -> Vec<Complaint> {
     let roots = sources.iter().filter(|source| {
         (source.path.ends_with("src/lib.rs") || source.path.ends_with("src/main.rs"))
@@ -43,7 +43,7 @@ pub fn forbids_unsafe(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// Complains about unfinished work: placeholder macros in code, reminder words in comments.
+/// Reports unfinished work: placeholder macros in code, reminder words in comments.
 pub fn left_open(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for source in sources.iter().filter(|source| source.is_rust()) {
@@ -60,7 +60,7 @@ pub fn left_open(sources: &[Source]) -> Vec<Complaint> {
     complaints
 }
 
-/// Complains about `#[ignore]` without a reason.
+/// Reports `#[ignore]` without a reason.
 pub fn ignores(sources: &[Source]) -> Vec<Complaint> {
     let rust = sources.iter().filter(|source| source.is_rust());
     rust.flat_map(|source| {
@@ -74,7 +74,7 @@ pub fn ignores(sources: &[Source]) -> Vec<Complaint> {
     .collect()
 }
 
-/// Complains about cited line numbers of another file, which are wrong after the next edit.
+/// Reports cited line numbers of another file, which are wrong after the next edit.
 pub fn line_citations(sources: &[Source]) -> Vec<Complaint> {
     let prose = sources.iter().filter(|source| source.path.ends_with(".md"));
     prose
@@ -91,7 +91,7 @@ fn cites_line(line: &str) -> bool {
     })
 }
 
-/// Complains about absolute paths of one developer's machine.
+/// Reports absolute paths of one developer's machine.
 pub fn machine_paths(sources: &[Source]) -> Vec<Complaint> {
     // Split, so that this file does not break its own rule.
     let banned =
