@@ -1,4 +1,4 @@
-//! Models of the hand-over: its places, and the queue between ring threads and a runtime.
+//! Models of the hand-over: its permits, and the queue between ring threads and a runtime.
 //!
 //! Does not know about: jobs.
 
@@ -12,7 +12,7 @@ use crate::driver::{WakeSource, Waker};
 use crate::hand_over::{Gate, HandedConn, Places, Taker};
 use crate::queue::HandedQueue;
 
-/// Waits at the gate. Returns `true` once the worker has a place, `false` once the gate is closed.
+/// Waits at the gate. Returns `true` once the worker has a permit, `false` once the gate is closed.
 fn enter(gate: &Gate, source: &WakeSource) -> bool {
     loop {
         gate.waits();
@@ -40,7 +40,8 @@ fn wake_on_room(gate: &Gate) -> WakeSource {
     source
 }
 
-/// Two workers wait for one place that is in use: each gets the place in turn and returns it.
+/// Two workers wait for the only permit, which is in use: each gets the permit in turn and returns
+/// it.
 pub fn room() -> usize {
     explore(Some(2), || {
         let (gate, source) = full_gate();
@@ -55,14 +56,14 @@ pub fn room() -> usize {
         let owner = thread::spawn(move || drop(held));
         assert!(enter(&gate, &source));
         drop(gate.permit());
-        other.join().expect("the other worker returned its place");
-        owner.join().expect("the owner returned its place");
+        other.join().expect("the other worker returned its permit");
+        owner.join().expect("the owner returned its permit");
         assert_eq!(gate.out(), 0);
     })
 }
 
-/// Two generations of a server share a limit of one place, which is in use. One worker of each
-/// generation waits at the gate of its generation, and both get the place in turn.
+/// Two generations of a server share a limit of one permit, which is in use. One worker of each
+/// generation waits at the gate of its generation, and both get the permit in turn.
 pub fn one_house() -> usize {
     explore(Some(2), || {
         let (gate, source) = full_gate();
@@ -78,13 +79,13 @@ pub fn one_house() -> usize {
         let owner = thread::spawn(move || drop(held));
         assert!(enter(&gate, &source));
         drop(gate.permit());
-        successor.join().expect("the successor returned its place");
-        owner.join().expect("the owner returned its place");
+        successor.join().expect("the successor returned its permit");
+        owner.join().expect("the owner returned its permit");
         assert_eq!(gate.out(), 0);
     })
 }
 
-/// A gate is closed while a worker waits for room: the worker is woken although no place is
+/// A gate is closed while a worker waits for room: the worker is woken although no permit is
 /// returned.
 pub fn closed_gate() -> usize {
     explore(None, || {
@@ -180,7 +181,7 @@ pub fn ended() -> usize {
     })
 }
 
-/// The receiver is dropped while connections are queued: each connection is dropped, its place is
+/// The receiver is dropped while connections are queued: each connection is dropped, its permit is
 /// returned, and the gate is closed.
 pub fn gone() -> usize {
     explore(None, || {

@@ -77,7 +77,7 @@ fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
 
 /// A job is cancelled while a thread is about to take it. If the cancellation succeeds, the job
 /// never runs, its captured values are dropped, and there is no result. Otherwise the job runs once
-/// and leaves one result.
+/// and delivers one result.
 pub fn called_off() -> usize {
     explore(None, || {
         let threads = Threads { threads: 1, ..Threads::default() };

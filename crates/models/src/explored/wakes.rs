@@ -35,17 +35,17 @@ pub fn commands() -> usize {
     })
 }
 
-/// One thread leaves results for a worker that sleeps whenever its inbox is empty.
+/// One thread delivers results to a worker that sleeps whenever its inbox is empty.
 pub fn answers() -> usize {
     explore(Some(3), || leave_answers(&[2]))
 }
 
-/// Two threads leave results, possibly at the same time.
+/// Two threads deliver results, possibly at the same time.
 pub fn answers_of_two() -> usize {
     explore(Some(2), || leave_answers(&[2, 1]))
 }
 
-/// For each number in `counts`, starts a thread that leaves this number of results. The worker
+/// For each number in `counts`, starts a thread that delivers this number of results. The worker
 /// receives each result once, and the results of one thread in order. Each sleep that the worker
 /// announced is ended by at most one wake-up.
 fn leave_answers(counts: &[u32]) {
@@ -74,7 +74,7 @@ fn leave_answers(counts: &[u32]) {
             thread::yield_now();
         }
     }
-    leavers.into_iter().for_each(|leaver| leaver.join().expect("the thread left its results"));
+    leavers.into_iter().for_each(|leaver| leaver.join().expect("the thread delivered its results"));
     for &count in counts {
         let of_thread = found.iter().filter(|delivery| delivery.conn.slot == SlotIndex(count));
         assert!(of_thread.map(|delivery| delivery.number).eq(0..u64::from(count)), "{found:?}");
