@@ -16,7 +16,7 @@ pub(super) struct Counters {
 /// Counters of outgoing connections at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressCounters {
-    /// Connections begun: a port was chosen and a SYN was sent.
+    /// Connections begun: a port was chosen and, with TCP, a SYN was sent.
     pub begun: u64,
     /// Connections not begun because every port was in use.
     pub exhausted: u64,

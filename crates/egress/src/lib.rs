@@ -41,7 +41,7 @@
 //! Decision 0024 (`deploy/book/src/decisions/0024.md`) contains the measurements on which the
 //! choice of strategies is based.
 //!
-//! Does not know about: runtimes, the data of a connection, the end of a connection.
+//! Does not know about: runtimes, the data of a connection, the time at which a connection ends.
 #![forbid(unsafe_code)]
 
 mod close;
@@ -103,7 +103,7 @@ pub enum SpeaksFirst {
     /// The peer, as in SMTP or SSH. The handshake is acknowledged immediately, because the peer
     /// sends nothing before it has the acknowledgement.
     Peer,
-    /// This side, as in HTTP or TLS: the acknowledgement may travel with the first bytes.
+    /// This side, as in HTTP or TLS: the acknowledgement may be sent with the first bytes.
     We,
 }
 
@@ -325,7 +325,7 @@ impl Egress {
         Ok(fd)
     }
 
-    /// Uses the source addresses of the target's family in turn.
+    /// Returns the next source address of the family of `target`; the addresses are used in turn.
     fn source_for(&self, target: SocketAddr) -> Option<IpAddr> {
         let family = usize::from(target.is_ipv6());
         let sources = &self.sources[family];
