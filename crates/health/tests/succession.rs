@@ -203,7 +203,7 @@ proptest! {
     }
 
     /// A check that is added changes no state before its first result. The boards have no
-    /// [`Grace`], because an unknown check counts as up in one.
+    /// [`Grace`], because unknown checks count as up during a grace period.
     #[test]
     fn a_check_that_joins_changes_no_state(
         checks in vec(check(), CHECKS),

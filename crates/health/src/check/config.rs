@@ -28,11 +28,11 @@ pub enum Initial {
 /// Rule that holds a check down while its state keeps changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlapRule {
-    /// Time window in which changes between up and down are counted.
+    /// Time window in which changes between up and down are counted. Default 300 s.
     pub window: Duration,
-    /// Maximum number of changes in the window; one more counts as flapping.
+    /// Maximum number of changes in the window; one more counts as flapping. Default 6.
     pub transitions_max: u32,
-    /// Time after its last change during which a flapping check is held down.
+    /// Time after its last change during which a flapping check is held down. Default 60 s.
     pub hold: Duration,
 }
 
@@ -47,22 +47,22 @@ impl Default for FlapRule {
 pub struct CheckConfig {
     /// Time from the start of one run to the start of the next. Default 5 s.
     pub interval: Duration,
-    /// Interval while the check is unknown, going up or going down (HAProxy's `fastinter`). Default
-    /// 1 s.
+    /// Interval while the check is unknown, stale, going up or going down (HAProxy's `fastinter`).
+    /// Default 1 s.
     pub fast_interval: Duration,
     /// Interval while the check is down (HAProxy's `downinter`). Default 10 s.
     pub down_interval: Duration,
-    /// Whether results are pushed from outside, so that no runs are scheduled.
+    /// Whether results are pushed from outside, so that no runs are scheduled. Default false.
     pub passive: bool,
     /// Consecutive successes that make the check up. Default 2, as in HAProxy.
     pub rise: u32,
     /// Consecutive failures that make the check down. Default 3, as in HAProxy.
     pub fall: u32,
-    /// State before the first result.
+    /// State before the first result. Default unknown.
     pub initial: Initial,
-    /// Maximum age of a result; `None` means three times the longest interval.
+    /// Maximum age of a result. Default `None`: three times the longest interval.
     pub max_age: Option<Duration>,
-    /// Rule against flapping; `None` disables it.
+    /// Rule against flapping. Default `None`, which disables it.
     pub flap: Option<FlapRule>,
     /// Number of results to store. Default 200.
     pub history_len: usize,

@@ -4,8 +4,9 @@
 //!
 //! The state is based on a *settled* value: unknown, up or down. `rise` consecutive successes
 //! settle the value up, `fall` consecutive failures settle it down. While the check is *undecided*,
-//! a single result settles the value. It is undecided before its first result (unless [`Initial`]
-//! sets a settled state), and when its last result is too old. The first matching row applies:
+//! a single result settles the value. It is undecided before its first success or failure (unless
+//! [`Initial`] is fully up or fully down), and when its last result is too old. The first matching
+//! row applies:
 //!
 //! | state | condition |
 //! |---|---|
@@ -221,8 +222,8 @@ impl Check {
         self.awaited_until
     }
 
-    /// Whether a single success or failure decides next, because there is no result or the last one
-    /// is too old.
+    /// Whether a single success or failure decides next, because there was none before or the last
+    /// result is too old.
     const fn is_undecided(&self) -> bool {
         self.undecided || self.stale
     }

@@ -61,7 +61,7 @@ impl CheckState {
 /// The outcome of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A success with a warning, such as a slow response, a complaint of the target, or a
+    /// A success with a warning, such as a slow response, a warning from the target, or a
     /// certificate that expires soon.
     Degraded,
     /// The run failed locally, for example because of an unknown name, no free port, or a bug.

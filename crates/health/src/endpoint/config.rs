@@ -95,7 +95,8 @@ pub enum OnStale {
     /// Down.
     #[default]
     Down,
-    /// As up or down, whichever it was before.
+    /// As before the check became stale: up, degraded, down, or in maintenance if its target
+    /// reported that.
     Keep,
     /// As unknown.
     Unknown,

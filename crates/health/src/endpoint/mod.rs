@@ -84,7 +84,8 @@ pub struct Endpoint {
     start: Time,
     grace_until: Time,
     in_grace: bool,
-    /// Class used in place of each check whose first result is awaited, by position of the use.
+    /// Class that stands in for the class of a check whose first result is awaited, by position of
+    /// the use.
     stand_ins: BTreeMap<usize, Class>,
     may_fail_open: bool,
     /// The reason of the current drain of all endpoints.

@@ -5,7 +5,7 @@
 use super::config::{OnStale, Severity, Use};
 use crate::check::{Check, CheckState};
 
-/// The class of a check as seen by an endpoint.
+/// The class of a check as seen by an endpoint. [`OnStale`] determines the class of a stale check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Serving, with a warning.
