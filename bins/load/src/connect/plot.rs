@@ -10,7 +10,8 @@ use super::report::StudyReport;
 use super::sample::Sample;
 use super::{Run, Study};
 
-/// Inner size of a panel. Several samples in one cell are drawn once, so that the file stays small.
+/// Inner size of a panel, in pixels like all lengths here. Several samples in one cell are drawn
+/// once, so that the file stays small.
 const WIDTH: u32 = 340;
 const HEIGHT: u32 = 150;
 /// Size of a panel with its margins.

@@ -38,8 +38,9 @@ impl fmt::Debug for Id {
     }
 }
 
-/// The finalizer of splitmix64. It is injective, so ids stay unique. Neighbouring ids share no
-/// digits, so part of another request's id is detected, and no reply contains an id by accident.
+/// The finalizer of splitmix64. It is injective, so ids stay unique. Neighbouring ids differ in
+/// most of their digits, so a part of another request's id is detected, and a reply is unlikely to
+/// contain an id by accident.
 const fn scatter(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
