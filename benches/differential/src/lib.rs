@@ -8,9 +8,10 @@
 //! A stream is one to three requests in one or two pieces, followed by the end of the connection.
 //! The requests are mostly valid except for one part. A framing is the list of requests that a
 //! server accepted (method, path and query, host, decoded body) and the end. Two framings differ if
-//! one server sees a request or the end, and the other does not. Two refusals do not differ,
-//! whatever their status. A refusal does not differ from a wait for more bytes, because neither
-//! server has accepted anything. The comparison ends at the first difference.
+//! one server sees a request or the end and the other does not, or if they see different contents
+//! of a request. Two refusals do not differ, whatever their status. A refusal does not differ from
+//! a wait for more bytes, because neither server has accepted anything. The comparison ends at the
+//! first difference.
 //!
 //! Every stream is also checked by the oracle of the fuzz target `differential`: httparse plus a
 //! strict check, which must agree with our head parser in everything.
@@ -18,8 +19,8 @@
 //! Ten million streams of the seed 1 (hyper 1.12, Go 1.26) gave 6,929,914 requests that doorbell
 //! accepted, 5,802,981 streams that doorbell refused, 20,000,000 comparisons, and no difference
 //! without a reason. The most common reasons: Go refuses an empty line before a request
-//! (1,083,908), an invalid `Host` (385,508 with both), bare LF (393,736 with both), and
-//! `Transfer-Encoding` in HTTP/1.0, which Go ignores (343,005).
+//! (1,083,908); doorbell refuses an invalid `Host` (385,508 with both), bare LF (393,736 with
+//! both), and `Transfer-Encoding` in HTTP/1.0, which Go ignores (343,005).
 //!
 //! Does not know about: sockets. All three servers read bytes from memory.
 #![forbid(unsafe_code)]

@@ -128,7 +128,7 @@ const OURS: &[Reason] = &[
         },
     },
     Reason {
-        name: "field name that some read as a framing field",
+        name: "field name that some servers read as a framing field",
         holds: |case| {
             let name =
                 case.line().split(|&byte| byte == b':').next().unwrap_or_default().to_ascii_lowercase();
