@@ -25,7 +25,7 @@ pub(super) struct Pair {
     pub(super) technique: &'static Technique,
     /// The driver.
     pub(super) driver: Driver,
-    /// The set around the technique.
+    /// The settings of all other techniques.
     pub(super) set: Set,
     /// Whether the technique is a default.
     pub(super) is_default: bool,

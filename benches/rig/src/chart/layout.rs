@@ -1,4 +1,5 @@
-//! Positions in a chart: sizes, the scale, and the width of text.
+//! Positions in a chart: sizes, the scale, and the width of text. Lengths are in SVG user units
+//! (pixels).
 //!
 //! Does not know about: SVG.
 

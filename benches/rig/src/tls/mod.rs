@@ -37,7 +37,7 @@ const SHAPE: Shape = Shape {
     about: "TLS 1.3, ECDSA P-256; 16 connections at a time; promised: a ratio of at most 0.87",
     heads: ["server", "peer", "load"],
     sides: ["ours", "peer"],
-    figures: &[CPU, Figure { key: "per_core", head: "a second of a core", unit: 1.0, is_judged: false }],
+    figures: &[CPU, Figure { key: "per_core", head: "per core second", unit: 1.0, is_judged: false }],
     note: "cipher suite and key exchange",
 };
 

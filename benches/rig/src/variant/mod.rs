@@ -33,7 +33,7 @@ pub(crate) enum Driver {
     IoUring,
 }
 
-/// A doorbell with its settings.
+/// A doorbell server with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// The name in rows.
