@@ -205,6 +205,10 @@ impl Service for Door {
             _ => reply.send(&self.missing),
         }
     }
+
+    fn repeats(&self, request: &Request<'_>, _count: u32) -> bool {
+        matches!(self.router.find_plain(request).map(|found| found.value()), Some(Answer::Reply(_)))
+    }
 }
 
 fn send_redirect<'a>(redirect: &Redirect, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {

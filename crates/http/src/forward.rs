@@ -33,6 +33,10 @@ macro_rules! forward {
             fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
                 (**self).call(request, reply)
             }
+
+            fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
+                (**self).repeats(request, count)
+            }
         }
     )*};
 }

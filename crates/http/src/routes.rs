@@ -181,6 +181,10 @@ impl Service for Routes {
             Lookup::Misdirected => reply.send(&self.misdirected),
         }
     }
+
+    fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
+        self.asks(request, |service, request| service.repeats(request, count))
+    }
 }
 
 impl fmt::Debug for Routes {

@@ -74,6 +74,16 @@ pub trait Service {
 
     /// Replies to one request.
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a>;
+
+    /// Whether the reply that was just given to this request is also the reply to the next `count`
+    /// requests, which have the same bytes and arrived together with it. If so, the service counts
+    /// them here, and is not called for them: the state machine repeats the reply.
+    ///
+    /// The default is false. A service around another one should forward this call only if it
+    /// neither limits, logs nor changes requests.
+    fn repeats(&self, _request: &Request<'_>, _count: u32) -> bool {
+        false
+    }
 }
 
 /// Turns a function into a service.
@@ -102,16 +112,16 @@ where
 ///
 /// Its needs for bodies and addresses are part of the type, so that they cost nothing at run time.
 #[derive(Clone, Copy)]
-pub struct ServiceFn<F, const BODY: bool = false, const CLIENT: bool = false> {
+pub struct ServiceFn<F, const BODY: bool = false, const CLIENT: bool = false, const REPEATS: bool = false> {
     f: F,
 }
 
-impl<F, const BODY: bool, const CLIENT: bool> ServiceFn<F, BODY, CLIENT> {
+impl<F, const BODY: bool, const CLIENT: bool, const REPEATS: bool> ServiceFn<F, BODY, CLIENT, REPEATS> {
     /// Passes bodies to the function: [`Service::wants_body`]. If a service around it does not
     /// forward this need, requests that announce the length of a body get a 500
     /// ([`ApiMisuse::BodySkipped`](crate::ApiMisuse::BodySkipped)).
     #[must_use]
-    pub fn with_body(self) -> ServiceFn<F, true, CLIENT> {
+    pub fn with_body(self) -> ServiceFn<F, true, CLIENT, REPEATS> {
         ServiceFn { f: self.f }
     }
 
@@ -119,12 +129,21 @@ impl<F, const BODY: bool, const CLIENT: bool> ServiceFn<F, BODY, CLIENT> {
     /// it does not forward this need, requests get a 500
     /// ([`ApiMisuse::ClientUnknown`](crate::ApiMisuse::ClientUnknown)).
     #[must_use]
-    pub fn with_client(self) -> ServiceFn<F, BODY, true> {
+    pub fn with_client(self) -> ServiceFn<F, BODY, true, REPEATS> {
+        ServiceFn { f: self.f }
+    }
+
+    /// Allows that the function is called once for equal requests that arrive together:
+    /// [`Service::repeats`]. For functions that reply to equal requests alike and do not count
+    /// them.
+    #[must_use]
+    pub fn repeatable(self) -> ServiceFn<F, BODY, CLIENT, true> {
         ServiceFn { f: self.f }
     }
 }
 
-impl<F, const BODY: bool, const CLIENT: bool> Service for ServiceFn<F, BODY, CLIENT>
+impl<F, const BODY: bool, const CLIENT: bool, const REPEATS: bool> Service
+    for ServiceFn<F, BODY, CLIENT, REPEATS>
 where
     F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>,
 {
@@ -146,13 +165,20 @@ where
         }
         (self.f)(request, reply)
     }
+
+    fn repeats(&self, _request: &Request<'_>, _count: u32) -> bool {
+        REPEATS
+    }
 }
 
-impl<F, const BODY: bool, const CLIENT: bool> fmt::Debug for ServiceFn<F, BODY, CLIENT> {
+impl<F, const BODY: bool, const CLIENT: bool, const REPEATS: bool> fmt::Debug
+    for ServiceFn<F, BODY, CLIENT, REPEATS>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceFn")
             .field("wants_body", &BODY)
             .field("wants_client", &CLIENT)
+            .field("repeats", &REPEATS)
             .finish_non_exhaustive()
     }
 }

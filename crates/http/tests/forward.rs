@@ -4,7 +4,7 @@
 
 use doorbell_http::{
     Answered, Begun, Client, Conn, Date, Io, Limits, Next, Out, Request, RequestError, Responder, Service,
-    Status, Time,
+    Status, Time, service_fn,
 };
 use std::sync::{Arc, Mutex};
 
@@ -44,6 +44,26 @@ impl Service for Opposite {
         self.record("call");
         reply.status(Status::OK).content(request.body())
     }
+
+    fn repeats(&self, _: &Request<'_>, _: u32) -> bool {
+        self.record("repeats")
+    }
+}
+
+/// Passes input to a new connection, and returns the reply.
+fn reply_to(input: &[u8], service: &impl Service) -> String {
+    let (limits, date, mut out) = (Limits::default(), Date::new(0), Out::new());
+    let io = Io {
+        now: Time::ZERO,
+        date: &date,
+        limits: &limits,
+        carry: &mut Vec::new(),
+        out: &mut out,
+        closing: false,
+        client: &Client::UNKNOWN,
+    };
+    assert_eq!(Conn::new(Time::ZERO, &limits).handle_input(input, io, service), Next::Read);
+    String::from_utf8_lossy(&out.head).into_owned()
 }
 
 /// Calls each method of a service, some through a connection.
@@ -55,20 +75,14 @@ fn use_all<S: Service>(service: S) {
         (&b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n"[..], "\r\n\r\n"),
         (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", "\r\n\r\nhi"),
     ] {
-        let (limits, date, mut out) = (Limits::default(), Date::new(0), Out::new());
-        let io = Io {
-            now: Time::ZERO,
-            date: &date,
-            limits: &limits,
-            carry: &mut Vec::new(),
-            out: &mut out,
-            closing: false,
-            client: &Client::UNKNOWN,
-        };
-        assert_eq!(Conn::new(Time::ZERO, &limits).handle_input(input, io, &service), Next::Read);
-        let reply = String::from_utf8_lossy(&out.head);
+        let reply = reply_to(input, &service);
         assert!(reply.starts_with("HTTP/1.1 200 ") && reply.ends_with(expected), "{reply}");
     }
+    let asks = service_fn(|request, reply| {
+        assert!(service.repeats(request, 3));
+        reply.status(Status::OK).empty()
+    });
+    reply_to(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &asks);
 }
 
 #[test]
@@ -76,7 +90,7 @@ fn every_method_is_forwarded() {
     let direct = Opposite::default();
     use_all(&direct);
     let expected = direct.0.into_inner().unwrap();
-    for method in ["wants_body", "wants_client", "takes_trace", "refused", "hands_over", "call"] {
+    for method in ["wants_body", "wants_client", "takes_trace", "refused", "hands_over", "call", "repeats"] {
         assert!(expected.contains(&method), "{method}");
     }
     let shared = Arc::new(Opposite::default());

@@ -69,7 +69,7 @@ impl Probed<'_> {
     /// Replies to a probe; methods other than GET, HEAD and OPTIONS get a 405.
     #[inline]
     pub fn send<'a>(self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        if !matches!(request.method(), Method::Get | Method::Head | Method::Options) {
+        if !is_allowed(request.method()) {
             return reply.method_not_allowed(ALLOW.as_bytes());
         }
         match self.check {
@@ -81,11 +81,26 @@ impl Probed<'_> {
     }
 }
 
+/// Whether health routes reply to this method with a state.
+const fn is_allowed(method: Method) -> bool {
+    matches!(method, Method::Get | Method::Head | Method::Options)
+}
+
 impl Service for ProbeRoutes {
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match self.find(request.path()) {
             Some(probed) => probed.send(request, reply),
             None => reply.send(&self.not_found),
+        }
+    }
+
+    fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
+        match self.find(request.path()) {
+            Some(Probed { handler, check: None, .. }) if is_allowed(request.method()) => {
+                handler.repeats(request, count)
+            }
+            Some(_) => false,
+            None => true,
         }
     }
 }

@@ -45,7 +45,7 @@ impl GrpcAnswer {
             || {
                 let counters = self.counters.clone()?;
                 Some(Box::new(move |status, _len| {
-                    status.into_iter().for_each(|status| counters.count_status(method, status));
+                    status.into_iter().for_each(|status| counters.count_status(method, status, 1));
                 }))
             },
         )

@@ -88,6 +88,11 @@ impl Health {
         self.handler.send(|| self.viewers.admit(request), request, reply)
     }
 
+    /// Counts probes that equal `request`, if the reply to it is still current.
+    pub(super) fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
+        self.handler.repeats(request, count)
+    }
+
     #[inline(never)]
     fn send_check<'a>(
         &self,

@@ -110,6 +110,10 @@ impl<const COUNTS: bool> Service for BareService<COUNTS> {
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.0.serve::<COUNTS>(request, reply, None).0
     }
+
+    fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
+        self.0.repeats(request, count)
+    }
 }
 
 impl Service for LayeredService {

@@ -188,7 +188,7 @@ impl RouteService {
             match answer {
                 Answer::Counted(counted) => {
                     let (fixed, count) = &**counted;
-                    count.count(request.method());
+                    count.count(request.method(), 1);
                     reply.send(fixed)
                 }
                 Answer::Health(health) => health.send(request, reply),
@@ -225,6 +225,29 @@ impl RouteService {
             counters.count(request.method(), &answered);
         }
         answered
+    }
+
+    /// Counts requests that equal `request`, if the reply to it is also their reply.
+    fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
+        let method = request.method();
+        let Some(found) = self.router.find_plain(request) else {
+            let is_not_found = || matches!(self.router.find_for(request), Lookup::NotFound);
+            let repeats = self.successor.get().is_none() && is_not_found();
+            if let (true, Some(counters)) = (repeats, &self.unrouted) {
+                counters.count_status(method, Status::NOT_FOUND, count);
+            }
+            return repeats;
+        };
+        let Placed { answer, counters, .. } = found.value();
+        match answer {
+            Answer::Counted(counted) => counted.1.count(method, count),
+            Answer::Health(health) => return health.repeats(request, count),
+            Answer::Reply(fixed) => {
+                counters.iter().for_each(|counters| counters.count_status(method, fixed.status(), count));
+            }
+            _ => return false,
+        }
+        true
     }
 
     #[inline(never)]

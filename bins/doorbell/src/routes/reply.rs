@@ -158,7 +158,7 @@ impl RouteService {
     ) -> Answered<'a> {
         match answer {
             Answer::Counted(counted) => {
-                counted.1.count(request.method());
+                counted.1.count(request.method(), 1);
                 reply.send(&counted.0)
             }
             Answer::Files(files) => {

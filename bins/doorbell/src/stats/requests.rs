@@ -90,15 +90,15 @@ fn empty() -> Box<Slots> {
     Box::new([const { AtomicU64::new(0) }; SLOTS])
 }
 
-/// Increments a slot. Plain loads and stores suffice, because only this thread writes its slots.
+/// Adds to a slot. Plain loads and stores suffice, because only this thread writes its slots.
 #[inline(always)]
-fn count(slot: u16) {
+fn add(slot: u16, count: u32) {
     let own = match OWN.get() {
         Some(own) => own,
         None => own(),
     };
     let counter = &own[usize::from(slot) % SLOTS];
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(u64::from(count)), Ordering::Relaxed);
 }
 
 /// The first slot of a fixed reply; the slots of its methods follow in order.
@@ -107,8 +107,8 @@ pub(crate) struct Fixed(u16);
 
 impl Fixed {
     #[inline(always)]
-    pub(crate) fn count(self, method: Method) {
-        count(self.0.wrapping_add(method as u16));
+    pub(crate) fn count(self, method: Method, count: u32) {
+        add(self.0.wrapping_add(method as u16), count);
     }
 }
 
@@ -134,20 +134,20 @@ impl RequestCounters {
     /// Counts a request with the status of its reply. A deferred reply is counted when it is sent.
     #[inline(never)]
     pub(crate) fn count(&self, method: Method, answered: &Answered<'_>) {
-        answered.status().into_iter().for_each(|status| self.count_status(method, status));
+        answered.status().into_iter().for_each(|status| self.count_status(method, status, 1));
     }
 
-    /// Counts a request with its status.
-    pub(crate) fn count_status(&self, method: Method, status: Status) {
+    /// Counts requests of one method that got the same status.
+    pub(crate) fn count_status(&self, method: Method, status: Status, count: u32) {
         let code = CODES.binary_search(&status.code()).unwrap_or(CODES.len());
         let Some(place) = self.slots.get(code * METHODS + method as usize) else { return };
         match place.load(Ordering::Relaxed) {
             REST => {
                 let slot = book().slot_of(self.counted(method, CODES.get(code).copied()));
                 place.store(slot, Ordering::Relaxed);
-                count(slot);
+                add(slot, count);
             }
-            slot => count(slot),
+            slot => add(slot, count),
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
         for (method, times) in [(Method::Get, 3), (Method::Head, 2)] {
             std::thread::scope(|scope| {
                 for _ in 0..times {
-                    scope.spawn(|| fixed.count(method));
+                    scope.spawn(|| fixed.count(method, 1));
                 }
             });
         }
@@ -228,7 +228,7 @@ mod tests {
         );
         assert_ne!(RequestCounters::new("counts-test", "other").fixed(&methods, 200), Some(fixed));
         let more = counters.fixed(&[Method::Get, Method::Head, Method::Put], 200).unwrap();
-        more.count(Method::Get);
+        more.count(Method::Get, 1);
         let (all, _) = counted();
         let of = |method: &str| {
             let mut own =

@@ -19,6 +19,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, free_port, on_auto, on_both_engin
 
 on_auto! {
     requests_are_counted_by_route
+    pipelined_requests_are_counted_one_by_one
     connections_of_tcp_probes_are_counted_as_they_end
     a_reload_keeps_all_counts
     runs_of_checks_are_counted_by_result_and_timed_by_part
@@ -119,6 +120,39 @@ fn requests_are_counted_by_route(engine: &str) {
     ];
     expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
     assert_eq!(value(admin, &series("a", "live", "GET", 200)), None, "probes are counted by prober");
+}
+
+/// Equal requests that arrive together are counted, limited and replied to like any others.
+fn pipelined_requests_are_counted_one_by_one(engine: &str) {
+    let live = "[route.live]\nlistener = \"a\"\npath = \"/livez\"\nhealth = \"livez\"\n";
+    let doorbell = Doorbell::start_with(engine, &config(live));
+    let [a, admin] = [0, 3].map(|position| doorbell.addr_of(position));
+    let mut stream = TcpStream::connect(a).unwrap();
+    let mut ask = |path: &str, status: u16| {
+        let batch = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(16);
+        stream.write_all(batch.as_bytes()).unwrap();
+        let replies = misbehave::read_replies(&mut stream, 16, false).unwrap();
+        String::from_utf8(replies).unwrap().matches(&format!("HTTP/1.1 {status} ")).count()
+    };
+    // The head of a request is cached after some repetitions.
+    for (path, status) in [("/hello", 200), ("/livez", 200), ("/nothing", 404)].repeat(10) {
+        assert_eq!(ask(path, status), 16, "{path}");
+    }
+    assert_eq!(ask("/few", 200), 2, "each request counts towards a limit");
+    let series = |route: &str, code: u16| {
+        format!(
+            "doorbell_http_requests_total{{listener=\"a\",route=\"{route}\",method=\"GET\",code=\"{code}\"}}"
+        )
+    };
+    let expected = [
+        (series("hello", 200), 160.0),
+        (series("", 404), 160.0),
+        (series("few", 200), 2.0),
+        (series("few", 429), 14.0),
+        ("doorbell_probes_total{endpoint=\"livez\",prober=\"other\",verdict=\"up\"}".to_owned(), 160.0),
+        ("doorbell_requests_total{protocol=\"http1\"}".to_owned(), 496.0),
+    ];
+    expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
 }
 
 fn connections_are_counted_by_listener(engine: &str) {

@@ -38,22 +38,32 @@ impl Conn {
             }
         };
         match one {
-            One::More(at) => self.answer_more(fresh, at, io, service, seen),
+            One::More(len) => self.answer_more(fresh, len, io, service, seen),
             One::Next(next) => Whole::Next(next),
             One::Not => Whole::Rest(0),
         }
     }
 
+    /// Handles the requests from `at` on; the first one, of `len` bytes, ended there.
     #[inline(never)]
     fn answer_more<S: Service + ?Sized>(
         &mut self,
         fresh: &[u8],
-        mut at: usize,
+        mut len: usize,
         io: &mut Io<'_>,
         service: &S,
         mut seen: Option<&mut Seen>,
     ) -> Whole {
+        let (mut at, mut repeats) = (len, true);
         loop {
+            if let (true, Some(seen)) = (repeats, seen.as_deref()) {
+                match self.repeat(fresh, (at, len), io, service, seen) {
+                    Ok(One::More(repeated)) => at += repeated,
+                    Ok(One::Next(next)) => return Whole::Next(next),
+                    Ok(One::Not) => {}
+                    Err(Refused) => repeats = false,
+                }
+            }
             let rest = fresh.get(at..).unwrap_or_default();
             let one = match seen.as_deref_mut() {
                 Some(seen) => self.answer_seen(rest, io, service, seen),
@@ -63,11 +73,51 @@ impl Conn {
                 }
             };
             match one {
-                One::More(len) => at += len,
+                One::More(one) => (at, len) = (at + one, one),
                 One::Next(next) => return Whole::Next(next),
                 One::Not => return Whole::Rest(at),
             }
         }
+    }
+
+    /// Repeats the last reply for the requests at `at` that equal the last one, of `len` bytes, if
+    /// the service allows it. Replies, limits and the end of the connection are as if the service
+    /// had been called for each.
+    #[inline(always)]
+    fn repeat<S: Service + ?Sized>(
+        &mut self,
+        fresh: &[u8],
+        (at, len): (usize, usize),
+        io: &mut Io<'_>,
+        service: &S,
+        seen: &Seen,
+    ) -> Result<One, Refused> {
+        let (answered, after) = fresh.split_at_checked(at).unwrap_or_default();
+        let head = answered.get(at - len..).unwrap_or_default();
+        if len == 0 || !after.starts_with(head) {
+            return Ok(One::Not);
+        }
+        let (Some(known), Some(reply_len)) = (seen.find_all(head, io.limits), io.out.reply_len()) else {
+            return Ok(One::Not);
+        };
+        // The last request of a connection gets another reply, and a full output is sent first.
+        let requests_max = io.limits.requests_per_conn_max.saturating_sub(self.requests + 1) as usize;
+        let room = io.limits.output_bytes_max.saturating_sub(io.out.head.len());
+        let count_max = requests_max.min(room.div_ceil(reply_len.max(1)));
+        let count = after.chunks_exact(len).take(count_max).take_while(|next| *next == head).count();
+        let Ok(more @ 1..) = u32::try_from(count) else {
+            return Ok(One::Not);
+        };
+        if !service.repeats(&Self::request_of(head, known, b"", io), more) {
+            return Err(Refused);
+        }
+        self.requests += more;
+        io.out.repeat_reply(more);
+        let after = after.get(len * count..).unwrap_or_default();
+        if self.must_flush(!after.is_empty(), io) {
+            return Ok(One::Next(self.hold_back(after, io)));
+        }
+        Ok(if after.is_empty() { One::Next(Next::Read) } else { One::More(len * count) })
     }
 
     /// Handles one request, using the cache of heads.
@@ -183,9 +233,12 @@ impl Conn {
     }
 }
 
-/// Result of handling one request.
+/// The service must be called for each request.
+struct Refused;
+
+/// Result of handling one request, or equal ones.
 enum One {
-    /// The request got a reply and had this length; more input follows.
+    /// The requests got replies and had this length; more input follows.
     More(usize),
     Next(Next),
     /// The fast path does not handle it.

@@ -360,6 +360,22 @@ impl Out {
         self.misuses.add(misuse.into());
     }
 
+    /// Length of the current reply, if all of it is in `head`.
+    pub(crate) const fn reply_len(&self) -> Option<usize> {
+        if self.body.is_empty() && !self.is_sent { Some(self.head.len() - self.begun_at) } else { None }
+    }
+
+    /// Adds copies of the current reply, all of which is in `head`.
+    pub(crate) fn repeat_reply(&mut self, count: u32) {
+        self.image = ImageId::NONE;
+        let reply = self.begun_at..self.head.len();
+        self.head.reserve(reply.len() * count as usize);
+        for _ in 0..count {
+            self.head.extend_from_within(reply.clone());
+        }
+        self.begun_at = self.head.len() - reply.len();
+    }
+
     /// Removes the current reply, including the body: [`Self::begin_reply`] has moved any earlier
     /// body.
     #[cold]

@@ -78,12 +78,12 @@ const fn place_of_note(number: u64) -> usize {
 }
 
 impl ProberCounters {
-    /// Counts a reply. Only the thread that owns the shard calls this, so plain loads and stores
+    /// Counts replies. Only the thread that owns the shard calls this, so plain loads and stores
     /// suffice.
     #[inline(always)]
-    pub(super) fn count(&self, state: EndpointState, now: Time) {
+    pub(super) fn count(&self, state: EndpointState, now: Time, replies: u32) {
         let count = &self.states[state as usize];
-        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        count.store(count.load(Ordering::Relaxed).wrapping_add(u64::from(replies)), Ordering::Relaxed);
         let word = now.as_nanos() << STATE_BITS | state as u64;
         if word != self.last.load(Ordering::Relaxed) {
             self.last.store(word, Ordering::Relaxed);

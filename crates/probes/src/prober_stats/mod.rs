@@ -84,7 +84,13 @@ impl ThreadCounters {
     /// Counts a probe.
     #[inline(always)]
     pub fn count(&self, prober: Option<Prober>, state: EndpointState, now: Time) {
-        self.0[place_of(prober)].count(state, now);
+        self.count_all(prober, state, now, 1);
+    }
+
+    /// Counts probes that got the same reply at the same time.
+    #[inline(always)]
+    pub fn count_all(&self, prober: Option<Prober>, state: EndpointState, now: Time, probes: u32) {
+        self.0[place_of(prober)].count(state, now, probes);
     }
 }
 

@@ -82,6 +82,23 @@ impl HealthHandler {
         answered
     }
 
+    /// Whether the reply that [`Self::send`] gave to this request is also the reply to `count`
+    /// further requests with the same bytes ([`doorbell_http::Service::repeats`]). If so, they are
+    /// counted.
+    pub fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
+        let thread_replies = ThreadReplies::take();
+        // Replies that have changed since are read again by the next call of `send`.
+        let repeats = match (self.cache.known(&thread_replies), Asker::remembered(request)) {
+            (Some(cached), Some(asker)) if cached.replies.plain.is_for(asker.takes_anything) => {
+                cached.own.count_all(asker.prober, cached.replies.plain.state, request.now(), count);
+                true
+            }
+            _ => false,
+        };
+        thread_replies.put_back();
+        repeats
+    }
+
     #[inline(never)]
     fn send_new<'a>(
         &self,
