@@ -12,8 +12,8 @@ mod words;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct a table of a configuration file: each field is a key, and its comment the
-/// documentation.
+/// Makes a struct a table of a configuration file: each field is a key, and the doc comment of the
+/// field is the documentation of the key.
 ///
 /// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)`, or a `fn(&mut Self,
 /// &Section)`, that checks rules between keys of this table. `inherits = "TABLE"` names a top-level
@@ -26,10 +26,10 @@ use syn::{DeriveInput, parse_macro_input};
 ///   `default_with` or `required`, unless its type is optional (`Option`, `Vec` or another table).
 /// - `default_with = path`: the value of an absent key, from a `fn(&Self) -> T` that depends on the
 ///   other keys.
-/// - `required = "EXAMPLE"`: the key is required; an example of its value.
+/// - `required = "EXAMPLE"`: the key is required; `EXAMPLE` is a sample value for messages.
 /// - `range = "LOW..=HIGH"`: minimum and maximum, as written in a file; or two expressions,
 ///   `LOW..=HIGH`.
-/// - `none = "WORD"`: the word for `None`.
+/// - `none = "WORD"`: the word that stands for `None`.
 /// - `size`: a number of bytes, written as in `16KiB`.
 /// - `nonzero`: zero is refused because it would block everything.
 /// - `filled`: an empty list is refused.
