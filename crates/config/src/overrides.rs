@@ -17,8 +17,8 @@ const SEPARATOR: &str = "__";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides(Vec<(String, String)>);
 
-/// The variables as a text in which problems can mark places. Positions in this text follow those
-/// in the file.
+/// The variables as a text, so that problems can mark places in it. The places of this text are
+/// numbered after those of the file, from [`Self::base`] on.
 #[derive(Debug)]
 pub(crate) struct Environment {
     program: Program,
@@ -64,7 +64,8 @@ impl Environment {
         Self { program, base, source: Source { name: "environment".into(), text }, lines }
     }
 
-    /// Converts a place after the file to a place in this text.
+    /// Converts a place after the end of the file to a place in this text; `None` for a place in
+    /// the file.
     pub(crate) fn place(&self, span: &Range<usize>) -> Option<Range<usize>> {
         let len = self.source.text.len();
         let within = |at: usize| (at - self.base).min(len);
