@@ -1,7 +1,8 @@
 //! `grpc.health.v1` over the endpoints of a registry: Check, Watch and List.
 //!
-//! [`Statuses`] gives each gRPC service the state of an endpoint: SERVING if a probe over HTTP would
-//! get 200, also during a drain and for each audience. [`GrpcHealth`] is the service for tonic.
+//! [`Statuses`] gives each gRPC service the state of an endpoint: SERVING if a probe over HTTP from
+//! the same audience would get a status that means up, such as 200. A drain has the same effect as
+//! over HTTP. [`GrpcHealth`] is the service for tonic.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -34,8 +34,8 @@ const RESPONSE_LEN_MAX: usize = 1 << 20;
 const LIST_MAX: usize = 100;
 
 /// The address of the client, as an extension of a request. It identifies load balancers that send
-/// only the name of their gRPC library. With the feature `server`, the address that tonic's server
-/// knows is the default.
+/// only the name of their gRPC library. With the feature `server`, the peer address that tonic's
+/// server reports is used for requests without this extension.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientAddr(pub IpAddr);
 

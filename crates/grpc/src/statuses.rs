@@ -50,9 +50,9 @@ pub(crate) struct Watched {
 }
 
 impl Statuses {
-    /// Follows the endpoints of `registry`: each service, by name, the endpoint at this position. A
-    /// service is SERVING if the HTTP status of its endpoint means up. Positions without an endpoint
-    /// are ignored.
+    /// Follows the endpoints of `registry`. `services` contains the name of each service and the
+    /// position of its endpoint; a service at a position without an endpoint is ignored. A service
+    /// is SERVING if the HTTP status of its endpoint means up.
     pub fn follow(services: impl IntoIterator<Item = (String, usize)>, registry: &Registry) -> Arc<Self> {
         let endpoints: BTreeMap<String, usize> = services.into_iter().collect();
         let mut known = Vec::new();

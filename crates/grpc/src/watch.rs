@@ -21,10 +21,10 @@ use crate::statuses::{Statuses, Watched};
 /// run again.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Admits Watch streams, which stay open for as long as the client likes.
+/// Admits Watch streams. Clients may keep a stream open without a time limit.
 pub trait AdmitWatch: fmt::Debug + Send + Sync {
-    /// Admits a stream of a request with these extensions. The permit is dropped at the end of the
-    /// stream.
+    /// Admits the Watch stream of a request with these extensions. The permit is dropped at the end
+    /// of the stream.
     ///
     /// # Errors
     /// The status of the call, if the stream is refused.
@@ -52,7 +52,7 @@ impl WatchLimit {
         Self::shared(max, Arc::default())
     }
 
-    /// A limit that counts in `open`, together with others.
+    /// A limit of `max` open streams, counted in `open` together with the streams of other limits.
     #[must_use]
     pub const fn shared(max: u32, open: Arc<AtomicU32>) -> Self {
         Self { max, open }
@@ -61,7 +61,8 @@ impl WatchLimit {
 
 impl AdmitWatch for WatchLimit {
     fn admit(&self, _extensions: &Extensions) -> Result<WatchPermit, Status> {
-        // Counted before the limit is checked: dropping the permit reverts it.
+        // Counted before the limit is checked: if the stream is refused, dropping the permit
+        // reverts the count.
         let before = self.open.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(&self.open));
         if before >= self.max {
@@ -96,7 +97,7 @@ pub(crate) struct Watching {
     pub(crate) _permit: WatchPermit,
 }
 
-/// A [`Watching`] that has begun.
+/// State of the responses of a Watch stream.
 struct Begun {
     watching: Watching,
     /// The last sent status.
