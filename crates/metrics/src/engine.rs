@@ -1,6 +1,6 @@
 //! Metrics of the workers of the engine.
 //!
-//! Does not know about: texts, health.
+//! Does not know about: the text format, health.
 
 use doorbell::Snapshot;
 use doorbell::time::Time;

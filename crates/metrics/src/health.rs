@@ -1,6 +1,6 @@
 //! Metrics of endpoints, checks and probers.
 //!
-//! Does not know about: texts.
+//! Does not know about: the text format.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,9 +22,9 @@ pub struct HealthSample {
     pub checks: Vec<CheckSample>,
     /// Probers seen so far.
     pub probers: Vec<ProberRow>,
-    /// Views of load balancers, with the name of the endpoint.
+    /// Server states that load balancers report, with the name of the endpoint.
     pub views: Vec<(String, LbView)>,
-    /// Views of load balancers that were not accepted, or were evicted.
+    /// Number of reported server states that were dropped.
     pub views_refused: u64,
     /// Results of each check, by name.
     pub counts: BTreeMap<Box<str>, CheckCounts>,
@@ -45,7 +45,7 @@ pub struct EndpointSample {
     pub name: String,
     /// Its state.
     pub state: EndpointState,
-    /// Whether an operator has set the state.
+    /// Whether the state is maintenance or forced, regardless of the checks.
     pub is_forced: bool,
     /// Weight for agent checks; `None` if no check has a weight.
     pub weight: Option<u32>,
@@ -64,7 +64,7 @@ pub struct CheckSample {
     pub failures: u32,
     /// The last result.
     pub last: Option<LastResult>,
-    /// The last success, since the origin of the clock of the checks.
+    /// Time of the last success, since the origin of the clock of the checks.
     pub success_at: Option<Duration>,
 }
 
@@ -155,7 +155,7 @@ fn endpoints(all: &[EndpointSample], families: &mut Families) {
     }
     let mut forced = families.gauge(
         "doorbell_endpoint_forced",
-        "1 for the state that an operator has set, regardless of the checks.",
+        "1 for the current state if it is maintenance or forced, regardless of the checks.",
     );
     for one in all {
         let words = EndpointState::ALL.map(EndpointState::as_str);
@@ -332,6 +332,6 @@ fn probers(sample: &HealthSample, families: &mut Families) {
         let words = LbState::ALL.map(LbState::as_str);
         views.one_of([("endpoint", endpoint), ("lb", &view.lb)], "state", words, view.state.as_str());
     }
-    let help = "Views of load balancers that were invalid, came from an untrusted address, or were evicted.";
+    let help = "Dropped views of load balancers: invalid, from an untrusted address, or evicted.";
     families.counter("doorbell_lb_views_refused", help).count([], sample.views_refused);
 }

@@ -1,4 +1,4 @@
-//! The time of day at which a monotonic clock was 0, which converts its times to timestamps.
+//! Converts times of a monotonic clock to timestamps, with the time of day at which it was 0.
 //!
 //! Does not know about: which clocks there are.
 

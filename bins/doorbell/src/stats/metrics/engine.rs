@@ -1,6 +1,6 @@
 //! Metrics of the program, its workers and its connections.
 //!
-//! Does not know about: texts, health.
+//! Does not know about: the text format, health.
 
 use super::{Build, Scrape, since_zero};
 use crate::wire::Lifecycle;
