@@ -48,7 +48,7 @@ impl ProbeRoutes {
         true
     }
 
-    /// The paths, in their order.
+    /// The paths, in the order in which they were added.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.routes.iter().map(|(path, _)| &**path)
     }

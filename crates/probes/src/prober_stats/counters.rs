@@ -153,9 +153,9 @@ const fn as_f64(nanos: u64) -> f64 {
     nanos as f64
 }
 
-/// Sums up the counters of one prober; `None` if there was no probe. Rates of shards are added,
-/// because probes reach shards in any order. The mean interval does not change while no probe
-/// arrives, so that it can be compared with the time since the last probe.
+/// Sums up the counters of one prober; `None` if there was no probe. The rates of the shards are
+/// added, because each shard counts only a part of the probes. The mean interval does not change
+/// while no probe arrives, so that it can be compared with the time since the last probe.
 pub(super) fn sum<'t>(all: impl Iterator<Item = &'t ProberCounters> + Clone) -> Option<Sum> {
     let mut states = [0; STATES];
     let (mut last, mut state_last) = (0, EndpointState::Down);

@@ -162,7 +162,7 @@ fn intervals_are_whole_while_probes_come() {
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
             for row in prober_stats.rows() {
                 let millis = row.interval.map(|interval| interval.as_millis());
-                // The interval is longer if the last probe is newer than the notes that were read.
+                // A note torn by a concurrent write would shorten the interval.
                 assert!(millis.is_none_or(|millis| millis >= 2), "{millis:?}");
             }
         }

@@ -80,7 +80,7 @@ impl RegistryBuilder {
     /// Adds a check.
     ///
     /// # Errors
-    /// If the configuration is invalid, the name taken, or the registry full.
+    /// The configuration is invalid, the name is taken, or the registry is full.
     pub fn check(&mut self, name: &str, config: CheckConfig) -> Result<CheckIndex, ConfigError> {
         let index = self.board.check(name, config)?;
         self.checks.push(index);
@@ -90,8 +90,8 @@ impl RegistryBuilder {
     /// Adds an endpoint.
     ///
     /// # Errors
-    /// If the configuration is invalid, the name taken, the registry full, or a check not part of
-    /// the registry.
+    /// The configuration is invalid, the name is taken, the registry is full, or a check is not
+    /// part of the registry.
     pub fn endpoint(
         &mut self,
         config: EndpointConfig,
