@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (_control, mut incoming) = Doorbell::bind(addr).health(&health).start().await?;
     eprintln!("http://{}/", incoming.tcp_addr(0).ok_or("no address")?);
     let (server, open) = (auto::Builder::new(TokioExecutor::new()), GracefulShutdown::new());
-    // It ends when the drain has delivered everything that waited.
+    // The loop ends when the drain has delivered all waiting connections.
     while let Some(connection) = incoming.accept().await {
         let service = health.service(service_fn(hello));
         let conn = server.serve_connection_with_upgrades(TokioIo::new(connection.stream), service);

@@ -59,8 +59,8 @@ impl Handed {
     /// For programs that use `ConnectInfo<SocketAddr>`, also in their middleware:
     /// `axum::serve(incoming.with_socket_addrs(), app.into_make_service_with_connect_info::<SocketAddr>())`.
     ///
-    /// For TCP listeners: a connection without an address is dropped. Such are connections that were
-    /// reset, and all of a Unix socket.
+    /// For TCP listeners only: connections without an address are dropped, which are those of a
+    /// Unix socket and those that were reset.
     pub fn with_socket_addrs(self) -> TapIo<SocketAddrs, fn(&mut Preread<TcpStream>)> {
         SocketAddrs(self).tap_io(|_| {})
     }

@@ -53,7 +53,7 @@ pub enum Ended {
     Bind {
         /// The address.
         addr: SocketAddr,
-        /// Why not.
+        /// Why it cannot listen.
         source: Arc<io::Error>,
     },
     /// Workers failed.

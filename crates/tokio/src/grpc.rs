@@ -33,8 +33,8 @@ impl Health {
     /// last server of this health or, if it has none, at [`Self::set_draining`], so that they do not
     /// delay a graceful shutdown.
     ///
-    /// Probers are known by their user agent, or by their address if the incoming connections are
-    /// [`Handed::streams`].
+    /// Probers are detected by their user agent, or by their address if the incoming connections
+    /// are [`Handed::streams`].
     ///
     /// Call it once and clone the result: each call counts its Watch streams separately.
     pub fn grpc(&self) -> GrpcHealth {

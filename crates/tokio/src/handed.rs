@@ -47,9 +47,9 @@ pub struct Connection {
 ///
 /// A connection that was handed over stays with the program. So the program receives the later
 /// requests on that connection, also probes. This happens if a load balancer uses the same
-/// connections for probes and traffic. It also receives all requests over HTTP/2. `Health::routes`
-/// (feature `axum`), `Health::layer` (`tower`) and `Health::service` (`hyper`) serve these probes
-/// with the same replies. Their limits:
+/// connections for probes and traffic. The program also receives all requests over HTTP/2.
+/// `Health::routes` (feature `axum`), `Health::layer` (`tower`) and `Health::service` (`hyper`)
+/// serve the probes among these requests, with the same replies. The limits of such probes:
 ///
 /// - While the runtime is stuck, such a probe gets no reply and fails by its own timeout.
 /// - On an HTTP/1.1 connection such a probe waits for a slow request before it.
@@ -61,8 +61,9 @@ pub struct Connection {
 /// one behind a guard, can hand over requests with bodies. If a service replies without reading the
 /// body, the connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
 /// [`Front`](crate::Front) also hand over other protocols and methods that the parser does not
-/// know. Closures and guards need a parsed request, so these get an error reply. A request cannot
-/// be handed over after the service has begun to read its body, or while it waits for a job.
+/// know. Closures and guards need a parsed request, so with them such clients get an error reply. A
+/// request cannot be handed over after the service has begun to read its body, or while it waits
+/// for a job.
 ///
 /// # TLS
 ///
@@ -131,7 +132,8 @@ impl Handed {
         Self { queue, failed, running, health, _stop_on_drop: stop_on_drop }
     }
 
-    /// The next connection; `None` after the end of the server. Cancel safe: none is lost.
+    /// The next connection; `None` after the end of the server. Cancel safe: a cancelled call loses
+    /// no connection.
     pub const fn accept(&mut self) -> Accept<'_> {
         Accept(self)
     }

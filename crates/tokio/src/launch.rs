@@ -1,5 +1,5 @@
-//! What a server of either kind is made of before it starts: its queue, its lifecycle, and its
-//! handles.
+//! The parts of a server before its start, on ring threads or on the runtime: its queue, its
+//! lifecycle, and its handles.
 //!
 //! Does not know about: how connections are accepted.
 
@@ -24,7 +24,7 @@ pub(crate) struct Launch {
 }
 
 /// The part of a launch that belongs to the server. Reports the end of the server when dropped, also
-/// if a service panics when it is dropped.
+/// if dropping a service panics.
 pub(crate) struct Course {
     phase: watch::Sender<Phase>,
     started: Arc<OnceLock<Started>>,

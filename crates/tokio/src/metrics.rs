@@ -118,7 +118,7 @@ impl Metrics {
     }
 
     /// Unchanged timestamps must not vary, see [`Origin`]. If reading the clocks took too long to
-    /// detect a step, the origins stay.
+    /// detect a step, the previous origins are kept.
     fn origins(&self, now: Time, requests_now: WorkerTime, time_of_day: Duration, took: Duration) -> Origins {
         let found = Origins {
             checks: Origin::found(time_of_day, now.since(Time::ZERO)),

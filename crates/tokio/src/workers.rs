@@ -3,8 +3,8 @@
 //! Does not know about: limits that the program sets, replies.
 //!
 //! A worker is blocked if it is not parked and its statistics do not change. A polling worker
-//! updates them every 61 polls (Tokio's `event_interval`). So without an update for 61 times a
-//! length, the worker is blocked in one poll, or its polls take longer than that on average.
+//! updates them every 61 polls (Tokio's `event_interval`). So if they do not change for 61 times a
+//! duration D, the worker is blocked in one poll, or its polls take longer than D on average.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const POLLS_PER_UPDATE: u32 = 61;
 
 /// Shortest time without activity after which a worker counts as blocked for readiness. Below the
 /// default limit plus an interval of the internal checks, so that a blocked worker is reported
-/// within 2 s. A worker whose polls take at most 25 ms is never reported; connections on one with
-/// longer polls wait for more than a second.
+/// within 2 s. A worker whose polls take at most 25 ms is never reported; on a worker with longer
+/// polls, connections wait for more than a second.
 pub(crate) const READY_SILENCE_MIN: Duration = Duration::from_millis(25).saturating_mul(POLLS_PER_UPDATE);
 
 /// The same for liveness: polls of at most 100 ms never cause a restart.

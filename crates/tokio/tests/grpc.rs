@@ -179,7 +179,7 @@ async fn an_unknown_endpoint_is_named() {
     assert_eq!(refused.to_string(), "gRPC service shop.Cart: there is no endpoint cart");
 }
 
-/// The prober is known by its user agent, also over gRPC.
+/// The prober is detected by its user agent, also over gRPC.
 #[tokio::test]
 async fn probers_are_counted() {
     let bench = bench(0).await;

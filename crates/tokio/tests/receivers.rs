@@ -69,7 +69,7 @@ async fn a_receiver_that_sets_the_state() {
     assert!(health.is_ready() && health.is_live());
 }
 
-/// It is then dropped on the thread of the checks.
+/// The last `Health` is then dropped on the thread of the checks.
 #[tokio::test]
 async fn a_receiver_that_drops_the_last_health() {
     let health = Health::builder().push("job", Ttl::of(Duration::from_secs(60))).build().unwrap();

@@ -160,7 +160,8 @@ fn a_runtime_that_lives_does_not_hide_one_that_is_stuck() {
     lives.block_on(second.0.stop()).unwrap();
 }
 
-/// The other worker serves the heartbeat, so only the statistics of the workers show it.
+/// The other worker serves the heartbeat, so only the statistics of the workers show the blocked
+/// one.
 #[test]
 fn one_blocked_worker_of_two_fails_readiness_and_is_named() {
     let _turn = alone();

@@ -86,7 +86,8 @@ impl HealthBuilder {
         E: fmt::Display,
     {
         let Check { mut config, severity, timeout, jitter } = check;
-        // A run may last longer than its interval. Its last result must not be stale meanwhile.
+        // A run may last longer than the interval. The previous result must not become stale before
+        // the run ends.
         if config.max_age.is_none() {
             config.max_age = Some(config.max_age().max(timeout.saturating_mul(3)));
         }

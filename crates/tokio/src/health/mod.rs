@@ -38,7 +38,7 @@ use sink::WatchedRegistry;
 /// |---|---|---|
 /// | `livez` | `/livez`, and `/healthz` unless [`HealthBuilder::without_healthz`] | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] is true |
 /// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up, and no drain has begun |
-/// | `startupz` | `/startupz` | always after the checks of `readyz` were up once, with `started` ([`Self::set_started`]) instead of `ready` |
+/// | `startupz` | `/startupz` | once `alive`, `runtime`, `accept`, `started` ([`Self::set_started`]) and all required checks are up; it then stays up |
 ///
 /// GET, HEAD and OPTIONS get 200 or 503 with the state and, if [`HealthBuilder::details`] shows
 /// them, the checks and their reasons. `Accept` or the query selects the format: `?verbose`,
@@ -90,7 +90,7 @@ pub(crate) enum Internal {
 impl Internal {
     pub(crate) const ALL: [Self; 5] = [Self::Alive, Self::Runtime, Self::Accept, Self::Ready, Self::Started];
 
-    /// Those that are derived from heartbeats, in the order of [`watch::Reasons`].
+    /// The checks that [`watch`] evaluates, in the order of [`watch::Reasons`].
     pub(crate) const WATCHED: [Self; 3] = [Self::Alive, Self::Runtime, Self::Accept];
 
     pub(crate) const fn name(self) -> &'static str {

@@ -36,9 +36,9 @@ pub(crate) struct Limit {
 /// The limits of a `Health`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WatchLimits {
-    /// Time without a tick; `None` if runtimes do not tick.
+    /// Maximum time without a tick; `None` if runtimes do not tick.
     pub(crate) stalled_after: Option<Limit>,
-    /// Time that a connection waits to be accepted.
+    /// Maximum time that a connection waits to be accepted.
     pub(crate) accept_within: Limit,
 }
 
@@ -68,14 +68,14 @@ pub(crate) struct Watch {
 /// Ends the turn of the thread that runs the internal checks when dropped.
 struct Turn<'w>(&'w Watch);
 
-/// The state of each internal check: `None` while it is up.
+/// The reason why each internal check is down; `None` while it is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reasons {
-    /// Of liveness.
+    /// With the limits of liveness.
     pub(crate) alive: Option<Reason>,
-    /// Of readiness.
+    /// With the limits of readiness.
     pub(crate) runtime: Option<Reason>,
-    /// Of readiness.
+    /// With the limits of readiness.
     pub(crate) accept: Option<Reason>,
 }
 

@@ -43,7 +43,7 @@ enum Event {
     Closing,
 }
 
-/// How the service of a connection ends.
+/// How serving a connection ends.
 enum End {
     Close,
     HandOver(Permit),
@@ -100,7 +100,7 @@ impl<S: Handler + Sync> Served<'_, S> {
                         None => self.refuse(),
                     },
                     Next::Read => break,
-                    // The services of a health reply at once.
+                    // Never reached: `Probes` and `Rest` do not defer replies.
                     Next::Wait => self.refuse(),
                 };
             }

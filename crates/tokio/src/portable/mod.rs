@@ -212,7 +212,7 @@ fn begin<S: Handler + Send + Sync + 'static>(
     });
 }
 
-/// A connection that is being read: a permit, and its part of the counters.
+/// Counts an open connection and holds its permit, until dropped.
 struct Live {
     counters: Arc<Counters>,
     _permit: OwnedSemaphorePermit,
@@ -243,7 +243,7 @@ async fn accept(
         let Ok(permit) = Arc::clone(room).acquire_owned().await else { continue };
         match listener.accept().await {
             Ok((stream, _peer)) => return (stream, permit),
-            // The client has left. The next accept may succeed.
+            // The client has disconnected. The next accept may succeed.
             Err(error) if is_of_client(error.kind()) => {}
             Err(_) => {
                 counters.accept_failed.fetch_add(1, Ordering::Relaxed);
