@@ -151,7 +151,7 @@ impl Dialer {
         });
         let addrs = in_order(found, self.resolve);
         match addrs.len() {
-            0 => Err(Issue::error(format!("{} has no address{}", name.host(), of_family(self.resolve)))),
+            0 => Err(Issue::error(format!("{} has no {}address", name.host(), of_family(self.resolve)))),
             all if self.resolve.all && all > ALL_ADDRS_MAX => {
                 Err(Issue::error(format!("{} has more than {ALL_ADDRS_MAX} addresses", name.host())))
             }
@@ -167,8 +167,8 @@ impl Dialer {
 
 const fn of_family(resolve: Resolve) -> &'static str {
     match resolve.prefer {
-        Prefer::Ipv4 if !resolve.fallback => " of IPv4",
-        Prefer::Ipv6 if !resolve.fallback => " of IPv6",
+        Prefer::Ipv4 if !resolve.fallback => "IPv4 ",
+        Prefer::Ipv6 if !resolve.fallback => "IPv6 ",
         _ => "",
     }
 }

@@ -3,8 +3,8 @@
 //! Does not know about: whether programs are permitted.
 //!
 //! The program is the leader of a process group. The whole group is killed at the timeout and after
-//! the program's exit, so that no process of the group remains. The exit status is collected after
-//! that, so that the process ID is not reused before.
+//! the program's exit, so that no process of the group remains. The exit status is collected last:
+//! until then the kernel does not reuse the process ID, so the signal cannot reach another group.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, at_most, cause_of};

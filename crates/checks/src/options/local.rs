@@ -49,7 +49,8 @@ pub struct GaugeCheck {
     pub bad_is: BadIs,
     /// Threshold beyond which the check fails.
     pub down: Level,
-    /// Threshold beyond which the check recovers. If it equals `down`, a value at it suffices.
+    /// Threshold beyond which the check recovers. A value equal to the threshold recovers only if
+    /// `up` equals `down`.
     pub up: Level,
     /// Threshold beyond which the result is degraded.
     pub degraded: Option<Level>,

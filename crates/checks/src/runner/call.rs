@@ -1,5 +1,6 @@
-//! A function of the program as a check: it runs on the program's runtime, and its timeout on the
-//! scheduler's, so that a stuck runtime fails the check instead of delaying it.
+//! A function of the program as a check. The function runs on the program's runtime, and its
+//! timeout on that of the scheduler, so that a stuck runtime fails the check instead of delaying
+//! it.
 //!
 //! Does not know about: what the function does.
 

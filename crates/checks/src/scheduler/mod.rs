@@ -261,7 +261,7 @@ impl Plan {
                 _stopped = stopped.wait_for(|stopped| *stopped) => break,
             }
         }
-        // The senders of what is in the queue got an acknowledgement.
+        // The results in the queue were acknowledged to their senders, so they must be handled.
         pushes.close();
         while let Ok((check, finding)) = pushes.try_recv() {
             pushed(check, &finding);

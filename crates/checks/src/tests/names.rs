@@ -21,7 +21,7 @@ struct Lookups {
 }
 
 impl Lookups {
-    /// Also returns the senders of the answers, one per question.
+    /// Also returns the channels that supply the answers, one for each question.
     fn new(questions: usize) -> (Self, Vec<SyncSender<Found>>) {
         let (tell, answers): (Vec<_>, VecDeque<_>) = (0..questions).map(|_| sync_channel(1)).unzip();
         (Self { answers: Arc::new(Mutex::new(answers)), asked: Arc::default() }, tell)
@@ -211,7 +211,7 @@ fn every_address_is_asked_where_that_is_wanted() {
     let many: Vec<u8> = (100..165).collect();
     let reason = "a.test has more than 64 addresses".to_owned();
     assert_eq!(found(&many, all), (Outcome::Error, reason));
-    let reason = "a.test has no address of IPv6".to_owned();
+    let reason = "a.test has no IPv6 address".to_owned();
     assert_eq!(found(&[1], Resolve { fallback: false, ..sixth }), (Outcome::Error, reason));
     assert_eq!(found(&[1], sixth), well);
 }
