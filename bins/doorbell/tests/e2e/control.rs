@@ -197,7 +197,7 @@ fn events_are_followed_to_the_end(engine: &str) {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
-    // It is connected when it has printed an event of the past.
+    // The follower is connected once it has printed an earlier event.
     let first = lines.next().expect("the start is an event");
     control.say(&["drain", "--reason", "kernel"]);
     control.say(&["quit", "--now", "--wait"]);

@@ -415,7 +415,8 @@ fn changed_thresholds_keep_results_and_changed_verdicts_are_reported(engine: &st
         let (status, body) = write(defaults, ttl, &here);
         assert_eq!(status, 200, "{defaults}: {body}");
     }
-    // A changed probe keeps the verdict until its first result. A change of state is then logged.
+    // A check with a changed target keeps its state until its first result; a resulting change of
+    // the state is logged.
     let (status, body) = write("rise = 1\nfall = 3\ntimeout = \"10m\"", "1h", &reloaded.scratch.path("gone"));
     assert!(status == 200 || body.contains("here: down"), "{status} {body}");
     assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 503).is_some());

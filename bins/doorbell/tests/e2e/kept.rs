@@ -73,8 +73,8 @@ fn ask_until_last(start: Instant, mut ask: impl FnMut() -> Reply) -> usize {
     let opened = Instant::now();
     while !is_last {
         thread::sleep(Duration::from_millis(25));
-        // A worker reads its clock once per turn of its loop, so it may handle one such request with
-        // a time before the maximum age.
+        // A worker reads its clock once per turn of its loop, so one request after the maximum age
+        // may be handled with an earlier time.
         overdue += usize::from(opened.elapsed() >= AGE);
         is_last = closes(&ask());
         count += 1;

@@ -161,8 +161,8 @@ fn a_watch_reports_immediately(engine: &str) {
     await_answer(&doorbell, "/readyz/cart", (503, "connection refused\n"));
 }
 
-/// The kernel of a stopped server still accepts data and the connection stays open, so only pings
-/// detect the failure.
+/// The kernel of a stopped server still accepts data and the connection stays open, so only the
+/// `Check` call of a run detects the failure.
 fn a_watch_of_a_hung_server_ends(engine: &str) {
     let upstream = Doorbell::start_with(
         engine,
@@ -227,7 +227,7 @@ fn a_probe_gets_the_last_result_and_triggers_the_next_run(engine: &str) {
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
 }
 
-/// The result is never stale, however rare probes are, and this takes few runs.
+/// The result is never stale, however rare probes are, and few runs suffice for this.
 fn rare_probes_find_a_fresh_result(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let url = upstream.url("/");
