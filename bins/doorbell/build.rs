@@ -1,7 +1,7 @@
 //! Sets the compiler version and the commit for `doorbell version` and the build information metric,
 //! and the linker options.
 //!
-//! Does not know about: how they are written.
+//! Does not know about: how they are printed.
 
 use std::env;
 use std::fs;
@@ -45,8 +45,8 @@ fn of_archive() -> Option<String> {
     rest.split('"').nth(1)?.get(..HASH_LEN).map(str::to_owned)
 }
 
-/// The commit of the checkout that holds this package. A checkout around it, such as that of a
-/// project with vendored sources, is not ours.
+/// The commit of the checkout that contains this package as `bins/doorbell`. The checkout of
+/// another project, which may contain this package as a vendored source, is ignored.
 fn of_checkout() -> Option<String> {
     let top = git(&["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).join("bins/doorbell").canonicalize().ok()?

@@ -1,6 +1,6 @@
-//! The parts of the `doorbell` binary, as a library for tests and fuzzers.
+//! The parts of the `doorbell` binary, as a library for its tests and fuzzers only.
 //!
-//! Does not know about: other users. The interface is not stable.
+//! Does not know about: other dependents, because the interface is not stable.
 #![forbid(unsafe_code)]
 #![doc(hidden)]
 

@@ -39,7 +39,8 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 /// The cached result of one target and module.
 type Slot = Arc<tokio::sync::Mutex<Option<Cached>>>;
 
-/// A result. A failure is reused only for requests whose time is not longer.
+/// A result. A failure is reused only for requests whose timeout is not longer than that of the
+/// failed probe.
 #[derive(Debug)]
 struct Cached {
     at: Instant,

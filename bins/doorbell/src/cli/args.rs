@@ -153,7 +153,7 @@ pub struct DumpArgs {
 
 /// Output formats of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names describe the values")]
 pub enum DumpForm {
     Json,
     Toml,

@@ -36,7 +36,7 @@ pub struct Global {
 
 /// When to color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names describe the values")]
 pub enum ColorWhen {
     Always,
     Auto,
@@ -86,7 +86,7 @@ pub enum AdminArg {
 
 /// Drivers, named as in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names describe the values")]
 pub enum DriverArg {
     Auto,
     Epoll,
@@ -96,7 +96,7 @@ pub enum DriverArg {
 
 /// Output formats of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names describe the values")]
 pub enum ReportForm {
     Json,
     #[default]

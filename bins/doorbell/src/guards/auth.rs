@@ -100,7 +100,7 @@ impl Auth {
     }
 }
 
-/// Reads the keys of `[auth.NAME]`.
+/// Reloads the public keys of `[auth.NAME]` when their file changes.
 #[derive(Debug)]
 pub(crate) struct AuthReader {
     auth: model::Auth,

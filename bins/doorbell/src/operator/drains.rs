@@ -20,7 +20,7 @@ impl Drains {
         self.0.entry(endpoint.to_owned()).insert_entry(drain).into_mut()
     }
 
-    /// Whether this endpoint can drain within the maximum number of drains.
+    /// Whether the maximum number of drains permits a drain of this endpoint.
     pub(super) fn has_place_for(&self, endpoint: &str) -> bool {
         self.0.len() < TARGETS_MAX || self.0.contains_key(endpoint)
     }

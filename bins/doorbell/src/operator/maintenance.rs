@@ -43,7 +43,7 @@ impl Maintenance {
         is_new
     }
 
-    /// Whether this target can be added within the maximum number of targets.
+    /// Whether the maximum number of targets permits maintenance of this target.
     pub(super) fn has_place_for(&self, target: &str) -> bool {
         self.by_target.len() < TARGETS_MAX || self.by_target.contains_key(target)
     }

@@ -119,9 +119,9 @@ impl Generations {
         outcome
     }
 
-    /// Whether a configuration differs from both the current one and the last refused one, or has
-    /// new differences in fixed keys. The current configuration after a refused one ends the
-    /// failure.
+    /// Whether a reload of this configuration has an effect: it differs from the current one, has
+    /// new differences in fixed keys, or ends the failure of a refused one. For an invalid
+    /// configuration: whether its problems differ from those of the last refused one.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {
@@ -313,7 +313,7 @@ impl Generations {
         }
     }
 
-    /// Calls `look` with the current configuration.
+    /// Calls `look` with the current configuration; `None` after the current server has ended.
     pub(crate) fn with_config<T>(&self, look: impl FnOnce(&Config) -> T) -> Option<T> {
         self.lock().current.as_ref().map(|current| look(&current.config))
     }

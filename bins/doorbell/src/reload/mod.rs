@@ -341,8 +341,8 @@ impl Generation {
     }
 }
 
-/// Returns the checks whose probes are unchanged. Other checks wait for a first result, at most as
-/// long as a run or a push may take.
+/// Returns the checks that test the same target in both configurations. The registry waits for a
+/// first result of the others, at most as long as a run or a push may take.
 fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let known: std::collections::HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();

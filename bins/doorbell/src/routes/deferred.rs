@@ -79,8 +79,8 @@ impl RouteService {
         })
     }
 
-    /// The reply to a request with a valid token. Routes do not change, so the look-up finds the
-    /// route whose guards required the token.
+    /// The reply to a request with a valid token. The routes of a service never change, so the
+    /// look-up finds the route whose guards required the token.
     fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.matched(request),

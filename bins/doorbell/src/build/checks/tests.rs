@@ -273,7 +273,7 @@ fn the_heartbeat_shows_whether_the_thread_runs_or_hangs() {
     assert!(turns_again() && turns_again(), "nothing is due for an hour");
     let closed = desk.gate.lock().unwrap();
     assert!(hurry.run_now(0));
-    // The turns stop when the run has ended: the thread then waits for the gate.
+    // The turns stop when the run has ended, because the sink then blocks the thread at the gate.
     let stands = || {
         let before = pulse.turns();
         pulse.wake();

@@ -1,4 +1,4 @@
-//! Reports `[compute]` without effect.
+//! Warns of a `[compute]` table without effect.
 //!
 //! Does not know about: threads.
 

@@ -137,7 +137,7 @@ fn a_closed_window_differs_from_a_slow_client() {
     let mut limits = begin();
     sends(&mut limits, &[frame(HEADERS, END, 1, 9)], 2);
     assert_eq!(limits.windowless(), None, "without content no window is needed");
-    // A byte of content renews the deadline once.
+    // Content renews the deadline; an empty DATA frame does not.
     let mut limits = begin();
     sends(&mut limits, &[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)], 2);
     sends(&mut limits, &[frame(DATA, 0, 1, 0)], 3);
@@ -225,7 +225,7 @@ fn content_that_is_sent_is_progress() {
         assert_eq!(limits.due(at(at_secs + 8)), Due::Stalled(Duration::from_secs(8)));
         assert_eq!(since_goaway, Some(Duration::from_secs(8)));
     }
-    // A PONG is none.
+    // A PONG is not progress.
     limits.handle_sent(&frame(6, 1, 0, 8), at(80)).unwrap();
     assert_eq!(limits.due(at(80)), Due::Stalled(Duration::from_secs(80 - 37)));
     limits.works(true, at(80));

@@ -35,7 +35,7 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 /// Maximum size of a note in a request.
 const NOTE_LEN_MAX: usize = 1024;
 
-/// Interval at which a wait checks whether the drain has ended.
+/// Polling interval of a request that waits for the end of a drain.
 const WAIT_STEP: Duration = Duration::from_millis(100);
 
 /// Content security policy: no foreign resources, and no inline scripts or styles.
@@ -169,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// Replies whether the program works, regardless of the checks.
+    /// Reports whether the program works, regardless of the checks.
     fn alive(&self) -> Whole {
         let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
         match failed {
@@ -178,8 +178,8 @@ impl Shared {
         }
     }
 
-    /// Replies with the verdict of the endpoint `readyz`; without that endpoint, whether the
-    /// program serves.
+    /// Reports the verdict of the endpoint `readyz`; without that endpoint, whether the program
+    /// serves.
     fn ready(&self) -> Whole {
         let status = self.operator.status();
         let endpoint = status.endpoints.iter().find(|endpoint| endpoint.name == "readyz");
@@ -193,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// Replies whether the program has started.
+    /// Reports whether the program has started.
     fn started(&self) -> Whole {
         let lifecycle = self.operator.status().lifecycle;
         serving(lifecycle, lifecycle != Lifecycle::Starting)
