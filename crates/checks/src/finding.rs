@@ -1,6 +1,6 @@
 //! Result of a run: an outcome, and the reason unless it is a plain success.
 //!
-//! Does not know about: runs.
+//! Does not know about: how a check runs.
 
 use doorbell_health::Outcome;
 use std::time::Duration;

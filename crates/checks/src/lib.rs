@@ -34,7 +34,7 @@
 //! | [`options`] | plain data: targets, intervals, expectations |
 //! | `kinds` | one module for each kind of check, and shared code |
 //! | `connect` | connections to a host and port: resolver, dialer, TLS, certificates |
-//! | `runner` | one run of a check, of a kind or a [`Call`] of the program: timeout, all addresses of a name, number of descriptors |
+//! | `runner` | one run of a check, of a built-in kind or a [`Call`]: timeout, all addresses of a name, number of descriptors |
 //! | `scheduler` | start times, limit of concurrent runs, requests for runs, pushed results |
 //! | `progress` | stages of a run and its observations |
 //! | `finding` | outcome, latency and reason of a run |
@@ -46,7 +46,7 @@
 //! that are killed as a whole; [`CHILDREN`] lists the processes that a reaper must not wait for.
 //!
 //! The feature `kinds` (default) adds [`options`] and the built-in kinds. Without it, the scheduler
-//! runs only functions of the program, and the crate has few dependencies.
+//! runs only functions of the embedding program, and the crate has few dependencies.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]

@@ -5,6 +5,6 @@
 /// Maximum number of threads that read files and start programs.
 pub(crate) const BLOCKING_MAX: usize = 16;
 
-/// Maximum number of concurrent lookups by all checks of the process. A blocked thread outlives the
-/// configuration that requested the name.
+/// Maximum number of concurrent lookups by all checks of the process. Lookups that an earlier
+/// configuration started count too, because a blocked thread cannot be cancelled.
 pub(crate) const LOOKUPS_MAX: usize = 32;

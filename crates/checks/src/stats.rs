@@ -1,6 +1,6 @@
 //! Counters of each check by name, so that they survive a reload.
 //!
-//! Does not know about: runs, and metrics.
+//! Does not know about: how a check runs, and metrics.
 
 use crate::spent::{Phase, Spent};
 use doorbell_health::{CheckState, Outcome};

@@ -73,8 +73,8 @@ impl Drop for Following {
 impl Watch {
     pub(crate) fn new(pace: &Pace) -> Self {
         Self {
-            // Shorter than the interval between scheduled runs, longer than the interval between
-            // runs that frequent changes cause.
+            // Shorter than the usual intervals, so that a scheduled run verifies a silent server. A
+            // run that a change causes begins sooner after the server's message, and makes no call.
             silence: pace.fast_interval / 4,
             apart: pace.fast_interval,
             notice: OnceLock::new(),

@@ -146,7 +146,7 @@ impl Pace {
         }
     }
 
-    /// An interval that does not schedule runs has no effect.
+    /// With `cache`, an interval from `[check_defaults]` has no effect.
     fn useless(&self) -> &'static [&'static str] {
         if self.is_scheduled { &[] } else { &["interval"] }
     }

@@ -1,6 +1,6 @@
-//! A function of the program as a check. The function runs on the program's runtime, and its
-//! timeout on that of the scheduler, so that a stuck runtime fails the check instead of delaying
-//! it.
+//! A function of the embedding program as a check. The function runs on the program's runtime, and
+//! its timeout on that of the scheduler, so that a stuck runtime fails the check instead of
+//! delaying it.
 //!
 //! Does not know about: what the function does.
 
@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 /// The future of one call.
 type Running = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// A function of the program that checks something, with the runtime on which it runs.
+/// A function of the embedding program that checks something, with the runtime on which it runs.
 #[derive(Clone)]
 pub struct Call {
     function: Arc<dyn Fn() -> Running + Send + Sync>,

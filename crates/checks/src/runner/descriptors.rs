@@ -54,7 +54,7 @@ impl Descriptors {
 impl Runner {
     pub(crate) fn descriptors(&self) -> Descriptors {
         match &self.0 {
-            // The number of descriptors that a function of the program opens is unknown.
+            // The number of descriptors that a function of the embedding program opens is unknown.
             Way::Call(_) => Descriptors::default(),
             #[cfg(feature = "kinds")]
             Way::Target(target) => target.descriptors(),

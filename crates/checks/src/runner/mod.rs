@@ -57,7 +57,7 @@ impl Runner {
         Ok(TargetRunner::build(check, shared)?.map(Way::Target).map(Self))
     }
 
-    /// The runner of a function of the program.
+    /// A runner that calls a function of the embedding program.
     #[must_use]
     pub fn call(call: Call) -> Self {
         Self(Way::Call(call))
@@ -103,8 +103,7 @@ impl Runner {
         }
     }
 
-    /// Runs the check once and records its observations in `trace`; a function of the program has
-    /// none.
+    /// Runs the check once and records its observations in `trace`. A [`Call`] has none.
     #[cfg(feature = "kinds")]
     pub async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
         self.run_as(Progress::traced(Arc::clone(trace))).await.finding
