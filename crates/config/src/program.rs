@@ -19,7 +19,7 @@ pub struct Program {
     /// Top-level tables of secrets. In a line that is not TOML, and in a variable, any value in
     /// these tables may be a secret.
     pub secret_tables: &'static [&'static str],
-    /// Keys that never contain a secret; unknown keys are assumed to contain one.
+    /// Keys that never contain a secret, not even in a table that may contain secrets.
     pub open_keys: &'static [&'static str],
     /// Keys that contain a secret. Keys with similar names are treated as secrets, too.
     pub secret_keys: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! Names that may refer to a secret, and unknown keys with such names in a file.
+//! Names like those of secrets, and unknown keys of a file that may contain a secret.
 //!
 //! Does not know about: keys that are known to contain a secret.
 //!
@@ -28,8 +28,8 @@ const WORDS: [&str; 9] = [
 /// similar.
 const SHORT_WORDS: [&str; 2] = ["pw", "pwd"];
 
-/// A header field contains credentials if a part of its name, between separators such as `-`, is one
-/// of these.
+/// A header field contains credentials if a part of its name, between separators such as `-`, is
+/// one of these.
 const FIELD_WORDS: [&str; 5] = ["cookie", "cookies", "jwt", "session", "signature"];
 
 /// A header field contains credentials if the last part of its name is one of these.
@@ -113,7 +113,8 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
     before.iter().any(key)
 }
 
-/// Values under unknown names that may refer to a secret.
+/// Finds the values of unknown keys that may contain a secret: keys with a name like that of a
+/// secret, and every unknown key of a guarded table.
 ///
 /// Expensive, so only for files that cannot be used.
 pub fn unknown_secrets<'t>(
