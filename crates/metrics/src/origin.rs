@@ -16,7 +16,7 @@ impl Origin {
     /// read one after the other.
     pub const STEP_MIN: Duration = Duration::from_millis(500);
 
-    /// The origin of a clock that shows `since_zero` at this time since 1970.
+    /// The origin of a clock whose time is `since_zero` when the time since 1970 is `time_of_day`.
     #[must_use]
     pub const fn found(time_of_day: Duration, since_zero: Duration) -> Self {
         Self(time_of_day.saturating_sub(since_zero))
