@@ -86,7 +86,7 @@ impl Policy {
     /// Requires one of these tokens. `realm` describes the purpose of the tokens to the client.
     ///
     /// # Errors
-    /// There is no token, or no header can contain the realm.
+    /// There is no token, or the realm contains characters other than visible ASCII and spaces.
     pub fn bearer(realm: &str, tokens: Tokens) -> Result<Self, PolicyError> {
         if tokens.is_empty() {
             return Err(PolicyError::NoTokens);
@@ -102,7 +102,7 @@ impl Policy {
     /// Requires a signed token.
     ///
     /// # Errors
-    /// No header can contain the realm.
+    /// The realm contains characters other than visible ASCII and spaces.
     #[cfg(feature = "jwt")]
     pub fn jwt(realm: &str, jwt: JwtPolicy) -> Result<Self, PolicyError> {
         Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, tokens: Tokens::new(), jwt: Some(jwt) })
@@ -111,7 +111,7 @@ impl Policy {
     /// Requires either one of these tokens or a signed token.
     ///
     /// # Errors
-    /// There is no token, or no header can contain the realm.
+    /// There is no token, or the realm contains characters other than visible ASCII and spaces.
     #[cfg(feature = "jwt")]
     pub fn either(realm: &str, tokens: Tokens, jwt: JwtPolicy) -> Result<Self, PolicyError> {
         if tokens.is_empty() {

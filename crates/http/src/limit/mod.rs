@@ -11,9 +11,9 @@
 //! **The table.** A word contains 32 bits of the key's hash and 32 bits of its TAT. Eight words are
 //! one cache line and one set; other bits of the hash select the set of a key. A look-up therefore
 //! reads one cache line, and two keys are confused with a probability of 1 in 2^32 per key in the
-//! set. The hash is SipHash-1-3 with the caller's seed. Replies show a client its remaining quota,
-//! so that a client could search for keys that share a word with a key of another client; a hash
-//! that is merely fast does not prevent such a search.
+//! set. The hash is SipHash-1-3 with the caller's seed. A merely fast hash would not be enough:
+//! replies show a client its remaining quota, by which it could find keys that share a word with a
+//! key of another client.
 //!
 //! **Eviction.** A new key takes an empty or expired word or, if there is none, the live word with
 //! the TAT nearest to expiry. That word contains the least information: if its key has spent n
