@@ -432,8 +432,8 @@ fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
     assert!(!path.exists());
 }
 
-/// A server does not remove the file of an unrelated server that listens at the same path after the
-/// first file was removed.
+/// After the socket file of a server was removed, another server listens at the same path. When the
+/// first server ends, it does not remove the file of the other one.
 fn the_file_of_another_server_is_not_removed(engine: Engine) {
     let _turn = alone();
     let path = socket_path("stranger", engine);

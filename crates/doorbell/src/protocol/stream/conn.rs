@@ -22,7 +22,7 @@ pub enum Wait {
     Job,
 }
 
-/// The requests of a handler in one event.
+/// Actions that the handler requested while it handled one event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     pub(super) close: bool,
