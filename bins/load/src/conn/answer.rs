@@ -66,8 +66,8 @@ impl Conn {
         }
     }
 
-    /// Handles a complete reply, followed by `rest`. Returns `None` if the next reply of the batch
-    /// is expected.
+    /// Handles a complete reply, followed by `rest`. Returns `None` while further replies of the
+    /// batch are missing.
     #[inline]
     fn handle_reply(
         &mut self,

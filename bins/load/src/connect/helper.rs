@@ -37,9 +37,9 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
         network::set_up(first, last)?;
         return Ok(study(&args[3..]));
     }
-    // The helpers of a study end with it.
+    // A helper is killed when the process of its study ends.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {
-        Failure::new(Exit::Failures, format!("cannot make this helper end with its study: {error}"))
+        Failure::new(Exit::Failures, format!("cannot set the parent-death signal of a helper: {error}"))
     })?;
     match words[..] {
         [HOLD, conns] => hold(number(conns)?),

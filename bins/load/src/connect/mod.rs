@@ -24,8 +24,7 @@ use crate::exit::{Exit, Failure};
 use holders::{Side, dialer};
 use sample::Sample;
 
-/// Maximum number of connections of a run. It is larger than the number of ports that several
-/// addresses have together.
+/// Maximum number of connections of a run, enough to use all ports of fifteen source addresses.
 pub const CONNS_MAX: u32 = 1_000_000;
 /// Maximum number of helpers on one side.
 pub const HELPERS_MAX: u32 = 256;

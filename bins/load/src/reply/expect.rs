@@ -53,8 +53,8 @@ impl Expect {
         Self { level, status, no_body, body: None, head: None }
     }
 
-    /// Makes a complete reply to the request `id` the template. A body from the command line takes
-    /// precedence.
+    /// Stores a complete reply to the request `id` as the template. A body from the command line
+    /// takes precedence.
     ///
     /// # Errors
     /// The errors of [`head::parse`]; `Short` if the reply is incomplete; `WrongBytes` if bytes
