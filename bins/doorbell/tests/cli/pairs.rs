@@ -178,7 +178,7 @@ fn a_command_is_stopped_when_doorbell_closes_and_not_when_the_stop_is_cancelled(
     }
     std::fs::write(&file, controlled_text(&socket, "0s")).unwrap();
     assert_eq!(run(&["reload", "--socket", &socket]).0, 0);
-    assert_eq!(running.child.try_wait().unwrap(), None, "the command was stopped by a cancelled stop");
+    assert_eq!(running.child.try_wait().unwrap(), None, "a cancelled stop ended the command");
     running.signal(Signal::TERM);
     assert_eq!(running.end(), Some(3));
     std::fs::remove_dir_all(folder).unwrap();

@@ -129,7 +129,7 @@ impl Turns {
     }
 }
 
-/// Latencies of probes in one period, and the number of changed replies.
+/// Latencies of probes in one period, and the number of replies that differ from the one before.
 #[derive(Clone, Debug, Default)]
 struct Probed {
     took: Vec<Duration>,
