@@ -57,7 +57,7 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     uring("one issuer", "tuning.single_issuer", "true", "false").beside(&[("tuning.defer_taskrun", "false")]),
     uring("deferred task work", "tuning.defer_taskrun", "true", "false")
         .beside(&[("tuning.single_issuer", "true")]),
-    // With deferred task work the ring never interrupts the task, so that is off here.
+    // Deferred task work is off here, because with it the ring never interrupts the task.
     uring("cooperative task work", "tuning.coop_taskrun", "true", "false")
         .beside(&[("tuning.defer_taskrun", "false")]),
     uring("registered ring", "tuning.registered_ring", "true", "false"),

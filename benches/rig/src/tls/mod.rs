@@ -23,8 +23,8 @@ use crate::plan;
 
 /// Number of concurrent connections.
 const IN_FLIGHT: u32 = 16;
-/// Requests of a turn with kept connections, per handshake of a turn with new ones. A request costs
-/// less than a handshake.
+/// Number of requests in a turn with kept connections, as a multiple of the handshakes in a turn
+/// with new connections. A request costs less than a handshake.
 const KEPT_TIMES: u64 = 10;
 /// The promise: a peer needs at least this multiple of doorbell's CPU time.
 const PROMISED: f64 = 1.15;

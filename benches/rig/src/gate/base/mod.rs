@@ -92,7 +92,7 @@ fn sample(
     Ok(())
 }
 
-/// The configuration with other names of these keys.
+/// The configuration with these keys renamed.
 fn with_names(text: &str, renamed: &[(String, String)]) -> String {
     let line = |line: &str| {
         let found = renamed.iter().find_map(|(key, name)| {
@@ -134,8 +134,9 @@ fn judge(base: &Samples, ours: &Samples, page: &mut Page) -> bool {
 }
 
 /// The medians of both builds. Under default scheduling each boot is first moved to the median
-/// switches of the base, along the line that both builds' boots follow. The medians are
-/// taken afterwards, because median instructions and median switches may be of different boots.
+/// switches of the base, along the line that the boots of both builds follow. Moving the medians
+/// instead would be wrong, because median instructions and median switches may belong to different
+/// boots.
 fn compared(row: &str, base: &[Point], ours: &[Point]) -> Option<[Point; 2]> {
     let [before, now] = [middle(base)?, middle(ours)?];
     if row_of(row).load.mode.is_batch() {

@@ -15,8 +15,8 @@ pub(super) const BODY_FILE: &str = "livez.txt";
 const REPLY: &str = r#"reply = { status = 200, content_type = "text/plain", body = "ok\n" }"#;
 
 /// A fixed reply with the bytes of a health endpoint's reply. The difference between the two routes
-/// is the cost of determining the state and counting the prober. In a comparison with `REPLY` the
-/// forty bytes of additional header fields would cost more than that.
+/// is the cost of determining the state and counting the prober. The difference from `REPLY` would
+/// mostly be the cost of forty more bytes of header fields.
 pub(super) const SAME: &str = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
 headers = { Cache-Control = "no-store" }"#;
 
