@@ -208,8 +208,8 @@ impl CertificateRule {
         self.expires_after.is_none() && self.expires_within.is_none()
     }
 
-    /// Reports a lifetime of `degraded` below the lifetime of `expect`: such a certificate is down,
-    /// never degraded.
+    /// Reports a lifetime of `degraded` that is not above that of `expect`: it has no effect,
+    /// because the check is down with such a certificate.
     fn check(&self, at: &Section<'_>) {
         let keys = ["expect.certificate_expires_after", "degraded.certificate_expires_within"];
         let [after_place, within_place] = keys.map(|key| at.right_place(key));
