@@ -66,7 +66,7 @@ const WARNED: (u16, &str) = (302, "readyz is degraded: app degraded (slow and lo
 const CHANGES_A_SECOND: u32 = 1_000;
 const RATIO_MAX: f64 = 1.2;
 
-/// Time at the start of each period that does not count.
+/// First part of each period, in which probes are not measured.
 const SETTLES: Duration = Duration::from_millis(20);
 
 /// A client with one kept connection.
