@@ -339,8 +339,8 @@ impl Out {
         let status_line_len = memchr::memchr(b'\n', reply).map_or(0, |at| at + 1);
         let at = self.begun_at + status_line_len;
         let (len, added) = (self.head.len(), self.lines.len());
-        // Make room at the end, move the bytes after the status line back, and copy the lines into
-        // the gap.
+        // Make room at the end, move the bytes after the status line to the end, and copy the lines
+        // into the gap.
         self.head.resize(len + added, 0);
         self.head.copy_within(at..len, at + added);
         if let Some(gap) = self.head.get_mut(at..at + added) {
