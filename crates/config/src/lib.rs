@@ -1,7 +1,6 @@
 //! Reads configuration files in TOML; each key is declared by one field.
 //!
-//! A struct is a table, and each of its fields is a key. The field declares everything about the
-//! key: its documentation, default, range and form.
+//! A struct is a table, and each of its fields is a key, with its documentation, default and range.
 //!
 //! ```
 //! use doorbell_config::{Outside, Overrides, Program, Source, Table, Words};
@@ -44,21 +43,19 @@
 //! assert_eq!(File::schema()["properties"]["listener"]["properties"]["protocol"]["default"], "http1");
 //! ```
 //!
-//! Reading continues after a problem: all problems are reported at once, each with its place in the
-//! file ([`Problem`]). A wrong value is reported and replaced by its default, so that reading can
-//! continue; a file with errors is not used ([`Outcome::is_valid`]). Strings may refer to
-//! environment variables (`${NAME}`, `${NAME:-default}`). A [`Secret`] may also refer to a file
-//! (`${file:/path}`). Environment variables may replace keys ([`Overrides`]). Secrets are never
-//! shown.
+//! A wrong value is reported with its place and replaced by its default, so that all problems of a
+//! file are reported at once. A file with errors is not used ([`Outcome::is_valid`]). Secrets are
+//! never shown.
 //!
-//! [`macro@Table`] documents each word of `#[key(..)]`; the generated code calls [`Section::read`]
-//! for each key. Types of values implement [`Value`]; types that are written as strings implement
-//! [`Text`]. [`At`] keeps the place of a value. [`Map`] contains values and [`Named`] contains
-//! tables, both by names that the user chooses. [`Link`] is the name of another table. A rule
-//! between keys of one table is a function of that table (`#[table(check = ..)]`). A rule between
-//! tables runs after all tables were read, and finds the place of a key by its path ([`Places`]).
+//! | task | items |
+//! |---|---|
+//! | declare a table, and the words of a key | [`macro@Table`], [`macro@Words`] |
+//! | read a file, with variables, secret files and overrides | [`load`], [`Source`], [`Outside`], [`Overrides`] |
+//! | report a problem of a key or of several keys | [`Problem`], [`Section`], [`Places`] |
+//! | form of a value: of any type, or written as a string | [`Value`], [`Text`], [`At`], [`Secret`] |
+//! | names that the user chooses, and references to them | [`Map`], [`Named`], [`Link`] |
 //!
-//! The crate does not know any key, any table or any other part of doorbell.
+//! Does not know about: any key, or any other part of doorbell.
 #![forbid(unsafe_code)]
 
 extern crate self as doorbell_config;
