@@ -105,7 +105,8 @@ fn walk(folder: &Path, prefix: &str, sources: &mut Vec<Source>) -> io::Result<()
             if wanted_folder(&name) {
                 walk(&entry.path(), &path, sources)?;
             }
-        } else if kind.is_file() && name != "Cargo.lock" {
+        // In a worktree of git, `.git` is a file with the path of the repository.
+        } else if kind.is_file() && !matches!(&*name, ".git" | "Cargo.lock") {
             // Binary files such as corpora have no rules.
             if let Ok(text) = fs::read_to_string(entry.path()) {
                 sources.push(Source::new(&path, &text));
