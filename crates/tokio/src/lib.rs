@@ -88,7 +88,7 @@ pub use doorbell_probes::Registry;
 #[cfg(target_os = "linux")]
 pub use embed::Embed;
 #[cfg(feature = "tower")]
-pub use fronts::{ProbeLayer, WithProbes};
+pub use fronts::{ProbeBody, ProbeLayer, WithProbes};
 #[cfg(feature = "grpc")]
 pub use grpc::Streams;
 pub use handed::{Accept, Connection, Handed};

@@ -16,8 +16,10 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use axum::routing::get;
 use doorbell_tokio::{Check, Details, Embed, Handed, Health, Ttl};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -87,6 +89,17 @@ async fn page(_request: Request<Incoming>) -> Result<hyper::Response<Full<Bytes>
     Ok(hyper::Response::new(Full::new(Bytes::from_static(b"page"))))
 }
 
+/// A proxy passes bodies on as it received them.
+async fn proxied(request: Request<Incoming>) -> Result<hyper::Response<Incoming>, std::io::Error> {
+    Ok(hyper::Response::new(request.into_body()))
+}
+
+async fn boxed(
+    request: Request<Incoming>,
+) -> Result<hyper::Response<BoxBody<Bytes, hyper::Error>>, std::io::Error> {
+    Ok(hyper::Response::new(request.into_body().boxed()))
+}
+
 /// The addresses of all fronts, with their names and whether requests use HTTP/2.
 async fn fronts(health: &Health) -> Vec<(&'static str, SocketAddr, bool)> {
     let page_route = || Router::new().route("/", get(async || "page"));
@@ -97,7 +110,7 @@ async fn fronts(health: &Health) -> Vec<(&'static str, SocketAddr, bool)> {
     let with_layer = page_route().layer(health.layer());
     tokio::spawn(async move { axum::serve(routes, with_routes).await });
     tokio::spawn(async move { axum::serve(layer, with_layer).await });
-    let service = health.service(hyper::service::service_fn(page));
+    let service = health.service(service_fn(page));
     tokio::spawn(async move {
         loop {
             let (stream, service) = (hyper.accept().await.unwrap().0, service.clone());
@@ -169,4 +182,39 @@ async fn every_front_gives_the_same_reply_in_every_state() {
     health.set_draining();
     compare(ring, &fronts, "draining").await;
     control.stop().await.unwrap();
+}
+
+/// Bodies that cannot be made from bytes, such as those of a proxy.
+#[tokio::test]
+async fn services_with_other_bodies_have_probes_too() {
+    let health = Health::builder().without_heartbeat().build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let http1 = hyper::server::conn::http1::Builder::new();
+        for number in 0.. {
+            let stream = TokioIo::new(listener.accept().await.unwrap().0);
+            if number % 2 == 0 {
+                tokio::spawn(http1.serve_connection(stream, health.service(service_fn(proxied))));
+            } else {
+                tokio::spawn(http1.serve_connection(stream, health.service(service_fn(boxed))));
+            }
+        }
+    });
+    for _ in 0..2 {
+        let stream = TokioIo::new(TcpStream::connect(addr).await.unwrap());
+        let (mut client, conn) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        tokio::spawn(conn);
+        for (path, expected) in [("/echo", "ping"), ("/readyz", "up\n"), ("/echo", "ping")] {
+            let request = Request::builder().uri(path).header("host", "a").method(Method::POST);
+            let request = match path {
+                "/echo" => request.body(Body::from("ping")),
+                _ => request.method(Method::GET).body(Body::empty()),
+            };
+            let reply = client.send_request(request.unwrap()).await.unwrap();
+            let len = reply.headers()["content-length"].to_str().unwrap().to_owned();
+            assert_eq!(len, expected.len().to_string(), "{path}");
+            assert_eq!(reply.into_body().collect().await.unwrap().to_bytes(), expected, "{path}");
+        }
+    }
 }

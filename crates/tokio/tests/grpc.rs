@@ -12,6 +12,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use doorbell_tokio::{Control, Embed, Health, HealthError, Ttl};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Streaming};
@@ -191,4 +195,32 @@ async fn probers_are_counted() {
         rows.iter().map(|row| ((&*row.endpoint, row.prober_name()), row.count())).collect();
     assert_eq!(counts, BTreeMap::from([(("livez", "kubelet"), 1)]));
     bench.control.stop().await.unwrap();
+}
+
+/// The layer serves probes in front of the services of tonic, whose bodies are streams.
+#[tokio::test]
+async fn probes_and_services_share_a_server_of_tonic() {
+    let health = Health::builder().without_heartbeat().build().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    let server = Server::builder().accept_http1(true).layer(health.layer()).add_service(health.grpc());
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let mut services = client(addr).await;
+    assert_eq!(check(&mut services, "").await, Ok(SERVING));
+
+    let stream = TokioIo::new(tokio::net::TcpStream::connect(addr).await.unwrap());
+    let (mut http2, conn) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(conn);
+    for expected in [200, 503] {
+        let probe = Request::builder().uri(format!("http://{addr}/readyz")).body(Empty::<Bytes>::new());
+        let reply = http2.send_request(probe.unwrap()).await.unwrap();
+        assert_eq!(reply.status(), expected);
+        assert!(!reply.into_body().collect().await.unwrap().to_bytes().is_empty());
+        let http1 = tokio::task::spawn_blocking(move || status(addr, "/readyz"));
+        assert_eq!(http1.await.unwrap(), Ok(expected));
+        health.set_draining();
+    }
+    assert_eq!(check(&mut services, "").await, Ok(NOT_SERVING));
 }

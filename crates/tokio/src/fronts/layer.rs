@@ -6,12 +6,18 @@ use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::future::Either;
+use futures_util::TryFutureExt as _;
+use futures_util::future::{Either, MapOk};
 use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::ProbeBody;
 use crate::health::Health;
+
+/// The reply to a probe, or the response of the inner service `F` with its body `R`.
+pub(super) type Replied<F, R, E> =
+    Either<Ready<Result<Response<ProbeBody<R>>, E>>, MapOk<F, fn(Response<R>) -> Response<ProbeBody<R>>>>;
 
 /// A tower layer that serves the probes of a [`Health`]. Created by [`Health::layer`].
 #[derive(Clone, Debug)]
@@ -27,8 +33,8 @@ pub struct WithProbes<S> {
 }
 
 impl Health {
-    /// The probes as a layer, for instance for `Router::layer`. The response body must implement
-    /// `From<Bytes>`, as axum's `Body` and `http_body_util::Full` do.
+    /// The probes as a layer, for instance for `Router::layer` of axum or `Server::layer` of tonic,
+    /// around services with any response body whose data is [`Bytes`]; see [`ProbeBody`].
     ///
     /// It serves probes that the ring threads do not see, with the same replies: those that follow
     /// a request for the program on a kept connection, and those over HTTP/2.
@@ -48,20 +54,27 @@ impl<S> Layer<S> for ProbeLayer {
 impl<S, B, R> Service<Request<B>> for WithProbes<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
-    R: From<Bytes>,
 {
-    type Response = Response<R>;
+    type Response = Response<ProbeBody<R>>;
     type Error = S::Error;
-    type Future = Either<Ready<Result<Response<R>, S::Error>>, S::Future>;
+    type Future = Replied<S::Future, R, S::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match self.health.reply(&request) {
-            Some(reply) => Either::Left(ready(Ok(reply.map(R::from)))),
-            None => Either::Right(self.inner.call(request)),
-        }
+        replied(self.health.reply(&request), || self.inner.call(request))
+    }
+}
+
+/// The reply to a probe or, if there is none, the response of the inner service.
+pub(super) fn replied<F, R, E>(probe: Option<Response<Bytes>>, inner: impl FnOnce() -> F) -> Replied<F, R, E>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+{
+    match probe {
+        Some(reply) => Either::Left(ready(Ok(reply.map(ProbeBody::from)))),
+        None => Either::Right(inner().map_ok(|response| response.map(ProbeBody::inner))),
     }
 }

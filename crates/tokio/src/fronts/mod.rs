@@ -3,12 +3,14 @@
 //!
 //! Does not know about: how a reply is chosen.
 
+mod body;
 #[cfg(feature = "hyper")]
 mod hyper;
 mod layer;
 #[cfg(feature = "axum")]
 mod routes;
 
+pub use body::ProbeBody;
 use bytes::Bytes;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_probes::{PortableReply, PortableRequest};
