@@ -3,11 +3,12 @@
 //! check.
 //!
 //! Does not know about: other formats. For a failed check, the API server writes
-//! `reason withheld` in place of the reason.
+//! `reason withheld` in place of the reason. If the checks are not the cause of a failure, such as in
+//! a drain, the first line is the operator's reason or the name of the cause.
 
 use super::body::{Body, REMARK_LEN_MAX, plain, remark};
 use super::{Line, Page};
-use crate::endpoint::Severity;
+use crate::endpoint::{Cause, Severity};
 
 pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     let end_len = b"warn: \n".len() + REMARK_LEN_MAX + page.name.len() + b" check passed\n".len();
@@ -16,10 +17,11 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     let mut body = Body::new(out, page.body_len_max, end_len + unmatched.len());
     let mut missing = 0;
     if shown {
-        if !page.note.is_empty() {
+        let note = note(page);
+        if !note.is_empty() {
             body.fit(|out| {
                 out.extend_from_slice(b"warn: ");
-                plain(out, page.note);
+                plain(out, note);
                 out.push(b'\n');
             });
         }
@@ -34,6 +36,12 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     out.extend_from_slice(&unmatched);
     plain(out, page.name);
     out.extend_from_slice(if page.passes() { b" check passed\n" } else { b" check failed\n" });
+}
+
+/// The operator's reason. Without one, the cause of a failure that no line of a check shows.
+fn note<'a>(page: &Page<'a>) -> &'a str {
+    let cause = page.verdict.cause;
+    if page.note.is_empty() && cause != Cause::Checks && !page.passes() { cause.as_str() } else { page.note }
 }
 
 /// Returns the line with the names that match no check, as many as fit. It is empty if there are

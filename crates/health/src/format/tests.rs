@@ -170,6 +170,15 @@ fn a_drain_renders_for_each_audience() {
 }
 
 #[test]
+fn the_kube_format_names_a_cause_that_no_check_shows() {
+    let (mut board, endpoint) = board(Details::Authenticated);
+    board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, Time::from_secs(3));
+    let said = |audience| said_to(&board, endpoint, audience, Format::Kube, true).1;
+    assert!(said(Audience::LoadBalancer).starts_with("warn: drain\n[-]db failed"));
+    assert!(said(Audience::Kubelet).starts_with("[-]db failed"), "it passes");
+}
+
+#[test]
 fn what_does_not_fit_is_counted() {
     for body_len_max in [256, 300, 512, 1024, 4096] {
         let mut builder = Board::builder(Time::ZERO);
