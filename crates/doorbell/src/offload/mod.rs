@@ -40,9 +40,9 @@
 //! | the server drains | the reply, with `Connection: close`, within the drain timeout | |
 //! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
 //!
-//! For a job that has not started, a FIN does not count as leaving unless
-//! [`OffloadBuilder::fin_cancels`] is set: a client may close its sending side and wait for the
-//! reply.
+//! A client that closes its connection sends a FIN. By default a FIN does not count as leaving,
+//! because the client may have closed only its sending side and wait for the reply: such a job runs
+//! until it is done or its timeout passes. With [`OffloadBuilder::fin_cancels`] a FIN counts.
 
 mod answer;
 mod auth;
@@ -279,8 +279,9 @@ impl OffloadBuilder {
         self
     }
 
-    /// Sets whether a client's FIN cancels a job that has not started, and ends the connection
-    /// without a reply. Default false: a client may close its sending side and wait for the reply.
+    /// Sets whether a client's FIN counts as leaving: it cancels a job that has not started, makes
+    /// [`JobContext::is_abandoned`] true for a running one, and ends the connection without a
+    /// reply. Default false: a client may close its sending side and wait for the reply.
     /// True is useful if many clients give up and none half-closes.
     pub const fn fin_cancels(mut self, on: bool) -> Self {
         self.fin_cancels = on;
