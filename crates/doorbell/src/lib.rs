@@ -30,12 +30,14 @@
 //! | task | items |
 //! |---|---|
 //! | start, control and observe a server | [`Server`], [`ServerBuilder`], [`Handle`], [`Snapshot`] |
-//! | choose addresses, sockets, PROXY protocol | [`Listen`], [`ProxyProtocol`] |
+//! | choose addresses, PROXY protocol, sockets of a service manager | [`Listen`], [`ProxyProtocol`], [`Listen::inherited`] |
 //! | route by path, with parameters; redirect | [`http::routes::Routes`], [`http::redirect::Redirect`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
 //! | write a protocol of your own | [`stream`] |
 //! | test a handler without sockets | [`testing`] |
-//! | write an access log, require tokens, limit rates | [`access_log`], [`http::layer`] |
+//! | require tokens, limit rates, write guards | [`http::layer`], [`RateLimit`](http::layer::RateLimit) with an example of both |
+//! | limit heads, bodies and waiting times | [`HttpLimits`], [`Http1::limits`] |
+//! | write an access log | [`access_log`] |
 //! | choose a driver, or examine the kernel | [`Engine`], [`Descriptors`], [`Tuning`]; [`io_uring`] |
 //! | look up limits and defaults | [`manual::limits`], [`Limits`], [`HttpLimits`] |
 //! | understand the design | [`manual::architecture`], [`manual::life_of_a_connection`] |

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// Limits of one connection.
+/// Limits of one HTTP connection: sizes, counts, times.
 ///
 /// Every default is finite.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,8 @@ pub struct Limits {
     pub request_line_bytes_max: usize,
     /// Maximum field lines of a head; trailers count separately. 100; beyond: 431.
     pub fields_max: u32,
-    /// Maximum bytes of a decoded body, wanted or skipped. 64 KiB; beyond: 413.
+    /// Maximum bytes of a decoded body, wanted or skipped. 64 KiB; beyond: 413. A handler with a
+    /// lower limit checks the length of [`Request::body`](crate::Request::body).
     pub body_bytes_max: usize,
     /// Requests served before the connection is closed. 1,000.
     pub requests_per_conn_max: u32,

@@ -24,8 +24,9 @@ use std::fmt;
 ///
 /// ```
 /// use doorbell_http::redirect::{Redirect, Scheme};
+/// use doorbell_http::router::MethodSet;
 /// use doorbell_http::routes::Routes;
-/// use doorbell_http::{StaticReply, Status, service_fn};
+/// use doorbell_http::{Method, StaticReply, Status, service_fn};
 ///
 /// let alive = StaticReply::text(Status::OK, "ok\n");
 /// let routes = Routes::builder()
@@ -33,6 +34,9 @@ use std::fmt;
 ///     .get("/hello/{name}", service_fn(|request, reply| {
 ///         reply.status(Status::OK).text(request.param("name").unwrap_or_default())
 ///     }))
+///     .route(MethodSet::of(&[Method::Put]), "/notes/{id}", service_fn(|request, reply| {
+///         reply.status(Status::OK).text(format!("{} bytes\n", request.body().len()))
+///     }).with_body())
 ///     .any("/old/{*rest}", Redirect::to(Scheme::Https).canonical_host("example.com").path("/new/{rest}").build()?)
 ///     .build()?;
 /// # let _: Box<dyn doorbell_http::Service> = Box::new(routes);

@@ -142,6 +142,9 @@ impl Listen {
     /// Accepts from a socket that already listens. All workers share the socket; its options are
     /// not changed. The start fails if the socket does not listen, or is neither a TCP nor a Unix
     /// stream socket.
+    ///
+    /// Such sockets come from a service manager: for systemd, crates such as `listenfd` take those
+    /// of `LISTEN_FDS`. `OwnedFd::from` converts a listener of the standard library.
     pub const fn inherited(fd: OwnedFd) -> Self {
         Self::at(ListenAddr::Inherited(fd))
     }

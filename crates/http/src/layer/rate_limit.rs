@@ -12,7 +12,33 @@ use std::sync::Arc;
 /// Passes requests that a [`Limiter`] allows; other requests get 429 (RFC 6585 4) with
 /// `Retry-After`.
 ///
-/// Several guards may share a limiter.
+/// Several guards may share a limiter. The guard that is added last is consulted first: here the
+/// limit, so that tokens cannot be guessed quickly.
+///
+/// ```
+/// use std::hash::{BuildHasher as _, RandomState};
+/// use std::sync::Arc;
+///
+/// use doorbell_http::auth::{Policy, Tokens};
+/// use doorbell_http::layer::{RateLimit, RequireAuth, ServiceExt as _};
+/// use doorbell_http::limit::{Key, Limiter, Quota};
+/// use doorbell_http::{Status, service_fn};
+///
+/// let mut tokens = Tokens::new();
+/// tokens.add("prometheus", b"XJ7bXg1cV3yq8s0LQm5v2w")?;
+/// let auth = RequireAuth::new(Policy::bearer("status", tokens)?);
+///
+/// let seed = [0, 1].map(|part| RandomState::new().hash_one(part));
+/// let limiter = Limiter::new(Quota::per_second(10)?, 65_536, seed);
+/// let limit = RateLimit::new(Arc::new(limiter), Key::Ip);
+///
+/// let service = service_fn(|request, reply| {
+///     reply.status(Status::OK).text(format!("hello {}\n", request.identity().unwrap_or_default()))
+/// });
+/// let service = service.guarded(auth).guarded(limit);
+/// # let _: &dyn doorbell_http::Service = &service;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     limiter: Arc<Limiter>,

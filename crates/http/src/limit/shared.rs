@@ -58,7 +58,8 @@ const WIPE_SPINS_MAX: u32 = 1 << 20;
 impl Limiter {
     /// Creates a limiter for `keys_max` keys (at most [`KEYS_MAX`](super::KEYS_MAX)) of 8 bytes
     /// each. The seed must be random, because with a known seed an attacker can choose keys that
-    /// collide.
+    /// collide. The example of [`RateLimit`](crate::layer::RateLimit) takes it from the standard
+    /// library.
     pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
         let places = Places::new(keys_max, seed);
         Self {
