@@ -26,7 +26,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 ///
 /// Ring threads serve the probes of its [`Health`] and hand all other requests over; see
 /// [`Self::on_runtime`] for systems without ring threads. SIGTERM begins a drain. On Linux, `Embed`
-/// supports other listeners, services and settings.
+/// supports other listeners, services and settings: TLS, or sockets that already listen.
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

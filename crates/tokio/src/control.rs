@@ -333,6 +333,9 @@ impl Control {
     /// Completes when the server has ended and the program has taken all connections from
     /// [`crate::Handed`]. The program may then stop accepting. It does not wait until the program
     /// has finished these connections. Intended for `with_graceful_shutdown`.
+    ///
+    /// `axum::serve` then waits for requests in progress, but not for upgraded connections such as
+    /// WebSockets: these end with the runtime. Let their tasks wait for this future, too, and close.
     pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
         let queue = self.inside.queue.clone();
         poll_fn(move |cx| queue.poll_delivered(cx))

@@ -13,6 +13,27 @@ use crate::launch::{Course, Launch};
 use crate::queue::HandedQueue;
 
 /// A builder of a server in front of a program, with any listeners and services.
+///
+/// Unlike [`Doorbell`](crate::Doorbell), it leaves SIGTERM to the program, which then calls
+/// [`Control::drain_after`].
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use doorbell::{Http1, Listen, Server};
+/// use doorbell_tokio::{Embed, Health, Probes};
+///
+/// let health = Health::builder().build()?;
+/// let server = Server::builder()
+///     .listen(Listen::tcp(([0, 0, 0, 0], 8080).into()), Http1::new(Probes::new(&health)))
+///     .listen(Listen::unix("/run/app.sock"), Http1::new(Probes::new(&health)));
+/// let (control, mut incoming) = Embed::new(server).health(&health).start();
+/// control.ready().await?;
+/// while let Some(connection) = incoming.accept().await {
+///     drop(connection);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is started before `start`"]
 #[derive(Debug)]
 pub struct Embed {

@@ -27,7 +27,8 @@
 //! | check dependencies of the program | [`HealthBuilder::check`], [`Check`]; `HealthBuilder::target` (feature `checks`) for built-in kinds |
 //! | report results | [`HealthBuilder::push`], [`Pushed`]; [`Health::set_ready`], [`Health::set_live`] |
 //! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener`; `examples/hyper_probes.rs` has the accept loop of hyper |
-//! | drain and stop | [`Control`] |
+//! | drain and stop | [`Control`], `examples/shutdown.rs` |
+//! | listen on a socket of a service manager | [`Embed`] with `doorbell::Listen::inherited` |
 //! | share a TLS port | [`Handed`](Handed#tls) |
 //! | export metrics | `Health::metrics`, `Metrics` (feature `metrics`), `examples/service.rs` |
 //! | serve gRPC with tonic, and `grpc.health.v1` | `Health::grpc`, `Handed::streams` (feature `grpc`), `examples/grpc.rs` |

@@ -117,6 +117,19 @@ impl HealthBuilder {
     }
 
     /// Adds a check of a built-in kind. It runs on the thread of the checks, not on the runtime.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use doorbell_tokio::Health;
+    /// use doorbell_tokio::checks::{Check, CheckKind, Pace};
+    ///
+    /// let kind = CheckKind::parse("tcp://127.0.0.1:5432").ok_or("not a target")?;
+    /// let db = Check { pace: Pace::every(Duration::from_secs(5)), ..Check::new("db", kind) };
+    /// let health = Health::builder().target(db).build()?;
+    /// # drop(health);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "checks")]
     pub fn target(mut self, check: doorbell_checks::options::Check) -> Self {
         let (name, severity) = (check.name.clone(), check.severity);
