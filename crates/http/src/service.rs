@@ -27,7 +27,7 @@ pub enum Begun<'a> {
     Unknown(RequestError),
 }
 
-/// Replies to requests.
+/// A service, which replies to requests.
 ///
 /// Called once for each complete request, in the order in which the requests of a connection
 /// arrive.

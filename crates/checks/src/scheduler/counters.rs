@@ -6,7 +6,7 @@ use crate::scheduler::lag::Lag;
 use crate::stats::StatsByCheck;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Totals since the start of the process.
+/// Counters of the scheduler of checks since the start of the process.
 #[derive(Debug, Default)]
 pub struct SchedulerCounters {
     /// Completed runs.

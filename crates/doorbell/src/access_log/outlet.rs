@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const RETRIES_MAX: u32 = 100;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Target of a log.
+/// Target of an access log.
 #[non_exhaustive]
 pub enum LogTarget {
     /// A file, opened for appending. A missing file is created, readable by its owner and group.

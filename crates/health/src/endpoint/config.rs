@@ -138,7 +138,7 @@ impl Audience {
     pub const ALL: [Self; 3] = [Self::Kubelet, Self::LoadBalancer, Self::Other];
 }
 
-/// The clients that see more than the state.
+/// The clients that see the checks and their reasons in replies to probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Details {
     /// All clients.
