@@ -4,7 +4,7 @@
 
 use crate::finding::{Issue, Verdict};
 use crate::kinds::lines::shown;
-use crate::options::{HttpDegraded, HttpExpect, LatencyRule, Pattern};
+use crate::options::{HttpDegraded, HttpExpect, LatencyRule, Pattern, Payload};
 use doorbell_config::{format_duration, is_credential};
 use hyper::Version;
 use hyper::header::HeaderMap;
@@ -99,6 +99,14 @@ fn must_not(body: &[u8], expect: &HttpExpect) -> Verdict {
     match expect.body_not_matches.as_ref().filter(|pattern| pattern.matches(&text_of(body))) {
         Some(pattern) => Err(Issue::failure(format!("the content matches {:?}", pattern.as_str()))),
         None => Ok(()),
+    }
+}
+
+/// What a response lacks: the wanted bytes or, if it has them, a match of the expression.
+pub(crate) fn lacking(payload: &Payload, has_wanted: bool) -> String {
+    match &payload.matches {
+        Some(pattern) if has_wanted => format!("anything that matches {:?}", pattern.as_str()),
+        _ => shown(&payload.contains),
     }
 }
 

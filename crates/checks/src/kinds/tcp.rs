@@ -6,9 +6,9 @@
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
-use crate::kinds::expectations::{contains, in_time, text_of};
+use crate::kinds::expectations::{contains, in_time, lacking, text_of};
 use crate::kinds::lines::shown;
-use crate::options::TcpCheck;
+use crate::options::{Payload, TcpCheck};
 use crate::progress::{Progress, Stage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ pub(crate) struct TcpRunner {
 
 impl TcpRunner {
     pub(crate) fn new(check: TcpCheck, dialer: Dialer) -> Self {
-        let dialer = if check.send.is_empty() { dialer.listens() } else { dialer };
+        let dialer = if check.payload.send.is_empty() { dialer.listens() } else { dialer };
         Self { check, dialer }
     }
 
@@ -41,10 +41,10 @@ impl TcpRunner {
         let mut conn = self.dialer.connect(progress).await?;
         progress.enter(Stage::Response);
         let broken = |error: std::io::Error| Issue::failure(cause_of(&error));
-        if !self.check.send.is_empty() {
-            conn.write_all(&self.check.send).await.map_err(broken)?;
+        if !self.check.payload.send.is_empty() {
+            conn.write_all(&self.check.payload.send).await.map_err(broken)?;
         }
-        if !self.check.contains.is_empty() || self.check.matches.is_some() {
+        if self.check.payload.expects_response() {
             self.expect(&mut conn).await?;
         }
         conn.gently();
@@ -52,7 +52,7 @@ impl TcpRunner {
     }
 
     async fn expect(&self, conn: &mut Conn) -> Result<(), Issue> {
-        let TcpCheck { contains: wanted, matches, .. } = &self.check;
+        let Payload { contains: wanted, matches, .. } = &self.check.payload;
         let (mut read, mut has_wanted, mut matched) = (Vec::new(), false, 0);
         loop {
             // Continue the search where the last one ended, minus a possible partial match.
@@ -69,10 +69,7 @@ impl TcpRunner {
             matched += read.len();
             if is_end {
                 let ended = if len == 0 { "the connection ended" } else { "64 KiB received" };
-                let lacking = match matches {
-                    Some(pattern) if has_wanted => format!("anything that matches {:?}", pattern.as_str()),
-                    _ => shown(wanted),
-                };
+                let lacking = lacking(&self.check.payload, has_wanted);
                 return Err(Issue::failure(format!("{ended} without {lacking}, but with {}", shown(&read))));
             }
         }

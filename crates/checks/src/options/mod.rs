@@ -12,9 +12,9 @@ mod kind;
 mod latency;
 mod local;
 mod pace;
+mod payload;
 mod remote;
 mod status;
-mod tcp;
 
 pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
 use doorbell_config::{Problem, Section, Table};
@@ -25,6 +25,7 @@ pub use kind::CheckKind;
 pub use latency::LatencyRule;
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 pub use pace::Pace;
+pub use payload::Payload;
 pub use remote::{
     CertificateRule, DnsCheck, DnsCode, DnsRecord, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck,
 };

@@ -3,9 +3,9 @@
 //! Does not know about: how the protocols work.
 
 use super::address::{Address, ClientTls, HostPort, Resolve};
-use super::http::Pattern;
 use super::kind::Target;
 use super::latency::LatencyRule;
+use super::payload::Payload;
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Words};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -58,19 +58,18 @@ pub enum GrpcMode {
 }
 
 /// A connection, and optionally bytes on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct TcpCheck {
-    /// Where to connect.
+    /// Address to connect to, "host:port" or "unix:/path". Required.
+    #[key(required = "\"127.0.0.1:5432\"")]
     pub address: Address,
-    /// Bytes to send after connecting.
-    pub send: Vec<u8>,
-    /// Bytes that the response must contain.
-    pub contains: Vec<u8>,
-    /// Expression that the response must match, as text.
-    pub matches: Option<Pattern>,
+    /// Bytes to send after connecting, and to expect.
+    #[key(flatten)]
+    pub payload: Payload,
     /// Limits on the latency.
+    #[key(flatten)]
     pub latency: LatencyRule,
-    /// Which addresses of a name are used.
+    /// Use of the addresses of the host.
     pub resolve: Resolve,
 }
 
@@ -250,6 +249,20 @@ impl GrpcCheck {
             let problem = Problem::error("contradiction", all, "a watch is one call to one address");
             at.problem(problem.also(mode, "the watch").help("remove one of them"));
         }
+    }
+}
+
+impl Target for TcpCheck {
+    fn remote(&self) -> Option<&HostPort> {
+        self.address.remote()
+    }
+}
+
+impl TcpCheck {
+    /// A check that succeeds if the connection is accepted.
+    #[must_use]
+    pub fn new(address: Address) -> Self {
+        Self { address, ..Self::default() }
     }
 }
 

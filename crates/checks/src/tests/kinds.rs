@@ -153,8 +153,8 @@ fn sockets_of_this_machine_are_places_too() {
         }
     });
     is(RedisCheck::new(socket.clone()), Outcome::Success, "");
-    let (send, contains) = (b"a".to_vec(), b"PONG".to_vec());
-    is(TcpCheck { send, contains, ..TcpCheck::new(socket.clone()) }, Outcome::Success, "");
+    let payload = Payload { send: b"a".to_vec(), ..contains("PONG") };
+    is(TcpCheck { payload, ..TcpCheck::new(socket.clone()) }, Outcome::Success, "");
     let expect = HttpExpect { body_contains: Some("ok".to_owned()), ..HttpExpect::default() };
     let http = HttpCheck { address: Some(socket), expect, ..HttpCheck::new(url("http://app.internal/x")) };
     is(http, Outcome::Success, "");
@@ -163,11 +163,9 @@ fn sockets_of_this_machine_are_places_too() {
 
 #[test]
 fn what_comes_may_have_to_match() {
-    let tcp = |addr: SocketAddr, matches: &str, contains: &str| TcpCheck {
-        send: b"x".to_vec(),
-        matches: Some(Pattern::new(matches).unwrap()),
-        contains: contains.into(),
-        ..tcp(addr)
+    let tcp = |addr: SocketAddr, matches: &str, part: &str| {
+        let matches = Some(Pattern::new(matches).unwrap());
+        TcpCheck { payload: Payload { send: b"x".to_vec(), matches, ..contains(part) }, ..tcp(addr) }
     };
     let mail = says("220 mail ESMTP ready\r\n");
     is(tcp(mail, r"^220 \S+ ESMTP", ""), Outcome::Success, "");

@@ -24,8 +24,8 @@ use doorbell_testkit::figures;
 use options::{
     Address, BadIs, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord,
     EgressOptions, ExecCheck, FieldValue, FileCheck, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode,
-    HostPort, HttpCheck, HttpDegraded, HttpExpect, LatencyRule, Level, Metric, Pace, Pattern, Prefer,
-    RedisCheck, Resolve, StatusSet, TcpCheck, TlsCheck, Url,
+    HostPort, HttpCheck, HttpDegraded, HttpExpect, LatencyRule, Level, Metric, Pace, Pattern, Payload,
+    Prefer, RedisCheck, Resolve, StatusSet, TcpCheck, TlsCheck, Url,
 };
 use std::fmt::Display;
 use std::io::{Read as _, Write as _};
@@ -72,6 +72,10 @@ fn url(text: impl Display) -> Url {
 
 fn statuses(text: &str) -> StatusSet {
     StatusSet::parse(text).unwrap()
+}
+
+fn contains(text: &str) -> Payload {
+    Payload { contains: text.into(), ..Payload::default() }
 }
 
 fn unverified() -> ClientTls {
@@ -188,7 +192,7 @@ fn the_time_of_a_run_is_kept() {
         (http(begun).into(), "no end of the response within TIME"),
         (https.into(), "no TLS handshake within TIME"),
         (
-            TcpCheck { contains: b"x".to_vec(), ..TcpCheck::new(address(silent)) }.into(),
+            TcpCheck { payload: contains("x"), ..TcpCheck::new(address(silent)) }.into(),
             "no response within TIME",
         ),
     ];

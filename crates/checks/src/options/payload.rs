@@ -1,27 +1,32 @@
-//! Keys of a TCP check, whose bytes are text or hexadecimal.
+//! Bytes that a check sends and expects, as text or in hexadecimal.
 //!
-//! Does not know about: connections.
+//! Does not know about: how they are sent.
 
-use super::address::{Address, HostPort, Resolve};
 use super::http::Pattern;
-use super::kind::Target;
-use super::latency::LatencyRule;
-use super::remote::TcpCheck;
 use doorbell_config::{Dump, Entry, JsonMap, Key, Problem, Section, Table};
 use std::sync::OnceLock;
 
 /// Maximum number of bytes that are sent or expected.
 const BYTES_MAX: usize = 4096;
 
-/// A connection, and optionally bytes on it.
+/// Bytes to send, and requirements for the response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// Bytes to send.
+    pub send: Vec<u8>,
+    /// Bytes that the response must contain.
+    pub contains: Vec<u8>,
+    /// Expression that the response must match, as text.
+    pub matches: Option<Pattern>,
+}
+
+/// Bytes to send, and requirements for the response.
 #[derive(Clone, Debug, Table)]
 struct Keys {
-    /// Address to connect to, "host:port" or "unix:/path". Required.
-    #[key(required = "\"127.0.0.1:5432\"")]
-    address: Address,
-    /// Text to send after connecting. Default: nothing; an accepted connection is enough.
+    /// Text to send. Default: nothing; with tcp an accepted connection is enough, and with udp the
+    /// datagram is empty.
     send: Option<String>,
-    /// Bytes to send after connecting, as pairs of hexadecimal digits.
+    /// Bytes to send, as pairs of hexadecimal digits.
     #[key(read = hex)]
     send_hex: Option<String>,
     /// Text that the response must contain.
@@ -33,14 +38,9 @@ struct Keys {
     /// Regular expression that the response must match, as text.
     #[key(table = "expect")]
     matches: Option<Pattern>,
-    /// Limits on the latency.
-    #[key(flatten)]
-    latency: LatencyRule,
-    /// Use of the addresses of the host.
-    resolve: Resolve,
 }
 
-impl Table for TcpCheck {
+impl Table for Payload {
     const DOC: &'static str = Keys::DOC;
 
     fn keys() -> &'static [Key] {
@@ -48,8 +48,8 @@ impl Table for TcpCheck {
     }
 
     fn defaults() -> &'static Self {
-        static DEFAULTS: OnceLock<TcpCheck> = OnceLock::new();
-        DEFAULTS.get_or_init(|| Keys::default().build())
+        static DEFAULTS: OnceLock<Payload> = OnceLock::new();
+        DEFAULTS.get_or_init(Self::default)
     }
 
     fn properties() -> JsonMap {
@@ -77,46 +77,34 @@ impl Table for TcpCheck {
             str::from_utf8(bytes).is_err().then(|| digits.join(" "))
         };
         let keys = Keys {
-            address: self.address.clone(),
             send: text(&self.send),
             send_hex: hex(&self.send),
             contains: text(&self.contains),
             hex: hex(&self.contains),
             matches: self.matches.clone(),
-            latency: self.latency,
-            resolve: self.resolve,
         };
         keys.show(to);
     }
 }
 
-impl Target for TcpCheck {
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
-
-impl TcpCheck {
-    /// A check that succeeds if the connection is accepted.
+impl Payload {
+    /// Whether a response is required.
     #[must_use]
-    pub fn new(address: Address) -> Self {
-        Self { address, ..Self::defaults().clone() }
+    pub const fn expects_response(&self) -> bool {
+        !self.contains.is_empty() || self.matches.is_some()
     }
 }
 
 impl Keys {
-    fn build(self) -> TcpCheck {
+    fn build(self) -> Payload {
         let bytes = |text: Option<String>, hex: Option<String>| {
             let hex = hex.and_then(|hex| parse_hex(&hex));
             text.map(String::into_bytes).or(hex).unwrap_or_default()
         };
-        TcpCheck {
-            address: self.address,
+        Payload {
             send: bytes(self.send, self.send_hex),
             contains: bytes(self.contains, self.hex),
             matches: self.matches,
-            latency: self.latency,
-            resolve: self.resolve,
         }
     }
 }
