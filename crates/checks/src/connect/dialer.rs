@@ -4,6 +4,7 @@
 //! Does not know about: data on the connection.
 
 use crate::connect::connector::{Conn, Connector};
+use crate::connect::datagrams::Datagrams;
 use crate::connect::resolver::Name;
 use crate::finding::{Issue, cause_of};
 use crate::options::{Address, HostPort, Prefer, Resolve};
@@ -11,10 +12,9 @@ use crate::progress::{Progress, Stage};
 use doorbell_config::format_duration;
 use doorbell_egress::SpeaksFirst;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 
 /// Maximum number of addresses of a name to try; they share the timeout of the connection.
@@ -79,11 +79,32 @@ impl Dialer {
     }
 
     /// Opens a UDP socket for the first address.
-    pub(crate) async fn begin_udp(&self, progress: &Progress) -> Result<UdpSocket, Issue> {
-        let addrs = self.addrs(progress).await?;
-        let addr = addrs.first().ok_or_else(|| Issue::error("no address to connect to"))?;
-        let begun = self.connector.begin_udp(*addr).and_then(UdpSocket::from_std);
-        begun.map_err(|error| issue_of(*addr, &error))
+    pub(crate) async fn begin_udp(&self, progress: &Progress) -> Result<Datagrams, Issue> {
+        let addr = self.first_addr(progress).await?;
+        Datagrams::udp(&self.connector, addr).map_err(|error| issue_of(addr, &error))
+    }
+
+    /// Whether the address is a Unix socket.
+    #[cfg(feature = "udp")]
+    pub(crate) const fn is_unix(&self) -> bool {
+        matches!(self.goes_to, GoesTo::Path(_))
+    }
+
+    /// Opens a datagram socket for the Unix socket, or for the first address.
+    #[cfg(feature = "udp")]
+    pub(crate) async fn begin_datagrams(&self, progress: &Progress) -> Result<Datagrams, Issue> {
+        if let GoesTo::Path(path) = &self.goes_to {
+            progress.enter(Stage::Connect);
+            return Datagrams::unix(path).map_err(|error| issue_of_path(path, &error));
+        }
+        self.begin_udp(progress).await
+    }
+
+    async fn first_addr(&self, progress: &Progress) -> Result<SocketAddr, Issue> {
+        let addr = self.addrs(progress).await?.first().copied();
+        let addr = addr.ok_or_else(|| Issue::error("no address to connect to"))?;
+        progress.see(|seen| seen.address = Some(addr.ip()));
+        Ok(addr)
     }
 
     /// Opens a connection to the first address that accepts.
@@ -101,8 +122,7 @@ impl Dialer {
         if let GoesTo::Path(path) = &self.goes_to {
             progress.enter(Stage::Connect);
             let connected = self.connector.connect_unix(path).await;
-            return connected
-                .map_err(|error| Issue::failure(format!("{}: {}", path.display(), cause_of(&error))));
+            return connected.map_err(|error| issue_of_path(path, &error));
         }
         let addrs = self.addrs(progress).await?;
         progress.enter(Stage::Connect);
@@ -193,6 +213,10 @@ fn in_order(found: impl Iterator<Item = SocketAddr>, resolve: Resolve) -> Vec<So
         addrs.truncate(ADDRS_MAX);
     }
     addrs
+}
+
+fn issue_of_path(path: &Path, error: &std::io::Error) -> Issue {
+    Issue::failure(format!("{}: {}", path.display(), cause_of(error)))
 }
 
 fn issue_of(addr: SocketAddr, error: &std::io::Error) -> Issue {

@@ -4,6 +4,7 @@
 
 pub(crate) mod certificate;
 pub(crate) mod connector;
+pub(crate) mod datagrams;
 pub(crate) mod dialer;
 pub(crate) mod resolver;
 pub(crate) mod tls;

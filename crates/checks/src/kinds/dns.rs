@@ -16,7 +16,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// Announced UDP size, small enough to avoid fragmentation (DNS flag day 2020).
 const UDP_LEN_MAX: u16 = 1232;
@@ -99,27 +99,19 @@ impl DnsRunner {
         question: &Message<Vec<u8>>,
         progress: &Progress,
     ) -> Result<Message<Vec<u8>>, Issue> {
-        let server = &self.check.server;
         let socket = self.dialer.begin_udp(progress).await?;
         progress.enter(Stage::Response);
-        let broken = |error: std::io::Error| Issue::failure(format!("{server}: {}", cause_of(&error)));
-        let mut buf = vec![0; usize::from(UDP_LEN_MAX)];
         let mut strangers = 0;
-        loop {
-            socket.send(question.as_slice()).await.map_err(broken)?;
-            let until = Instant::now() + self.resend_every;
-            // Limits the wait until the next retransmission; the run has its own timeout.
-            while let Ok(received) = timeout_at(until, socket.recv(&mut buf)).await {
-                let len = received.map_err(broken)?;
-                match answer_of(&buf[..len], question) {
-                    Some(answer) => return Ok(answer),
-                    None if strangers == STRANGERS_MAX => {
-                        return Err(Issue::failure("the answer does not match the question"));
-                    }
-                    None => strangers += 1,
-                }
+        let read = |datagram: Vec<u8>| match answer_of(&datagram, question) {
+            None if strangers == STRANGERS_MAX => {
+                Err(Issue::failure("the answer does not match the question"))
             }
-        }
+            answer => {
+                strangers += 1;
+                Ok(answer)
+            }
+        };
+        socket.ask(question.as_slice(), (SENDS_MAX, self.resend_every), read).await
     }
 
     async fn over_tcp(

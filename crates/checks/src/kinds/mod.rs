@@ -18,6 +18,8 @@ pub(crate) mod redis;
 pub(crate) mod tcp;
 pub(crate) mod tls;
 mod traceparent;
+#[cfg(feature = "udp")]
+pub(crate) mod udp;
 mod watch;
 
 use crate::connect::dialer::Dialer;

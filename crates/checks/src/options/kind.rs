@@ -6,6 +6,8 @@ use super::address::{Address, ClientTls, HostPort, Url};
 use super::http::HttpCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
 use super::remote::{DnsCheck, GrpcCheck, RedisCheck, TcpCheck, TlsCheck};
+#[cfg(feature = "udp")]
+use super::udp::UdpCheck;
 use doorbell_config::{Dump, Entry, Json, JsonMap, Key, Problem, Section, Table, form, quoted};
 use std::collections::BTreeMap;
 use std::convert::identity;
@@ -34,6 +36,9 @@ pub enum CheckKind {
     Tls(Box<TlsCheck>),
     /// No run: results are pushed, and are valid for this time.
     Ttl(Duration),
+    /// A datagram, and optionally a reply.
+    #[cfg(feature = "udp")]
+    Udp(Box<UdpCheck>),
 }
 
 /// Results that are pushed.
@@ -122,6 +127,8 @@ kinds! {
     "redis" Redis Box::new, RedisCheck;
     "tcp" Tcp identity, TcpCheck;
     "tls" Tls Box::new, TlsCheck;
+    #[cfg(feature = "udp")]
+    "udp" Udp Box::new, UdpCheck;
 }
 
 /// Tables below a check whose keys depend on the kind, and their documentation.
@@ -227,11 +234,16 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
 
 impl CheckKind {
     /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
-    /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE` or `grpcs://..`.
+    /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE`, `grpcs://..` or, with the feature
+    /// of that kind, `udp://HOST:PORT`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
             return HostPort::parse(address, None).map(Address::Tcp).map(TcpCheck::new).map(Self::from);
+        }
+        #[cfg(feature = "udp")]
+        if let Some(address) = target.strip_prefix("udp://") {
+            return HostPort::parse(address, None).map(Address::Tcp).map(UdpCheck::new).map(Self::from);
         }
         if let Some(path) = target.strip_prefix("unix:") {
             return Address::parse(&format!("unix:{path}")).map(TcpCheck::new).map(Self::from);
@@ -278,7 +290,8 @@ mod tests {
             ("tcp://a:5/x", None),
             ("grpc://a", None),
             ("a:5", None),
-            ("udp://a:5", None),
+            ("udp://a:5", cfg!(feature = "udp").then_some("udp a:5")),
+            ("udp://a", None),
             ("", None),
         ] {
             let found = CheckKind::parse(target);

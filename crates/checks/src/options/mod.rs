@@ -15,6 +15,8 @@ mod pace;
 mod payload;
 mod remote;
 mod status;
+#[cfg(feature = "udp")]
+mod udp;
 
 pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
 use doorbell_config::{Problem, Section, Table};
@@ -30,6 +32,8 @@ pub use remote::{
     CertificateRule, DnsCheck, DnsCode, DnsRecord, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck,
 };
 pub use status::{StatusRange, StatusSet};
+#[cfg(feature = "udp")]
+pub use udp::UdpCheck;
 
 const SEVERITIES: [(&str, Severity); 3] =
     [("degrading", Severity::Degrading), ("info", Severity::Info), ("required", Severity::Required)];
@@ -114,6 +118,10 @@ impl Check {
                     (pace.rise, pace.fall) = (of("rise", pace.rise), of("fall", pace.fall));
                 }
                 pace.check(at);
+                #[cfg(feature = "udp")]
+                if let CheckKind::Udp(udp) = kind {
+                    udp.check_wait(pace.timeout, at);
+                }
             }
         }
     }

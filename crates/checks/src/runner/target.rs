@@ -17,6 +17,8 @@ use crate::kinds::http::HttpRunner;
 use crate::kinds::redis::RedisRunner;
 use crate::kinds::tcp::TcpRunner;
 use crate::kinds::tls::TlsRunner;
+#[cfg(feature = "udp")]
+use crate::kinds::udp::UdpRunner;
 use crate::options::{Address, Check, CheckKind};
 use crate::progress::Progress;
 use crate::runner::Ran;
@@ -98,6 +100,11 @@ impl TargetRunner {
                 Kind::Other(Box::new(TlsRunner::build(tls, dialer, pool).map_err(named)?))
             }
             CheckKind::Ttl(_) => return Ok(None),
+            #[cfg(feature = "udp")]
+            CheckKind::Udp(udp) => {
+                let dialer = dialer(udp.address.clone(), udp.resolve);
+                Kind::Other(Box::new(UdpRunner::new(udp, dialer, check.pace.timeout)))
+            }
         };
         Ok(Some(Self { kind, timeout: check.pace.timeout }))
     }

@@ -2,6 +2,8 @@
 //!
 //! Does not know about: schedules.
 
+#[cfg(feature = "udp")]
+mod datagrams;
 mod kinds;
 mod names;
 mod pushes;
@@ -21,6 +23,8 @@ use super::*;
 use doorbell_config::Secret;
 use doorbell_health::Outcome;
 use doorbell_testkit::figures;
+#[cfg(feature = "udp")]
+use options::UdpCheck;
 use options::{
     Address, BadIs, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord,
     EgressOptions, ExecCheck, FieldValue, FileCheck, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode,

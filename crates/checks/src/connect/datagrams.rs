@@ -1,0 +1,93 @@
+//! A datagram socket of a check, connected to one peer: UDP or a Unix socket.
+//!
+//! Does not know about: names, the content of datagrams.
+
+use crate::connect::connector::Connector;
+use crate::finding::{Issue, cause_of};
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, recv};
+#[cfg(feature = "udp")]
+use rustix::net::{SocketAddrUnix, bind};
+use std::io;
+use std::net::SocketAddr;
+#[cfg(feature = "udp")]
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+/// Maximum length of a datagram.
+const LEN_MAX: usize = 64 << 10;
+
+/// A connected socket: the kernel drops datagrams of other senders, and reports ICMP errors.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    /// Of any address family: sending and receiving on a connected socket do not depend on it.
+    socket: UdpSocket,
+    /// The peer in reasons.
+    peer: String,
+}
+
+impl Datagrams {
+    pub(crate) fn udp(connector: &Connector, peer: SocketAddr) -> io::Result<Self> {
+        Ok(Self { socket: UdpSocket::from_std(connector.begin_udp(peer)?)?, peer: peer.to_string() })
+    }
+
+    /// Binds the socket to an abstract address that the kernel chooses, so that the peer can reply.
+    #[cfg(feature = "udp")]
+    pub(crate) fn unix(peer: &Path) -> io::Result<Self> {
+        let socket = std::os::unix::net::UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        bind(&socket, &SocketAddrUnix::new_unnamed())?;
+        socket.connect(peer)?;
+        let socket = UdpSocket::from_std(std::os::fd::OwnedFd::from(socket).into())?;
+        Ok(Self { socket, peer: peer.display().to_string() })
+    }
+
+    /// Sends `bytes` up to `sends` times, `every` apart, until `read` accepts a datagram.
+    pub(crate) async fn ask<T>(
+        &self,
+        bytes: &[u8],
+        (sends, every): (u32, Duration),
+        mut read: impl FnMut(Vec<u8>) -> Result<Option<T>, Issue>,
+    ) -> Result<T, Issue> {
+        for _resend in 1..sends {
+            self.send(bytes).await?;
+            if let Ok(reply) = timeout(every, self.reply(&mut read)).await {
+                return reply;
+            }
+        }
+        self.send(bytes).await?;
+        self.reply(&mut read).await
+    }
+
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), Issue> {
+        self.socket.send(bytes).await.map(drop).map_err(|error| self.broken(&error))
+    }
+
+    async fn reply<T>(&self, read: &mut impl FnMut(Vec<u8>) -> Result<Option<T>, Issue>) -> Result<T, Issue> {
+        loop {
+            if let Some(reply) = read(self.receive().await?)? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// The next datagram. An ICMP error makes the socket ready with an error only, so that the
+    /// receiving methods of Tokio would not see it.
+    async fn receive(&self) -> Result<Vec<u8>, Issue> {
+        let receive = || {
+            // Allocated when a datagram has arrived.
+            let mut datagram = Vec::with_capacity(LEN_MAX);
+            recv(&self.socket, spare_capacity(&mut datagram), RecvFlags::empty())?;
+            Ok(datagram)
+        };
+        let received = self.socket.async_io(Interest::READABLE | Interest::ERROR, receive).await;
+        received.map_err(|error| self.broken(&error))
+    }
+
+    fn broken(&self, error: &io::Error) -> Issue {
+        Issue::failure(format!("{}: {}", self.peer, cause_of(error)))
+    }
+}

@@ -1,0 +1,86 @@
+//! A datagram to a UDP port or a Unix socket, and optionally a reply.
+//!
+//! Does not know about: protocols. Without an expected reply, a datagram that causes no ICMP error
+//! is a success.
+
+use crate::connect::datagrams::Datagrams;
+use crate::connect::dialer::Dialer;
+use crate::finding::{Issue, Verdict};
+use crate::kinds::expectations::{contains, in_time, lacking, text_of};
+use crate::kinds::lines::shown;
+use crate::kinds::{Ask, Asking};
+use crate::options::UdpCheck;
+use crate::progress::{Progress, Stage};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// Default wait for an ICMP error, as a part of the timeout of a run.
+const WAIT_PART: u32 = 10;
+
+/// Checks one address.
+#[derive(Debug)]
+pub(crate) struct UdpRunner {
+    check: UdpCheck,
+    dialer: Dialer,
+    /// Wait for an ICMP error, if no reply is expected.
+    wait: Duration,
+    resend_every: Duration,
+}
+
+impl UdpRunner {
+    pub(crate) fn new(check: &UdpCheck, dialer: Dialer, timeout: Duration) -> Self {
+        let wait = check.wait.unwrap_or(timeout / WAIT_PART);
+        let resend_every = if check.payload.expects_response() { timeout } else { wait } / check.sends.max(1);
+        Self { check: check.clone(), dialer, wait, resend_every }
+    }
+
+    async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
+        let socket = self.dialer.begin_datagrams(progress).await?;
+        progress.enter(Stage::Response);
+        if !self.check.payload.expects_response() {
+            return self.unanswered(&socket).await;
+        }
+        let reply = self.reply(&socket).await?;
+        let latency = start.elapsed();
+        self.evaluate(&reply)?;
+        in_time(latency, self.check.latency)
+    }
+
+    /// Sends the datagram; success unless an ICMP error arrives in time. A Unix socket reports
+    /// every error when the datagram is sent.
+    async fn unanswered(&self, socket: &Datagrams) -> Verdict {
+        if self.dialer.is_unix() {
+            let sent = timeout(self.wait, socket.send(&self.check.payload.send)).await;
+            return sent.unwrap_or_else(|_full| Err(Issue::failure("the receive queue is full")));
+        }
+        match timeout(self.wait, self.reply(socket)).await {
+            Ok(reply) => reply.map(drop),
+            Err(_no_error) => Ok(()),
+        }
+    }
+
+    /// Sends the datagram until a reply arrives.
+    async fn reply(&self, socket: &Datagrams) -> Result<Vec<u8>, Issue> {
+        socket.ask(&self.check.payload.send, (self.check.sends, self.resend_every), |any| Ok(Some(any))).await
+    }
+
+    fn evaluate(&self, reply: &[u8]) -> Verdict {
+        let payload = &self.check.payload;
+        let has_wanted = contains(reply, &payload.contains);
+        if has_wanted && payload.matches.as_ref().is_none_or(|pattern| pattern.matches(&text_of(reply))) {
+            return Ok(());
+        }
+        let lacking = lacking(payload, has_wanted);
+        Err(Issue::failure(format!("the reply is {}, without {lacking}", shown(reply))))
+    }
+}
+
+impl Ask for UdpRunner {
+    fn dialer(&self) -> Option<&Dialer> {
+        Some(&self.dialer)
+    }
+
+    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
+        Box::pin(self.run(progress, start))
+    }
+}
