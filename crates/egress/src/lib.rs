@@ -32,7 +32,7 @@
 //! | task | items |
 //! |---|---|
 //! | configure and open an egress | [`EgressConfig`], [`Egress`] |
-//! | begin a connection | [`Egress::begin`], [`Egress::begin_udp`], [`Egress::dial`] with a custom `connect` |
+//! | begin a connection | [`Egress::begin`], [`Egress::begin_udp`], [`Egress::begin_echo`], [`Egress::dial`] with a custom `connect` |
 //! | choose ports | [`PortChoice`], [`Strategy`], [`PortRange`] |
 //! | see which strategy is used, and why | [`EgressReport`], [`PortRangeSupport`] |
 //! | close without TIME-WAIT | [`close`](close()) |
@@ -61,7 +61,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use doorbell_ring::sockopt;
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, ipproto};
 
 pub use close::close;
 use counters::Counters;
@@ -234,6 +234,34 @@ impl Egress {
     /// As [`begin`](Self::begin).
     pub fn begin_udp(&self, target: SocketAddr) -> io::Result<UdpSocket> {
         self.dial(Transport::Udp, target, connect).map(UdpSocket::from)
+    }
+
+    /// Creates a non-blocking ICMP echo socket (`IPPROTO_ICMP` in icmp(7)) connected to the address
+    /// of `target`, whose port is ignored. The socket sends and receives ICMP messages; the kernel
+    /// sets the identifier and the checksum of requests, and passes on only replies with this
+    /// identifier.
+    ///
+    /// # Errors
+    /// `EACCES` if `net.ipv4.ping_group_range` contains no group of this process, and the errors of
+    /// `bind(2)` and `connect(2)`.
+    pub fn begin_echo(&self, target: SocketAddr) -> io::Result<OwnedFd> {
+        let begun = self.echo_socket(target);
+        Counters::add(if begun.is_ok() { &self.counters.begun } else { &self.counters.failed }, 1);
+        begun
+    }
+
+    fn echo_socket(&self, target: SocketAddr) -> io::Result<OwnedFd> {
+        let (family, protocol) = match target {
+            SocketAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),
+            SocketAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6),
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = net::socket_with(family, SocketType::DGRAM, flags, Some(protocol))?;
+        if let Some(source) = self.source_for(target) {
+            net::bind(&fd, &SocketAddr::new(source, 0))?;
+        }
+        net::connect(&fd, &target)?;
+        Ok(fd)
     }
 
     /// Like [`begin`](Self::begin), with a custom function in place of `connect(2)`, for example to

@@ -101,6 +101,19 @@ fn ipv6_and_udp_work() {
     }
 }
 
+/// ICMP sockets need a permission that depends on the network namespace; the tests of the checks
+/// have one of their own.
+#[test]
+fn an_echo_needs_permission() {
+    let egress = open(PortChoice::Auto);
+    let begun = egress.begin_echo(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let (begins, fails) = (egress.counters().begun, egress.counters().failed);
+    match begun {
+        Ok(_socket) => assert_eq!((begins, fails), (1, 0)),
+        Err(error) => assert_eq!((error.kind(), begins, fails), (io::ErrorKind::PermissionDenied, 0, 1)),
+    }
+}
+
 #[test]
 fn a_connection_to_itself_is_refused() {
     let egress = open(PortChoice::Only(Strategy::Kernel));

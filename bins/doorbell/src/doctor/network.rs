@@ -88,6 +88,7 @@ pub(super) fn findings(read: Read<'_>, path: Option<Path>) -> (Vec<Finding>, Vec
         "with it a kept-alive connection restarts slowly after a short idle time",
     );
     at.show("net.ipv4.tcp_congestion_control");
+    at.echo();
     at.buffers(path);
     (at.findings, at.changes)
 }
@@ -101,6 +102,16 @@ impl Looking<'_> {
         if let Some(value) = self.value(key) {
             self.findings.push(Finding::ok("network", key, value));
         }
+    }
+
+    /// The groups that may open ICMP sockets; this is no recommendation, because few configurations
+    /// need them.
+    fn echo(&mut self) {
+        const KEY: &str = "net.ipv4.ping_group_range";
+        let Some(value) = self.value(KEY) else { return };
+        let groups = value.split_whitespace().collect::<Vec<_>>().join(" to ");
+        let why = "a group of doorbell must be in this range for checks of type icmp";
+        self.findings.push(Finding { why: why.to_owned(), ..Finding::ok("network", KEY, groups) });
     }
 
     /// Recommends a minimum value. Settings that cannot be read, as in a container, are skipped.

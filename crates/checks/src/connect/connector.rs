@@ -122,6 +122,12 @@ impl Connector {
         Ok(Conn { stream: Stream::Unix(stream), is_gentle: true, is_ended: false })
     }
 
+    /// Opens an ICMP echo socket for this peer.
+    #[cfg(feature = "icmp")]
+    pub(crate) fn begin_echo(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
+        self.egress.begin_echo(addr).map(UdpSocket::from)
+    }
+
     /// Opens a UDP socket for this peer.
     pub(crate) fn begin_udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
         self.egress.begin_udp(addr)

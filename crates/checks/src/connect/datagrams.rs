@@ -1,4 +1,4 @@
-//! A datagram socket of a check, connected to one peer: UDP or a Unix socket.
+//! A datagram socket of a check, connected to one peer: UDP, ICMP echo, or a Unix socket.
 //!
 //! Does not know about: names, the content of datagrams.
 
@@ -32,6 +32,12 @@ pub(crate) struct Datagrams {
 impl Datagrams {
     pub(crate) fn udp(connector: &Connector, peer: SocketAddr) -> io::Result<Self> {
         Ok(Self { socket: UdpSocket::from_std(connector.begin_udp(peer)?)?, peer: peer.to_string() })
+    }
+
+    #[cfg(feature = "icmp")]
+    pub(crate) fn echo(connector: &Connector, peer: SocketAddr) -> io::Result<Self> {
+        let socket = UdpSocket::from_std(connector.begin_echo(peer)?)?;
+        Ok(Self { socket, peer: peer.ip().to_string() })
     }
 
     /// Binds the socket to an abstract address that the kernel chooses, so that the peer can reply.

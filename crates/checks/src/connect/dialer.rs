@@ -11,6 +11,7 @@ use crate::options::{Address, HostPort, Prefer, Resolve};
 use crate::progress::{Progress, Stage};
 use doorbell_config::format_duration;
 use doorbell_egress::SpeaksFirst;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,10 @@ const ADDRS_MAX: usize = 8;
 
 /// Maximum number of addresses of a name when all are checked.
 const ALL_ADDRS_MAX: usize = 64;
+
+/// Why an ICMP echo socket is refused (icmp(7)).
+#[cfg(feature = "icmp")]
+const NO_ECHO: &str = "ICMP sockets are not permitted: `sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"` permits them to every group";
 
 /// Opens the connections of one check.
 #[derive(Debug)]
@@ -82,6 +87,17 @@ impl Dialer {
     pub(crate) async fn begin_udp(&self, progress: &Progress) -> Result<Datagrams, Issue> {
         let addr = self.first_addr(progress).await?;
         Datagrams::udp(&self.connector, addr).map_err(|error| issue_of(addr, &error))
+    }
+
+    /// Opens an ICMP echo socket for the first address, which is also returned.
+    #[cfg(feature = "icmp")]
+    pub(crate) async fn begin_echo(&self, progress: &Progress) -> Result<(Datagrams, IpAddr), Issue> {
+        let addr = self.first_addr(progress).await?;
+        let begun = Datagrams::echo(&self.connector, addr);
+        begun.map(|socket| (socket, addr.ip())).map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Issue::error(NO_ECHO),
+            _ => issue_of(addr.ip(), &error),
+        })
     }
 
     /// Whether the address is a Unix socket.
@@ -219,9 +235,9 @@ fn issue_of_path(path: &Path, error: &std::io::Error) -> Issue {
     Issue::failure(format!("{}: {}", path.display(), cause_of(error)))
 }
 
-fn issue_of(addr: SocketAddr, error: &std::io::Error) -> Issue {
+fn issue_of(peer: impl Display, error: &std::io::Error) -> Issue {
     use std::io::ErrorKind;
-    let reason = format!("{addr}: {}", cause_of(error));
+    let reason = format!("{peer}: {}", cause_of(error));
     match error.kind() {
         // A local resource is exhausted, or a permission is missing.
         ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied => {

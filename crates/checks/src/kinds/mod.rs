@@ -13,6 +13,8 @@ mod first_bytes;
 pub(crate) mod gauge;
 pub(crate) mod grpc;
 pub(crate) mod http;
+#[cfg(feature = "icmp")]
+pub(crate) mod icmp;
 mod lines;
 pub(crate) mod redis;
 pub(crate) mod tcp;

@@ -47,12 +47,12 @@ pub struct Resolve {
     pub ttl: Duration,
 }
 
-/// A host and a port.
+/// A host and, in most places, a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPort {
     /// A name or an address, without brackets.
     pub host: String,
-    /// Port; not 0.
+    /// Port; 0 for a host without a port.
     pub port: u16,
 }
 
@@ -205,6 +205,18 @@ impl HostPort {
         (is_host && port != 0).then(|| Self { host: host.to_owned(), port })
     }
 
+    /// Parses a host without a port: a name, `192.0.2.1`, `2001:db8::1` or `[2001:db8::1]`.
+    #[cfg(feature = "icmp")]
+    #[must_use]
+    pub fn parse_host(text: &str) -> Option<Self> {
+        if text.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()) {
+            return Some(Self { host: text.to_owned(), port: 0 });
+        }
+        let has_port = |text: &str| text.rsplit(']').next().is_some_and(|end| end.contains(':'));
+        let parsed = Self::parse(text, Some(1)).filter(|_| !has_port(text));
+        parsed.map(|at| Self { port: 0, ..at })
+    }
+
     /// Whether the host is a loopback address or a name of a loopback address.
     #[must_use]
     pub fn is_this_machine(&self) -> bool {
@@ -230,6 +242,9 @@ impl HostPort {
 
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.port == 0 {
+            return f.write_str(&self.host);
+        }
         write!(f, "{}:{}", self.bracketed(), self.port)
     }
 }
@@ -323,6 +338,25 @@ mod tests {
             ("", Some(80), None),
         ] {
             let found = HostPort::parse(text, default_port).map(|at| at.to_string());
+            assert_eq!(found.as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[cfg(feature = "icmp")]
+    #[test]
+    fn hosts_without_ports() {
+        for (text, expected) in [
+            ("a.test", Some("a.test")),
+            ("192.0.2.1", Some("192.0.2.1")),
+            ("2001:db8::1", Some("2001:db8::1")),
+            ("[2001:db8::1]", Some("2001:db8::1")),
+            ("a.test:80", None),
+            ("192.0.2.1:80", None),
+            ("[2001:db8::1]:80", None),
+            ("a b", None),
+            ("", None),
+        ] {
+            let found = HostPort::parse_host(text).map(|at| at.to_string());
             assert_eq!(found.as_deref(), expected, "{text:?}");
         }
     }

@@ -4,6 +4,8 @@
 
 use super::address::{Address, ClientTls, HostPort, Url};
 use super::http::HttpCheck;
+#[cfg(feature = "icmp")]
+use super::icmp::IcmpCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
 use super::remote::{DnsCheck, GrpcCheck, RedisCheck, TcpCheck, TlsCheck};
 #[cfg(feature = "udp")]
@@ -28,6 +30,9 @@ pub enum CheckKind {
     Grpc(Box<GrpcCheck>),
     /// An HTTP request.
     Http(Box<HttpCheck>),
+    /// An ICMP or ICMPv6 echo.
+    #[cfg(feature = "icmp")]
+    Icmp(Box<IcmpCheck>),
     /// `PING` of a Redis server.
     Redis(Box<RedisCheck>),
     /// A connection, and optionally bytes on it.
@@ -124,6 +129,8 @@ kinds! {
     "gauge" Gauge identity, GaugeCheck;
     "grpc" Grpc Box::new, GrpcCheck;
     "http" Http Box::new, HttpCheck;
+    #[cfg(feature = "icmp")]
+    "icmp" Icmp Box::new, IcmpCheck;
     "redis" Redis Box::new, RedisCheck;
     "tcp" Tcp identity, TcpCheck;
     "tls" Tls Box::new, TlsCheck;
@@ -235,11 +242,15 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
 impl CheckKind {
     /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
     /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE`, `grpcs://..` or, with the feature
-    /// of that kind, `udp://HOST:PORT`.
+    /// of that kind, `udp://HOST:PORT` or `icmp://HOST`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
             return HostPort::parse(address, None).map(Address::Tcp).map(TcpCheck::new).map(Self::from);
+        }
+        #[cfg(feature = "icmp")]
+        if let Some(host) = target.strip_prefix("icmp://") {
+            return HostPort::parse_host(host).map(IcmpCheck::new).map(Self::from);
         }
         #[cfg(feature = "udp")]
         if let Some(address) = target.strip_prefix("udp://") {
@@ -292,6 +303,9 @@ mod tests {
             ("a:5", None),
             ("udp://a:5", cfg!(feature = "udp").then_some("udp a:5")),
             ("udp://a", None),
+            ("icmp://a.test", cfg!(feature = "icmp").then_some("icmp a.test")),
+            ("icmp://[2001:db8::1]", cfg!(feature = "icmp").then_some("icmp 2001:db8::1")),
+            ("icmp://a:5", None),
             ("", None),
         ] {
             let found = CheckKind::parse(target);

@@ -8,6 +8,8 @@ mod fields;
 mod gauge;
 mod http;
 mod http_method;
+#[cfg(feature = "icmp")]
+mod icmp;
 mod kind;
 mod latency;
 mod local;
@@ -23,6 +25,8 @@ use doorbell_config::{Problem, Section, Table};
 use doorbell_health::Severity;
 pub use egress::EgressOptions;
 pub use http::{FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern};
+#[cfg(feature = "icmp")]
+pub use icmp::IcmpCheck;
 pub use kind::CheckKind;
 pub use latency::LatencyRule;
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};

@@ -14,6 +14,8 @@ use crate::kinds::file::FileRunner;
 use crate::kinds::gauge::GaugeRunner;
 use crate::kinds::grpc::GrpcRunner;
 use crate::kinds::http::HttpRunner;
+#[cfg(feature = "icmp")]
+use crate::kinds::icmp::IcmpRunner;
 use crate::kinds::redis::RedisRunner;
 use crate::kinds::tcp::TcpRunner;
 use crate::kinds::tls::TlsRunner;
@@ -86,6 +88,11 @@ impl TargetRunner {
                 let at = http.address.clone().unwrap_or_else(|| Address::Tcp(http.url.at.clone()));
                 let dialer = dialer(at, http.resolve);
                 Kind::Http(Box::new(HttpRunner::build(http, dialer, pool).map_err(named)?))
+            }
+            #[cfg(feature = "icmp")]
+            CheckKind::Icmp(icmp) => {
+                let dialer = dialer(Address::Tcp(icmp.host.clone()), icmp.resolve);
+                Kind::Other(Box::new(IcmpRunner::new(icmp, dialer, check.pace.timeout)))
             }
             CheckKind::Redis(redis) => {
                 let dialer = dialer(redis.address.clone(), redis.resolve);

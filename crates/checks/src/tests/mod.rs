@@ -4,6 +4,8 @@
 
 #[cfg(feature = "udp")]
 mod datagrams;
+#[cfg(feature = "icmp")]
+mod icmp;
 mod kinds;
 mod names;
 mod pushes;
@@ -23,6 +25,8 @@ use super::*;
 use doorbell_config::Secret;
 use doorbell_health::Outcome;
 use doorbell_testkit::figures;
+#[cfg(feature = "icmp")]
+use options::IcmpCheck;
 #[cfg(feature = "udp")]
 use options::UdpCheck;
 use options::{
