@@ -16,6 +16,8 @@ pub(crate) mod http;
 #[cfg(feature = "icmp")]
 pub(crate) mod icmp;
 mod lines;
+#[cfg(feature = "process")]
+pub(crate) mod process;
 pub(crate) mod redis;
 pub(crate) mod tcp;
 pub(crate) mod tls;

@@ -7,6 +7,8 @@ use super::http::HttpCheck;
 #[cfg(feature = "icmp")]
 use super::icmp::IcmpCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
+#[cfg(feature = "process")]
+use super::process::ProcessCheck;
 use super::remote::{DnsCheck, GrpcCheck, RedisCheck, TcpCheck, TlsCheck};
 #[cfg(feature = "udp")]
 use super::udp::UdpCheck;
@@ -33,6 +35,9 @@ pub enum CheckKind {
     /// An ICMP or ICMPv6 echo.
     #[cfg(feature = "icmp")]
     Icmp(Box<IcmpCheck>),
+    /// Processes of this machine.
+    #[cfg(feature = "process")]
+    Process(ProcessCheck),
     /// `PING` of a Redis server.
     Redis(Box<RedisCheck>),
     /// A connection, and optionally bytes on it.
@@ -131,6 +136,8 @@ kinds! {
     "http" Http Box::new, HttpCheck;
     #[cfg(feature = "icmp")]
     "icmp" Icmp Box::new, IcmpCheck;
+    #[cfg(feature = "process")]
+    "process" Process identity, ProcessCheck;
     "redis" Redis Box::new, RedisCheck;
     "tcp" Tcp identity, TcpCheck;
     "tls" Tls Box::new, TlsCheck;

@@ -15,6 +15,8 @@ mod latency;
 mod local;
 mod pace;
 mod payload;
+#[cfg(feature = "process")]
+mod process;
 mod remote;
 mod status;
 #[cfg(feature = "udp")]
@@ -32,6 +34,8 @@ pub use latency::LatencyRule;
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 pub use pace::Pace;
 pub use payload::Payload;
+#[cfg(feature = "process")]
+pub use process::ProcessCheck;
 pub use remote::{
     CertificateRule, DnsCheck, DnsCode, DnsRecord, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck,
 };

@@ -16,6 +16,8 @@ use crate::kinds::grpc::GrpcRunner;
 use crate::kinds::http::HttpRunner;
 #[cfg(feature = "icmp")]
 use crate::kinds::icmp::IcmpRunner;
+#[cfg(feature = "process")]
+use crate::kinds::process::ProcessRunner;
 use crate::kinds::redis::RedisRunner;
 use crate::kinds::tcp::TcpRunner;
 use crate::kinds::tls::TlsRunner;
@@ -94,6 +96,8 @@ impl TargetRunner {
                 let dialer = dialer(Address::Tcp(icmp.host.clone()), icmp.resolve);
                 Kind::Other(Box::new(IcmpRunner::new(icmp, dialer, check.pace.timeout)))
             }
+            #[cfg(feature = "process")]
+            CheckKind::Process(process) => Kind::Other(Box::new(ProcessRunner::new(process.clone()))),
             CheckKind::Redis(redis) => {
                 let dialer = dialer(redis.address.clone(), redis.resolve);
                 Kind::Other(Box::new(RedisRunner::build(redis, dialer, pool).map_err(named)?))

@@ -478,6 +478,31 @@ fn programs_are_run_and_nothing_of_them_stays() {
     assert!(left.iter().all(|stat| !stat.contains("(sh)") && !stat.contains("(sleep)")), "{left:?}");
 }
 
+#[cfg(feature = "process")]
+#[test]
+fn processes_of_this_machine_are_found() {
+    let sleep = || std::process::Command::new("/bin/sleep").arg("60").spawn().unwrap();
+    let (mut one, mut other) = (sleep(), sleep());
+    let at_least = |min_processes| ProcessCheck { min_processes, ..ProcessCheck::named("sleep") };
+    is(at_least(2), Outcome::Success, "");
+    is(ProcessCheck::named("doorbell-none"), Outcome::Failure, "0 processes have the name \"doorbell-none\"");
+    let path = std::env::temp_dir().join(format!("doorbell-pid-check-{}", std::process::id()));
+    std::fs::write(&path, format!("{}\n", one.id())).unwrap();
+    let named =
+        |name: &str| ProcessCheck { name: Some(name.to_owned()), ..ProcessCheck::of_pid_file(path.clone()) };
+    is(named("sleep"), Outcome::Success, "");
+    is(named("nginx"), Outcome::Failure, "is \"sleep\", not \"nginx\": the pid file is stale");
+    one.kill().unwrap();
+    // Not reaped yet.
+    let zombie = || block_on(runner(named("sleep")).run()).reason.ends_with("is a zombie: it has exited");
+    assert!(doorbell_testkit::peers::wait_until(TIMEOUT, zombie).is_some());
+    one.wait().unwrap();
+    is(named("sleep"), Outcome::Failure, "does not exist: the pid file is stale");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
+
 #[test]
 fn gauges_read_this_machine() {
     let gauge = |metric: Metric, path: &str, bad_is: BadIs, down: Level| {

@@ -27,6 +27,8 @@ use doorbell_health::Outcome;
 use doorbell_testkit::figures;
 #[cfg(feature = "icmp")]
 use options::IcmpCheck;
+#[cfg(feature = "process")]
+use options::ProcessCheck;
 #[cfg(feature = "udp")]
 use options::UdpCheck;
 use options::{
