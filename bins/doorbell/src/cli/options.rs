@@ -60,7 +60,8 @@ pub struct ServeArgs {
     pub allow_exec: bool,
 
     /// Target that /readyz requires: http://.., https://.., tcp://HOST:PORT, unix:/PATH,
-    /// tls://HOST, redis://HOST, grpc://HOST:PORT/SERVICE or grpcs://..; repeatable
+    /// tls://HOST, redis://HOST, grpc://HOST:PORT/SERVICE, grpcs://.., udp://HOST:PORT or
+    /// icmp://HOST; repeatable
     #[arg(long, value_name = "TARGET", value_parser = parse_target)]
     pub check: Vec<CheckKind>,
 

@@ -35,7 +35,7 @@ Exit codes: 0 healthy, 1 invalid command line, 2 connection failed, 3 invalid re
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
     /// Target: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE,
-    /// grpcs://.., redis://HOST or unix:/PATH
+    /// grpcs://.., redis://HOST, udp://HOST:PORT, icmp://HOST or unix:/PATH
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: Target,
 
@@ -152,7 +152,11 @@ fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
         ("--expect-status", args.expect_status.is_some(), is_http),
         ("--header", !args.header.is_empty(), has_fields),
         ("--host", args.host.is_some(), has_fields),
-        ("--send-proxy", args.send_proxy.is_some(), !matches!(target, Target::Grpc { .. } | Target::Unix(_))),
+        (
+            "--send-proxy",
+            args.send_proxy.is_some(),
+            !matches!(target, Target::Grpc { .. } | Target::Icmp(_) | Target::Udp(_) | Target::Unix(_)),
+        ),
         ("--send-state", args.send_state, is_http),
     ] {
         if is_given && !applies {

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: command lines, schedules. Entry: [`Ask::run`].
 
+mod checked;
 mod exchange;
 mod exported;
-mod grpc;
 mod prober;
 mod proxied;
 mod reply;
@@ -29,18 +29,22 @@ pub(crate) enum Target {
     Grpc { at: HostPort, service: String, is_tls: bool },
     /// `http://..` and `https://..`
     Http(Url),
+    /// `icmp://HOST`: an echo.
+    Icmp(HostPort),
     /// `redis://HOST:PORT`
     Redis(HostPort),
     /// `tcp://HOST:PORT`
     Tcp(HostPort),
     /// `tls://HOST:PORT`: a handshake with a valid certificate.
     Tls(HostPort),
+    /// `udp://HOST:PORT`: a datagram without an ICMP error.
+    Udp(HostPort),
     /// `unix:PATH`
     Unix(PathBuf),
 }
 
 /// The forms of a target, for error messages.
-pub(crate) const TARGET_FORM: &str = "expected http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST or unix:/PATH";
+pub(crate) const TARGET_FORM: &str = "expected http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST, udp://HOST:PORT, icmp://HOST or unix:/PATH";
 
 /// Parameters of a probe, which can be run any number of times.
 #[derive(Clone, Debug)]
@@ -118,6 +122,12 @@ impl Target {
         if let Some(address) = text.strip_prefix("redis://") {
             return HostPort::parse(address, Some(6379)).map(Self::Redis);
         }
+        if let Some(address) = text.strip_prefix("udp://") {
+            return HostPort::parse(address, None).map(Self::Udp);
+        }
+        if let Some(host) = text.strip_prefix("icmp://") {
+            return HostPort::parse_host(host).map(Self::Icmp);
+        }
         for (scheme, is_tls) in [("grpc://", false), ("grpcs://", true)] {
             if let Some(rest) = text.strip_prefix(scheme) {
                 let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
@@ -143,9 +153,11 @@ impl fmt::Display for Target {
                 write!(f, "{scheme}://{at}{slash}{service}")
             }
             Self::Http(url) => url.fmt(f),
+            Self::Icmp(host) => write!(f, "icmp://{host}"),
             Self::Redis(at) => write!(f, "redis://{at}"),
             Self::Tcp(at) => write!(f, "tcp://{at}"),
             Self::Tls(at) => write!(f, "tls://{at}"),
+            Self::Udp(at) => write!(f, "udp://{at}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -172,7 +184,9 @@ impl Ask {
     /// Runs the probe once. It ends within its timeout, regardless of the target's behavior.
     pub(crate) fn run(&self) -> Report {
         match &self.target {
-            Target::Grpc { at, service, is_tls } => grpc::run(self, at, service, *is_tls),
+            Target::Grpc { at, service, is_tls } => checked::grpc(self, at, service, *is_tls),
+            Target::Icmp(host) => checked::icmp(self, host),
+            Target::Udp(at) => checked::udp(self, at),
             Target::Http(_) | Target::Redis(_) | Target::Tcp(_) | Target::Tls(_) | Target::Unix(_) => {
                 exchange::run(self)
             }
@@ -195,7 +209,7 @@ impl Target {
         match self {
             Self::Grpc { is_tls, .. } => *is_tls,
             Self::Http(url) => url.is_https || prober.follows_redirects(),
-            Self::Redis(_) | Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Icmp(_) | Self::Redis(_) | Self::Tcp(_) | Self::Udp(_) | Self::Unix(_) => false,
             Self::Tls(_) => true,
         }
     }
@@ -207,7 +221,12 @@ impl Report {
         let kind = match ask.target {
             Target::Grpc { .. } => Kind::Grpc,
             Target::Http(_) => Kind::Http,
-            Target::Redis(_) | Target::Tcp(_) | Target::Tls(_) | Target::Unix(_) => Kind::Tcp,
+            Target::Icmp(_)
+            | Target::Redis(_)
+            | Target::Tcp(_)
+            | Target::Tls(_)
+            | Target::Udp(_)
+            | Target::Unix(_) => Kind::Tcp,
         };
         let Facts { redirects, ref seen } = self.facts;
         let exported = Exported {

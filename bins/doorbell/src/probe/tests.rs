@@ -330,6 +330,13 @@ fn connections_alone() {
     assert_eq!(missing.verdict, Verdict::ConnectFailed);
     let grpc = Ask::of(Target::parse(&format!("grpc://{nobody}/x")).unwrap(), Prober::Doorbell).run();
     assert_eq!(grpc.verdict, Verdict::ConnectFailed, "{}", grpc.reason);
+    let udp = |addr| Ask::of(Target::parse(&format!("udp://{addr}")).unwrap(), Prober::Doorbell).run();
+    let refused = udp(nobody);
+    assert_eq!(refused.verdict, Verdict::ConnectFailed);
+    assert!(refused.reason.ends_with("connection refused"), "{}", refused.reason);
+    let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sent = udp(peer.local_addr().unwrap());
+    assert_eq!((sent.verdict, sent.reason.as_str()), (Verdict::Healthy, "no ICMP error"));
 }
 
 /// Starts a server that responds NOT_FOUND, and returns the head of the call.
@@ -506,6 +513,11 @@ fn targets() {
         ("grpcs://a", None),
         ("unix:/run/x.sock", Some("unix:/run/x.sock")),
         ("unix:", None),
+        ("udp://a:5", Some("udp://a:5")),
+        ("icmp://a.test", Some("icmp://a.test")),
+        ("icmp://[2001:db8::1]", Some("icmp://2001:db8::1")),
+        ("udp://a", None),
+        ("icmp://a:5", None),
         ("tcp://a", None),
         ("a:5", None),
         ("", None),

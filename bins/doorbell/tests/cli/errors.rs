@@ -273,7 +273,10 @@ fn invalid_targets_list_every_form() {
     ] {
         let (code, _, err) = run(args);
         assert!(code == 2 || code == 1 && args[0] == "probe", "{code} {err}");
-        for form in ["http://", "https://", "tcp://", "tls://", "grpc://", "grpcs://", "redis://", "unix:/"] {
+        for form in [
+            "http://", "https://", "tcp://", "tls://", "grpc://", "grpcs://", "redis://", "udp://",
+            "icmp://", "unix:/",
+        ] {
             assert!(err.contains(form), "{args:?} {form}: {err}");
         }
     }

@@ -1,16 +1,19 @@
-//! `grpc.health.v1` probes, run by the check runner.
+//! Probes that the check runner performs: `grpc.health.v1`, UDP and ICMP.
 //!
-//! Does not know about: frames. Apart from the user agent, the calls are those of the gRPC library
-//! in use, for every prober.
+//! Does not know about: frames and datagrams. Apart from the user agent of gRPC, they are the same
+//! for every prober.
 
 use super::{Ask, Facts, Report, Verdict};
-use doorbell_checks::options::{Address, Check, CheckKind, EgressOptions, GrpcCheck, HostPort, Pace};
+use doorbell_checks::options::{
+    Address, Check, CheckKind, EgressOptions, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
+};
 use doorbell_checks::{Connector, GRPC_UNKNOWN, Phases, Runner, Shared, Stage, Trace, tls_client};
 use doorbell_health::Outcome;
 use doorbell_health::Severity;
 use std::sync::Arc;
 
-pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Report {
+/// Calls `grpc.health.v1`.
+pub(super) fn grpc(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Report {
     // An empty value removes the prober's user agent.
     let is_mute =
         ask.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("user-agent") && value.is_empty());
@@ -22,10 +25,31 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Repo
         headers: ask.headers.iter().filter(|(_, value)| !value.is_empty()).cloned().collect(),
         ..GrpcCheck::new(Address::Tcp(at.clone()))
     };
-    let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
-    let kind = CheckKind::Grpc(Box::new(grpc));
-    let check = Check { name: "probe".into(), severity: Severity::Required, pace, kind };
-    let mut report = Report {
+    // The client is built again later; this only reports an unusable file.
+    if let Some(Err(why)) = is_tls.then(|| tls_client(&ask.tls, "h2")) {
+        return Report { reason: format!("TLS: {why}"), ..blank() };
+    }
+    run(ask, grpc.into(), "SERVING", |reason| {
+        match ["NOT_SERVING", "UNKNOWN", GRPC_UNKNOWN].contains(&reason) {
+            true => Verdict::Unhealthy,
+            false => Verdict::ProtocolFailed,
+        }
+    })
+}
+
+/// Sends an empty datagram.
+pub(super) fn udp(ask: &Ask, at: &HostPort) -> Report {
+    let udp = UdpCheck::new(Address::Tcp(at.clone()));
+    run(ask, udp.into(), "no ICMP error", |_reason| Verdict::ConnectFailed)
+}
+
+/// Sends an echo request.
+pub(super) fn icmp(ask: &Ask, host: &HostPort) -> Report {
+    run(ask, IcmpCheck::new(host.clone()).into(), "echo reply", |_reason| Verdict::ConnectFailed)
+}
+
+fn blank() -> Report {
+    Report {
         verdict: Verdict::ProtocolFailed,
         reason: String::new(),
         status: None,
@@ -34,11 +58,15 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Repo
         total: std::time::Duration::ZERO,
         sent: Vec::new(),
         received: Vec::new(),
-    };
-    // The client is built again later; this only reports an unusable file.
-    if let Some(Err(why)) = is_tls.then(|| tls_client(&ask.tls, "h2")) {
-        return Report { reason: format!("TLS: {why}"), ..report };
     }
+}
+
+/// Runs a check once. `healthy` is the reason of a success; `judge` evaluates the reason of a
+/// failure after connecting.
+fn run(ask: &Ask, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict) -> Report {
+    let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
+    let check = Check { name: "probe".into(), severity: Severity::Required, pace, kind };
+    let mut report = blank();
     let runner = Connector::open(&EgressOptions::default())
         .and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -62,11 +90,8 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Repo
         Outcome::Success | Outcome::Degraded => Verdict::Healthy,
         Outcome::Timeout => Verdict::TimedOut,
         _ if matches!(stage, Stage::Resolve | Stage::Connect) => Verdict::ConnectFailed,
-        _ if ["NOT_SERVING", "UNKNOWN", GRPC_UNKNOWN].contains(&finding.reason.as_str()) => {
-            Verdict::Unhealthy
-        }
-        _ => Verdict::ProtocolFailed,
+        _ => judge(&finding.reason),
     };
-    report.reason = if finding.reason.is_empty() { "SERVING".into() } else { finding.reason };
+    report.reason = if finding.reason.is_empty() { healthy.into() } else { finding.reason };
     report
 }
