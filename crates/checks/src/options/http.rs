@@ -3,9 +3,9 @@
 //! Does not know about: how a request is sent.
 
 use super::address::{Address, ClientTls, HostPort, Resolve, Url};
-use super::kind::Target;
 use super::remote::CertificateRule;
 use super::status::{self, StatusSet};
+use super::target::Target;
 use super::{fields, http_method, latency};
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Text, Words};
 use hyper::Method;

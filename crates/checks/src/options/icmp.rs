@@ -3,8 +3,8 @@
 //! Does not know about: how an echo is sent.
 
 use super::address::{HostPort, Resolve};
-use super::kind::Target;
 use super::latency::LatencyRule;
+use super::target::Target;
 use doorbell_config::Table;
 
 /// An ICMP or ICMPv6 echo ("ping").

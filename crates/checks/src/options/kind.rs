@@ -10,6 +10,7 @@ use super::local::{ExecCheck, FileCheck, GaugeCheck};
 #[cfg(feature = "process")]
 use super::process::ProcessCheck;
 use super::remote::{DnsCheck, GrpcCheck, RedisCheck, TcpCheck, TlsCheck};
+use super::target::Target;
 #[cfg(feature = "udp")]
 use super::udp::UdpCheck;
 use doorbell_config::{Dump, Entry, Json, JsonMap, Key, Problem, Section, Table, form, quoted};
@@ -58,19 +59,6 @@ struct Ttl {
     /// application must push another result by POST to a route with `push`. Required.
     #[key(required = "\"30s\"", range = "100ms..=30d")]
     ttl: Duration,
-}
-
-/// What a kind contacts.
-pub(super) trait Target {
-    /// TLS options of the connections, if the kind supports TLS.
-    fn tls(&self) -> Option<&ClientTls> {
-        None
-    }
-
-    /// The host to which the check connects; `None` if it is this machine.
-    fn remote(&self) -> Option<&HostPort> {
-        None
-    }
 }
 
 /// The name of a kind, its keys, and the function that reads them.

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how files, programs and gauges are read.
 
-use super::kind::Target;
+use super::target::Target;
 use doorbell_config::{Entry, Problem, Section, Table, Value as _, Words, format_size};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -19,6 +19,7 @@ mod payload;
 mod process;
 mod remote;
 mod status;
+mod target;
 #[cfg(feature = "udp")]
 mod udp;
 

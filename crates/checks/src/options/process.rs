@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how processes are found.
 
-use super::kind::Target;
+use super::target::Target;
 use doorbell_config::{Problem, Section, Table};
 use std::path::PathBuf;
 

@@ -3,9 +3,9 @@
 //! Does not know about: how the protocols work.
 
 use super::address::{Address, ClientTls, HostPort, Resolve};
-use super::kind::Target;
 use super::latency::LatencyRule;
 use super::payload::Payload;
+use super::target::Target;
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Words};
 use std::net::IpAddr;
 use std::time::Duration;

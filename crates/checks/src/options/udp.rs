@@ -3,9 +3,9 @@
 //! Does not know about: how datagrams are sent.
 
 use super::address::{Address, HostPort, Resolve};
-use super::kind::Target;
 use super::latency::LatencyRule;
 use super::payload::Payload;
+use super::target::Target;
 use doorbell_config::{Problem, Section, Table, format_duration};
 use std::time::Duration;
 
