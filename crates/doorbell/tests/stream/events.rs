@@ -30,7 +30,8 @@ fn open(lines: Lines) -> (TestStream<Lines>, Arc<Mutex<Vec<String>>>) {
     (TestStream::open(Stream::new(lines)), log)
 }
 
-fn jobs() -> Offload {
+/// Jobs that never start, but in a test without threads run at once.
+pub(crate) fn jobs() -> Offload {
     Offload::builder().build_on(Idle)
 }
 

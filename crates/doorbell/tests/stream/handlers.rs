@@ -126,7 +126,10 @@ impl StreamHandler for Lines {
 
     fn timeout(&self, _line: &mut Line, wait: Wait, cx: &mut Context<'_, Self>) {
         self.note(format!("timeout {wait:?}"));
-        cx.close();
+        match wait {
+            Wait::Job => cx.write(b"late\n"),
+            _ => cx.close(),
+        }
     }
 
     fn drain(&self, _line: &mut Line, cx: &mut Context<'_, Self>) {

@@ -8,6 +8,7 @@ use doorbell::CloseReason;
 use doorbell::stream::{Context, Stream, StreamHandler, Wait};
 use doorbell::testing::TestStream;
 
+use super::events::jobs;
 use super::handlers::Lines;
 
 const FIRST: Duration = Duration::from_secs(2);
@@ -59,6 +60,14 @@ fn a_frame_that_is_too_long_is_refused() {
     // Many short frames do not count as one long frame.
     let mut conn = open();
     assert_eq!(conn.send("a\n".repeat(200)).len(), 200 * "1 a\n".len());
+    assert!(conn.is_open());
+}
+
+#[test]
+fn short_frames_behind_a_job_are_no_long_frame() {
+    let mut conn = TestStream::open(Stream::new(Lines::with_jobs(jobs())).frame_bytes_max(100));
+    let got = conn.send(format!("job 1\n{}", "a\n".repeat(100)));
+    assert_eq!(String::from_utf8(got).unwrap(), format!("<job 1>\n{}", "1 a\n".repeat(100)));
     assert!(conn.is_open());
 }
 

@@ -16,6 +16,7 @@ use doorbell_testkit::peers::wait_until;
 use doorbell_testkit::sim::Rng;
 use doorbell_testkit::skip;
 
+use super::events::jobs;
 use super::handlers::{Lines, Log, PART};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -181,6 +182,21 @@ fn results_of_jobs_keep_the_order_of_frames() {
         let mut got = String::new();
         stream.read_to_string(&mut got).unwrap();
         assert_eq!(got, expected, "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn frames_and_a_fin_behind_a_late_job_are_handled() {
+    for engine in engines() {
+        let jobs = jobs().timeout(Duration::from_millis(100));
+        let server = serve(engine, Stream::new(Lines::with_jobs(jobs)));
+        let mut stream = connect(&server);
+        stream.write_all(b"job 1\na\njob 2\n").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut got = String::new();
+        stream.read_to_string(&mut got).unwrap();
+        assert_eq!(got, "late\n1 a\nlate\nbye 0\n", "{engine:?}");
         server.stop().unwrap();
     }
 }

@@ -247,11 +247,12 @@ impl<H: StreamHandler> Turn<'_, H> {
         if self.asked.close {
             self.conn.end(self.last_step(after, rest), CloseReason::Done);
         }
-        if rest >= self.stream.frame_bytes_max && !self.stops() {
+        // Other events, and a step that stops, leave frames that the handler has not seen yet.
+        let is_incomplete = after == After::Data && !self.stops();
+        if is_incomplete && rest >= self.stream.frame_bytes_max {
             self.conn.end(Next::CloseLinger, CloseReason::Refused);
         }
-        let is_answered = after == After::Data && rest == 0 && self.conn.requests > 0;
-        if self.draining && is_answered && !self.stops() {
+        if is_incomplete && self.draining && rest == 0 && self.conn.requests > 0 {
             self.conn.end(Next::CloseLinger, CloseReason::Done);
         }
         if let Some(last) = self.conn.ending {
@@ -267,11 +268,11 @@ impl<H: StreamHandler> Turn<'_, H> {
         match after {
             _ if has_job => Next::Wait,
             _ if self.conn.is_busy => Next::Flush,
-            // Input may have arrived before the message.
-            After::Message => Next::Flush,
+            // Input may have arrived before the message, or while a job ran that is given up now.
+            After::Message | After::Timeout => Next::Flush,
             // Another receive would report the same end.
             _ if self.conn.peer_finished => Next::Wait,
-            After::Data | After::End | After::Open | After::Timeout => Next::Read,
+            After::Data | After::End | After::Open => Next::Read,
         }
     }
 
