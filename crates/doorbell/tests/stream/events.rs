@@ -96,6 +96,14 @@ fn jobs_keep_the_order_of_replies() {
 }
 
 #[test]
+fn a_reply_in_parts_continues_during_a_job() {
+    let (mut conn, _) = open(Lines::with_jobs(jobs()));
+    let got = conn.send("largejob 3\nnext\n");
+    assert_eq!(got.len(), 3 * PART + "<job 3>\n4 next\n".len());
+    assert!(got.ends_with(b"<job 3>\n4 next\n"));
+}
+
+#[test]
 fn a_fin_after_a_job_began_is_handled_after_its_result() {
     let (mut conn, log) = open(Lines::with_jobs(jobs()));
     assert_eq!(conn.send("job 1\nrest"), b"<job 1>\n");

@@ -19,6 +19,7 @@ pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 /// | `handover` | hands over, with this line |
 /// | `job N` | a job that replies with N |
 /// | `jobpanic` | a job that panics |
+/// | `largejob N` | both: `large N` and `job N` |
 /// | `large N` | N parts of [`PART`] bytes, each written when the part before is sent |
 /// | `panic` | panics |
 pub(crate) struct Lines {
@@ -88,8 +89,12 @@ impl StreamHandler for Lines {
                 cx.hand_over();
                 return 0;
             }
-            "job" => {
+            "job" | "largejob" => {
                 let answer = number();
+                if first == "largejob" {
+                    line.parts_left = answer;
+                    Self::write_part(line, cx);
+                }
                 cx.run(self.jobs.as_ref().unwrap(), move |_| format!("job {answer}")).unwrap();
             }
             "jobpanic" => cx.run(self.jobs.as_ref().unwrap(), |_| panic!("a job that panics")).unwrap(),

@@ -1,6 +1,6 @@
-//! Messages of other threads, without sockets.
+//! Messages of other threads on one connection.
 //!
-//! Does not know about: jobs.
+//! Does not know about: sockets.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use doorbell::CloseReason;
 use doorbell::stream::{PushError, Stream};
 use doorbell::testing::TestStream;
 
+use super::events::jobs;
 use super::handlers::Lines;
 
 #[test]
@@ -37,4 +38,17 @@ fn messages_arrive_in_order_and_a_full_or_ended_connection_returns_them() {
     assert!(handle.is_gone());
     assert_eq!(handle.push("6".to_owned()), Err(PushError::Gone("6".to_owned())));
     assert_eq!((counters.pushed(), counters.refused(), counters.dropped()), (6, 2, 1));
+}
+
+#[test]
+fn large_messages_do_not_hold_back_the_result_of_a_job() {
+    let lines = Lines::with_jobs(jobs());
+    let last = Arc::clone(&lines.last);
+    let mut conn = TestStream::open(Stream::new(lines).output_bytes_max(4));
+    conn.send("a\n");
+    let handle = last.lock().unwrap().clone().unwrap();
+    for number in 1..=3 {
+        handle.push(number.to_string()).unwrap();
+    }
+    assert_eq!(conn.send("job 4\nb\n"), b"<1>\n<2>\n<3>\n<job 4>\n1 b\n");
 }

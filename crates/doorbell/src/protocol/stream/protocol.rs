@@ -266,8 +266,9 @@ impl<H: StreamHandler> Turn<'_, H> {
         self.wait(after, rest, has_job);
         self.conn.is_busy |= self.conn.wants_writable || self.is_full();
         match after {
-            _ if has_job => Next::Wait,
+            // Also during a job, whose result may be behind other messages.
             _ if self.conn.is_busy => Next::Flush,
+            _ if has_job => Next::Wait,
             // Input may have arrived before the message, or while a job ran that is given up now.
             After::Message | After::Timeout => Next::Flush,
             // Another receive would report the same end.
