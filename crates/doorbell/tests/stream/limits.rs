@@ -129,6 +129,16 @@ impl StreamHandler for Pinging {
 }
 
 #[test]
+fn a_deadline_of_a_handler_holds_while_its_output_is_sent() {
+    let mut conn = TestStream::open(Stream::new(Pinging).output_bytes_max(1));
+    conn.send("hello");
+    conn.wait(5 * SECOND);
+    assert_eq!(conn.wait(SECOND), b"ping");
+    (0..2).for_each(|_| drop(conn.wait(SECOND)));
+    assert!(!conn.is_open());
+}
+
+#[test]
 fn a_handler_sets_its_own_deadlines() {
     let mut conn = TestStream::open(Stream::new(Pinging));
     conn.send("hello");

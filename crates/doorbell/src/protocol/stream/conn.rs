@@ -45,6 +45,8 @@ pub struct StreamConn {
     /// The time of the accept, over TLS of the end of the handshake.
     pub(super) opened: Time,
     pub(super) deadline: Time,
+    /// True if the handler or a job has set the deadline.
+    pub(super) is_own_deadline: bool,
     /// Number of consumed frames.
     pub(super) requests: u32,
     pub(super) reason: CloseReason,
@@ -84,6 +86,7 @@ impl StreamConn {
             id: None,
             opened,
             deadline,
+            is_own_deadline: false,
             requests: 0,
             reason: CloseReason::Done,
             wait: Wait::First,

@@ -216,7 +216,7 @@ impl<H: StreamHandler> Turn<'_, H> {
 
     /// Continues after all output was sent.
     fn resume(&mut self) {
-        self.restarts |= core::mem::take(&mut self.conn.is_busy);
+        self.restarts |= core::mem::take(&mut self.conn.is_busy) && !self.conn.is_own_deadline;
         if core::mem::take(&mut self.conn.wants_writable) {
             self.asked.writable = false;
             self.call(|handler, state, cx| handler.writable(state, cx));
@@ -298,10 +298,8 @@ impl<H: StreamHandler> Turn<'_, H> {
         let is_new = wait != self.conn.wait || self.restarts || after == After::Timeout;
         self.conn.wait = wait;
         match self.asked.deadline {
-            Some(deadline) => self.conn.deadline = deadline,
-            None if is_new && wait != Wait::Job => {
-                self.conn.deadline = self.now.after(self.stream.timeout_of(wait));
-            }
+            Some(deadline) => (self.conn.deadline, self.conn.is_own_deadline) = (deadline, true),
+            None if is_new && wait != Wait::Job => self.stream.restart(self.conn, self.now),
             None => {}
         }
     }
@@ -318,6 +316,12 @@ impl<H: StreamHandler> Stream<H> {
         let (out, asked) = (&mut out.head, Asked { writable: conn.wants_writable, ..Asked::default() });
         conn.earlier_len = out.len();
         Some((Turn { stream: self, conn, slot, out, client, now, draining, asked, restarts: false }, input))
+    }
+
+    /// Begins the full timeout of the current wait.
+    fn restart(&self, conn: &mut StreamConn, now: Time) {
+        conn.deadline = now.after(self.timeout_of(conn.wait));
+        conn.is_own_deadline = false;
     }
 
     /// Handles an event other than input, and decides the next step.
