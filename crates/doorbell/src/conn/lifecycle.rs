@@ -51,6 +51,7 @@ impl<P> Conn<P> {
         self.drained = false;
         self.peer_finished = false;
         self.replied = false;
+        self.sent_late = false;
         self.has_received = false;
         self.postponed = false;
         self.arriving = Arriving::Done;

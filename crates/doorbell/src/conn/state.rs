@@ -29,6 +29,8 @@ pub(crate) struct Conn<P> {
     pub(crate) peer_finished: bool,
     /// True once a reply was sent completely.
     pub(crate) replied: bool,
+    /// True if the output had to wait for the peer, until all of it is sent.
+    pub(crate) sent_late: bool,
     /// True once any byte was received.
     pub(crate) has_received: bool,
     /// True exactly while the connection waits for the next turn with nothing in flight.
@@ -105,6 +107,7 @@ impl<P> Conn<P> {
             drained: false,
             peer_finished: false,
             replied: false,
+            sent_late: false,
             has_received: false,
             postponed: false,
             unsent: None,

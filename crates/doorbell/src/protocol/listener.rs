@@ -272,6 +272,10 @@ impl Protocol for ListenerProtocol {
         each!(self, conn, protocol, state => protocol.handle_answer(state, answer, io))
     }
 
+    fn handle_sent(&self, conn: &mut Self::Conn, now: Time) {
+        each!(self, conn, protocol, state => protocol.handle_sent(state, now));
+    }
+
     fn handle_message(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
         each!(self, conn, protocol, state => protocol.handle_message(state, io))
     }

@@ -129,6 +129,9 @@ pub trait Protocol {
         Next::Close
     }
 
+    /// Called when all output was sent, if it had to wait for the peer. No input was read meanwhile.
+    fn handle_sent(&self, _conn: &mut Self::Conn, _now: Time) {}
+
     /// Handles the messages that have arrived for the connection in the protocol's memory.
     fn handle_message(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
         Next::Read

@@ -260,6 +260,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 // The deadline is set only here: input that arrives during the send is not progress
                 // of the reply.
                 conn.send_in_flight = true;
+                conn.sent_late = true;
                 conn.deadline = self.now.after(self.server.limits.write_timeout);
                 // Without direct calls most pending sends complete at once, so acknowledged bytes
                 // are first checked at the deadline.
@@ -307,6 +308,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let (deadline, bytes_max) = self.linger_until();
         let reason = self.reason_of(id);
         let conn = self.table.live_mut(id);
+        if core::mem::take(&mut conn.sent_late)
+            && let Some(state) = &mut conn.protocol
+        {
+            self.server.protocols[conn.listener.index()].handle_sent(state, self.now);
+        }
         match conn.after_send {
             AfterSend::Close => Todo::Close(reason),
             AfterSend::HandOver => Todo::HandOver,

@@ -19,6 +19,7 @@ pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 /// | `handover` | hands over, with this line |
 /// | `job N` | a job that replies with N |
 /// | `jobpanic` | a job that panics |
+/// | `repeat N` | N bytes |
 /// | `largejob N` | both: `large N` and `job N` |
 /// | `large N` | N parts of [`PART`] bytes, each written when the part before is sent |
 /// | `panic` | panics |
@@ -101,6 +102,10 @@ impl StreamHandler for Lines {
             "large" => {
                 line.parts_left = number();
                 Self::write_part(line, cx);
+            }
+            "repeat" => {
+                let len = usize::try_from(number()).unwrap();
+                cx.out().resize(len, b'r');
             }
             "panic" => panic!("a handler that panics"),
             _ => {

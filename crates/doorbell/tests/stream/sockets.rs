@@ -15,6 +15,7 @@ use doorbell::{Engine, HandOver, HandedConn, Listen, Server, Taker, Workers};
 use doorbell_testkit::peers::wait_until;
 use doorbell_testkit::sim::Rng;
 use doorbell_testkit::skip;
+use socket2::{Domain, Socket, Type};
 
 use super::events::jobs;
 use super::handlers::{Lines, Log, PART};
@@ -35,6 +36,15 @@ fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
+}
+
+/// A client whose kernel buffers little, so that the server has to wait for it.
+fn connect_with_small_buffer(server: &Server) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&server.tcp_addr(0).unwrap().into()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.into()
 }
 
 fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
@@ -158,6 +168,26 @@ fn a_slow_reader_gets_everything_and_its_messages_are_limited() {
             answer.extend(read(&mut stream, 1));
         }
         assert!(handle.push("again".to_owned()).is_ok());
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn the_time_of_a_wait_begins_when_the_output_is_sent() {
+    const SECOND: Duration = Duration::from_secs(1);
+    for engine in engines() {
+        let listen = Listen::tcp(([127, 0, 0, 1], 0).into()).send_buf_len(Some(4096));
+        let stream = Stream::new(Lines::new()).idle_timeout(SECOND).frame_timeout(SECOND);
+        let server = Server::builder().engine(engine).conns_max(256).listen(listen, stream).start().unwrap();
+        for (sent, then) in [("repeat 50000\n", "a\n"), ("repeat 50000\na", "\n")] {
+            let mut stream = connect_with_small_buffer(&server);
+            stream.write_all(sent.as_bytes()).unwrap();
+            thread::sleep(SECOND * 3 / 2);
+            read(&mut stream, 50_000);
+            thread::sleep(SECOND / 5);
+            stream.write_all(then.as_bytes()).unwrap();
+            assert_eq!(read(&mut stream, 4), b"1 a\n", "{engine:?} {sent:?}");
+        }
         server.stop().unwrap();
     }
 }

@@ -51,6 +51,10 @@ impl Protocol for AnyStream {
         self.0.handle_input(conn, fresh, io)
     }
 
+    fn handle_sent(&self, conn: &mut StreamConn, now: Time) {
+        self.0.handle_sent(conn, now);
+    }
+
     fn handle_message(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
         self.0.handle_message(conn, io)
     }

@@ -388,6 +388,12 @@ impl<H: StreamHandler> Protocol for Stream<H> {
         turn.next(after, rest)
     }
 
+    fn handle_sent(&self, conn: &mut StreamConn, now: Time) {
+        if matches!(conn.wait, Wait::Frame | Wait::Idle) && !conn.is_own_deadline {
+            self.restart(conn, now);
+        }
+    }
+
     fn handle_message(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
         self.event(conn, io, After::Message, |turn, _| turn.messages())
     }

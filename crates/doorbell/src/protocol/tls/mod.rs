@@ -256,6 +256,12 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.notify_inner(conn, io, |protocol, conn, io| protocol.handle_answer(conn, answer, io))
     }
 
+    fn handle_sent(&self, conn: &mut Self::Conn, now: Time) {
+        if let Some(upper) = &mut conn.inside.upper {
+            self.inner.handle_sent(&mut upper.conn, now);
+        }
+    }
+
     fn handle_message(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
         self.notify_inner(conn, io, Protocol::handle_message)
     }
