@@ -13,16 +13,17 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use doorbell::Engine;
+use doorbell::{Engine, HttpLimits};
 use doorbell_testkit::peers::{End, Reply, Unique, finish, misbehave, read_paced};
 
-use promise::{addr, on_both_engines, serve, sized};
+use promise::{addr, on_both_engines, serve, serve_with, sized};
 
 on_both_engines! {
     every_size_to_fast_readers
     readers_at_64_kib_a_second
     a_reader_that_pauses
     a_reader_that_never_reads_is_cut_visibly
+    a_reader_that_pauses_has_its_time_for_the_next_request
     a_reader_that_resets_harms_no_other
 }
 
@@ -163,6 +164,27 @@ fn a_reader_that_pauses(engine: Engine) {
 
 /// Without progress the server closes the connection after the write timeout. The client must be
 /// able to detect that: by a reset, or by a FIN before the declared length.
+fn a_reader_that_pauses_has_its_time_for_the_next_request(engine: Engine) {
+    const SECOND: Duration = Duration::from_secs(1);
+    let limits = HttpLimits { idle_timeout: SECOND, header_timeout: SECOND, ..HttpLimits::default() };
+    let server = serve_with(engine, limits).start().unwrap();
+    let unique = Unique { id: 1, len: 4 * MIB };
+    let first = format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", unique.path());
+    let second = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for at in [0, 10] {
+        let mut stream = TcpStream::connect(addr(&server)).unwrap();
+        stream.write_all((first.clone() + &second[..at]).as_bytes()).unwrap();
+        thread::sleep(SECOND * 3 / 2);
+        skip_head(&mut stream);
+        stream.read_exact(&mut vec![0; unique.len]).unwrap();
+        thread::sleep(SECOND / 5);
+        stream.write_all(&second.as_bytes()[at..]).unwrap();
+        let got = finish(&mut stream, Duration::from_secs(20));
+        assert!(got.bytes.starts_with(b"HTTP/1.1 200 OK\r\n"), "{at}: {got:?}");
+    }
+    server.stop().unwrap();
+}
+
 fn a_reader_that_never_reads_is_cut_visibly(engine: Engine) {
     let limits = doorbell::Limits {
         write_timeout: Duration::from_secs(1),

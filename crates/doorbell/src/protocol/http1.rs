@@ -155,6 +155,10 @@ impl Protocol for Http1 {
         handle_answer(&mut conn.machine, answer, self.io(io))
     }
 
+    fn handle_sent(&self, conn: &mut Http1Conn, now: Time) {
+        conn.machine.handle_sent(now, &self.limits);
+    }
+
     fn handle_eof(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
         conn.reason = Some(match conn.machine.phase() {
             Phase::Idle => CloseReason::ClientFin,

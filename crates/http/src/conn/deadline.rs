@@ -19,6 +19,16 @@ impl Conn {
         }
     }
 
+    /// Restarts the wait for the next request, or for the rest of its head, after output that had to
+    /// wait for the peer: no input was read meanwhile.
+    pub const fn handle_sent(&mut self, now: Time, limits: &Limits) {
+        match self.phase {
+            Phase::Idle => self.deadline = now.after(limits.idle_timeout),
+            Phase::Head => self.deadline = now.after(limits.header_timeout),
+            Phase::Body | Phase::Closing | Phase::Waiting => {}
+        }
+    }
+
     /// Starts the idle time after a reply that keeps the connection open.
     #[inline]
     pub(super) fn begin_idle(&mut self, now: Time, limits: &Limits) {
