@@ -115,8 +115,7 @@ impl HandlerCall<'_> {
                 self.begin(conn, bytes.get(header.len..).unwrap_or_default())
             }
             Ok(Parsed::Incomplete { .. }) => {
-                let kept = if conn.input.capacity() == 0 { &mut self.buffers.rest } else { &mut conn.input };
-                kept.extend_from_slice(bytes);
+                self.keep_for_later(conn, bytes);
                 Next::Read
             }
             Ok(Parsed::NotProxy) if expected == Expected::MaybeHeader => {
@@ -165,10 +164,17 @@ impl HandlerCall<'_> {
         }
         if self.server.arrivals[conn.listener.index()].speaks_first {
             let next = self.ask(conn, Input::Greet);
-            if next != Next::Read || bytes.is_empty() {
+            if next != Next::Read {
+                self.keep_for_later(conn, bytes);
                 return next;
             }
         }
         if bytes.is_empty() { Next::Read } else { self.ask(conn, Input::Bytes(bytes)) }
+    }
+
+    /// Keeps bytes as input of the next call, or of a hand-over.
+    fn keep_for_later(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) {
+        let kept = if conn.input.capacity() == 0 { &mut self.buffers.rest } else { &mut conn.input };
+        kept.extend_from_slice(bytes);
     }
 }

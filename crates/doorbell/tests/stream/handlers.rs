@@ -49,6 +49,11 @@ impl Lines {
         Self { speaks_first: true, ..Self::new() }
     }
 
+    /// Also runs a job for its greeting.
+    pub(crate) fn greeting_with_jobs(jobs: Offload) -> Self {
+        Self { jobs: Some(jobs), ..Self::greeting() }
+    }
+
     pub(crate) fn with_jobs(jobs: Offload) -> Self {
         Self { jobs: Some(jobs), ..Self::new() }
     }
@@ -74,6 +79,9 @@ impl StreamHandler for Lines {
         self.note("open");
         if self.speaks_first {
             cx.write(b"hello\n");
+            if let Some(jobs) = &self.jobs {
+                cx.run(jobs, |_| "greeted".to_owned()).unwrap();
+            }
         }
         *self.last.lock().unwrap() = Some(cx.handle());
         Line { parts_left: 0 }

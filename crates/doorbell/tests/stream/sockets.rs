@@ -216,6 +216,26 @@ fn results_of_jobs_keep_the_order_of_frames() {
     }
 }
 
+#[cfg(feature = "rayon")]
+#[test]
+fn frames_behind_a_proxy_header_wait_for_the_greeting() {
+    use doorbell::http::forwarded::Networks;
+    use doorbell::{ProxyProtocol, offload::Offload};
+
+    let jobs = Offload::builder().threads(NonZeroU16::MIN).build().unwrap();
+    let proxy = ProxyProtocol::accept(Networks::parse(["127.0.0.0/8"]).unwrap());
+    for engine in engines() {
+        let listen = Listen::tcp(([127, 0, 0, 1], 0).into()).proxy_protocol(proxy.clone());
+        let lines = Lines::greeting_with_jobs(jobs.clone());
+        let builder = Server::builder().engine(engine).conns_max(256);
+        let server = builder.listen(listen, Stream::new(lines)).start().unwrap();
+        let mut stream = connect(&server);
+        stream.write_all(b"PROXY TCP4 203.0.113.7 192.0.2.1 51000 80\r\na\n").unwrap();
+        assert_eq!(read(&mut stream, 20), b"hello\n<greeted>\n1 a\n", "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
 #[test]
 fn frames_and_a_fin_behind_a_late_job_are_handled() {
     for engine in engines() {
