@@ -72,8 +72,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 continue;
             };
             conn.postponed = false;
-            if conn.after_send == AfterSend::Resume && !conn.send_in_flight {
-                self.drive(id, Todo::Resume);
+            if !matches!(conn.phase(), Phase::Open | Phase::Lingering) {
+                // Closed or handed over since then.
+                continue;
+            }
+            if matches!(conn.after_send, AfterSend::Message | AfterSend::Resume) && !conn.send_in_flight {
+                self.drive(id, Todo::AfterSend);
             } else if !conn.in_flight() {
                 self.drive(id, Todo::Recv(Expect::Now));
             }
@@ -393,8 +397,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn postpone(&mut self, id: ConnId) {
-        self.table.live_mut(id).postponed = true;
-        self.postponed.push_back(id);
+        // A message may have called the protocol of a connection that is postponed already.
+        if !core::mem::replace(&mut self.table.live_mut(id).postponed, true) {
+            self.postponed.push_back(id);
+        }
         self.park(id);
     }
 

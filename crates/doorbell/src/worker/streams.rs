@@ -31,10 +31,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.buffers.local.stream(listener)?.next_addressee()
     }
 
-    /// Calls the protocol of a connection that has a message, now or after the current send.
+    /// Calls the protocol of a connection that has a message: now, after the current send, or in the
+    /// next turn if the connection has used its share of this one.
     fn deliver_to(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id).filter(|conn| conn.phase() == Phase::Open) else { return };
-        if !conn.send_in_flight {
+        if !conn.send_in_flight && !conn.postponed {
             let next = self.pass_input(id, Input::Message);
             return self.drive(id, Todo::Next(next));
         }

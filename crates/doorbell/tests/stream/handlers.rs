@@ -16,6 +16,7 @@ pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 /// | line | effect |
 /// |---|---|
 /// | `close` | closes after the reply |
+/// | `drip N` | N parts of one byte |
 /// | `handover` | hands over, with this line |
 /// | `job N` | a job that replies with N |
 /// | `jobpanic` | a job that panics |
@@ -38,6 +39,7 @@ pub(crate) const PART: usize = 8192;
 #[derive(Debug)]
 pub(crate) struct Line {
     parts_left: u32,
+    part_len: usize,
 }
 
 impl Lines {
@@ -65,7 +67,8 @@ impl Lines {
     fn write_part(line: &mut Line, cx: &mut Context<'_, Self>) {
         if line.parts_left > 0 {
             line.parts_left -= 1;
-            cx.write(&[b'a' + u8::try_from(line.parts_left % 26).unwrap(); PART]);
+            let byte = b'a' + u8::try_from(line.parts_left % 26).unwrap();
+            cx.write(&[byte; PART][..line.part_len]);
             cx.notify_writable();
         }
     }
@@ -84,7 +87,7 @@ impl StreamHandler for Lines {
             }
         }
         *self.last.lock().unwrap() = Some(cx.handle());
-        Line { parts_left: 0 }
+        Line { parts_left: 0, part_len: PART }
     }
 
     fn data(&self, line: &mut Line, input: &[u8], cx: &mut Context<'_, Self>) -> usize {
@@ -107,7 +110,8 @@ impl StreamHandler for Lines {
                 cx.run(self.jobs.as_ref().unwrap(), move |_| format!("job {answer}")).unwrap();
             }
             "jobpanic" => cx.run(self.jobs.as_ref().unwrap(), |_| panic!("a job that panics")).unwrap(),
-            "large" => {
+            "drip" | "large" => {
+                line.part_len = if first == "drip" { 1 } else { PART };
                 line.parts_left = number();
                 Self::write_part(line, cx);
             }

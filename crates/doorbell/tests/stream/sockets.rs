@@ -192,6 +192,30 @@ fn the_time_of_a_wait_begins_when_the_output_is_sent() {
     }
 }
 
+#[test]
+fn messages_do_not_enlarge_the_share_of_a_busy_connection() {
+    for engine in engines() {
+        let lines = Lines::new();
+        let last = Arc::clone(&lines.last);
+        let server = serve(engine, Stream::new(lines).messages_max(1000));
+        let mut stream = connect(&server);
+        stream.write_all(b"drip 1000000000\n").unwrap();
+        assert_eq!(read(&mut stream, 1).len(), 1);
+        let handle = last.lock().unwrap().clone().unwrap();
+        thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+        for _ in 0..200 {
+            handle.push("m".to_owned()).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        let before = server.stats();
+        thread::sleep(Duration::from_millis(200));
+        let after = server.stats();
+        let (sent, turns) = (after.bytes_out - before.bytes_out, after.turns - before.turns);
+        assert!(sent <= 16 * turns + 16, "{engine:?}: {sent} parts in {turns} turns");
+        server.stop().unwrap();
+    }
+}
+
 #[cfg(feature = "rayon")]
 #[test]
 fn results_of_jobs_keep_the_order_of_frames() {
