@@ -326,6 +326,10 @@ impl Protocol for ListenerProtocol {
         each!(self, conn, protocol, state => protocol.is_given_up(state))
     }
 
+    fn has_begun_reply(&self, conn: &Self::Conn) -> bool {
+        each!(self, conn, protocol, state => protocol.has_begun_reply(state))
+    }
+
     fn close_reason(&self, conn: &Self::Conn) -> CloseReason {
         each!(self, conn, protocol, state => protocol.close_reason(state))
     }

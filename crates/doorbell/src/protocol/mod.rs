@@ -183,6 +183,11 @@ pub trait Protocol {
     /// the connection.
     fn is_idle(&self, conn: &Self::Conn) -> bool;
 
+    /// True between the parts of a reply, when no output is left but more follows.
+    fn has_begun_reply(&self, _conn: &Self::Conn) -> bool {
+        false
+    }
+
     /// Returns the reason of the close, if the protocol decided to close the connection.
     fn close_reason(&self, conn: &Self::Conn) -> CloseReason;
 }

@@ -150,7 +150,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if matches!(conn.phase(), Phase::Closing | Phase::Leaving) {
             return;
         }
-        if conn.send_in_flight || conn.has_output() {
+        let protocol = &self.server.protocols[conn.listener.index()];
+        let is_begun = conn.protocol.as_ref().is_some_and(|state| protocol.has_begun_reply(state));
+        if conn.send_in_flight || conn.has_output() || is_begun {
             // A partial reply must not look complete to the peer.
             self.driver.reset_on_close(id);
         }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the events of a single connection.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -213,6 +213,24 @@ fn messages_do_not_enlarge_the_share_of_a_busy_connection() {
         let (sent, turns) = (after.bytes_out - before.bytes_out, after.turns - before.turns);
         assert!(sent <= 16 * turns + 16, "{engine:?}: {sent} parts in {turns} turns");
         server.stop().unwrap();
+    }
+}
+
+/// An end without a reset would make it look complete.
+#[test]
+fn a_stop_cuts_a_reply_in_parts_visibly() {
+    for engine in engines() {
+        for _ in 0..5 {
+            let server = serve(engine, Stream::new(Lines::new()));
+            let mut stream = connect(&server);
+            stream.write_all(b"drip 1000000000\n").unwrap();
+            read(&mut stream, 1000);
+            let mut reader = stream.try_clone().unwrap();
+            let got = thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+            server.stop().unwrap();
+            let error = got.join().unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{engine:?}");
+        }
     }
 }
 

@@ -101,6 +101,10 @@ impl Protocol for AnyStream {
         self.0.is_idle(conn)
     }
 
+    fn has_begun_reply(&self, conn: &StreamConn) -> bool {
+        self.0.has_begun_reply(conn)
+    }
+
     fn close_reason(&self, conn: &StreamConn) -> CloseReason {
         self.0.close_reason(conn)
     }

@@ -485,6 +485,10 @@ impl<H: StreamHandler> Protocol for Stream<H> {
         matches!(conn.wait, Wait::First | Wait::Idle) && !conn.is_busy
     }
 
+    fn has_begun_reply(&self, conn: &StreamConn) -> bool {
+        conn.wants_writable
+    }
+
     fn close_reason(&self, conn: &StreamConn) -> CloseReason {
         conn.reason
     }

@@ -360,6 +360,11 @@ impl<P: Protocol> Protocol for Tls<P> {
         between_records && inside.is_some_and(|upper| upper.is_written() && self.inner.is_idle(&upper.conn))
     }
 
+    fn has_begun_reply(&self, conn: &Self::Conn) -> bool {
+        let inside = conn.inside.upper.as_ref();
+        inside.is_some_and(|upper| !upper.is_written() || self.inner.has_begun_reply(&upper.conn))
+    }
+
     fn close_reason(&self, conn: &Self::Conn) -> CloseReason {
         match (conn.reason, &conn.inside.upper) {
             (Some(reason), _) => reason,
