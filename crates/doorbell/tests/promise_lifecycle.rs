@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use doorbell::{Engine, Http1, Listen, Server};
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::peers::{
-    End, Load, Mode, Reply, Shape, exchange, finish, misbehave, process, wait_until,
+    End, Load, Mode, Reply, Shape, Unique, exchange, finish, misbehave, process, wait_until,
 };
 
 use promise::{addr, alone, answer, builder, on_both_engines, serve, sized, workers};
@@ -30,6 +30,7 @@ on_both_engines! {
     an_idle_stop_is_quick_and_frees_the_port
     a_stop_with_clients_is_quick
     a_drain_finishes_requests_in_progress
+    a_drain_waits_for_a_slow_reader_and_no_longer
     overlapping_restarts_lose_no_request
     nothing_leaks
 }
@@ -103,6 +104,22 @@ fn a_drain_finishes_requests_in_progress(engine: Engine) {
 
 /// Restarts in which each new server gets a duplicate of the listening socket before the old server
 /// drains.
+fn a_drain_waits_for_a_slow_reader_and_no_longer(engine: Engine) {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let server = serve(engine).drain_timeout(PATIENCE * 3).start().unwrap();
+    let unique = Unique { id: 1, len: 4 << 20 };
+    let mut stream = TcpStream::connect(addr(&server)).unwrap();
+    let request = format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", unique.path());
+    stream.write_all(request.as_bytes()).unwrap();
+    thread::sleep(PATIENCE / 80);
+    server.handle().drain();
+    thread::sleep(PATIENCE / 80);
+    let got = finish(&mut stream, PATIENCE);
+    let reply = Reply::parse(&got.bytes, false).expect("a whole reply");
+    assert_eq!((reply.body.len(), got.end), (unique.len, End::Fin));
+    server.wait().unwrap();
+}
+
 fn overlapping_restarts_lose_no_request(engine: Engine) {
     let _turn = alone();
     let restarts = 10;

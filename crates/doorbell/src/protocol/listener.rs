@@ -318,6 +318,10 @@ impl Protocol for ListenerProtocol {
         each!(self, conn, protocol, state => protocol.requests(state))
     }
 
+    fn has_served(&self, conn: &Self::Conn) -> bool {
+        each!(self, conn, protocol, state => protocol.has_served(state))
+    }
+
     fn is_idle(&self, conn: &Self::Conn) -> bool {
         each!(self, conn, protocol, state => protocol.is_idle(state))
     }

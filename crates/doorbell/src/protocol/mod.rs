@@ -179,6 +179,11 @@ pub trait Protocol {
     /// Number of requests served.
     fn requests(&self, conn: &Self::Conn) -> u32;
 
+    /// True once the connection was used, so that its peer does not expect to send its first request.
+    fn has_served(&self, conn: &Self::Conn) -> bool {
+        self.requests(conn) > 0
+    }
+
     /// True between requests, if no byte of the next request was received: a drain may then close
     /// the connection.
     fn is_idle(&self, conn: &Self::Conn) -> bool;

@@ -111,15 +111,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn recv(&mut self, id: ConnId, expect: Expect) -> Todo {
-        let conn = self.table.live_mut(id);
-        if conn.recv_in_flight {
-            return Todo::Park;
+        if self.table.live_mut(id).recv_in_flight {
+            return self.drain_or_park(id);
         }
         match self.driver.recv(id, expect) {
             Step::Done(received) => Todo::Received(received),
             Step::Pending => {
                 self.table.live_mut(id).recv_in_flight = true;
-                Todo::Park
+                self.drain_or_park(id)
             }
         }
     }
@@ -326,10 +325,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.driver.shutdown_write(id);
                 Todo::Recv(Expect::Now)
             }
-            AfterSend::Read => Todo::Recv(if conn.drained { Expect::Later } else { Expect::Now }),
+            AfterSend::Read if conn.drained && !self.drain.hurries() => Todo::Recv(Expect::Later),
+            AfterSend::Read => Todo::Recv(Expect::Now),
             AfterSend::Message => Todo::Next(self.pass_input(id, Input::Message)),
             AfterSend::Resume => Todo::Resume,
-            AfterSend::Wait => self.begin_job(id),
+            AfterSend::Wait => match self.begin_job(id) {
+                Todo::Park => self.drain_or_park(id),
+                todo => todo,
+            },
         }
     }
 

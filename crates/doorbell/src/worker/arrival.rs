@@ -53,6 +53,11 @@ impl Arrival {
         !self.speaks_first && self.arriving == Arriving::Done
     }
 
+    /// True if the protocol has greeted the client.
+    pub(crate) fn is_greeted(&self, conn: &Conn<ProtocolConn>) -> bool {
+        self.speaks_first && conn.arriving != Arriving::Header
+    }
+
     /// True if the peer's address is needed before any other step. The address determines whether a
     /// header is expected, and therefore which address is counted and when the protocol may greet.
     pub(crate) fn asks_at_once(&self) -> bool {

@@ -166,7 +166,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight {
             return;
         }
-        if !conn.has_received || self.may_ask_first(id) {
+        let has_received = conn.has_received;
+        if !self.has_served(id) && (!has_received || self.is_idle(id)) {
             // A client that never sends a request is closed at this deadline.
             let conn = self.table.live_mut(id);
             conn.deadline = conn.deadline.min(soon);
@@ -182,13 +183,34 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, Todo::Next(next));
     }
 
+    /// Ends a connection that waits for input, if the server drains and the connection became idle
+    /// only after the drain began, for example when its output was sent.
+    pub(super) fn drain_or_park(&mut self, id: ConnId) -> Todo {
+        let ends = self.drain.hurries()
+            && self.table.live_mut(id).phase() == Phase::Open
+            && self.is_idle(id)
+            && !self.may_ask_first(id);
+        if ends { Todo::Next(self.pass_input(id, Input::Drain)) } else { Todo::Park }
+    }
+
+    /// Ends a connection whose client has sent nothing until its deadline, or until soon after a
+    /// drain began.
+    pub(super) fn finish_silent(&mut self, id: ConnId) {
+        let conn = self.table.live_mut(id);
+        let is_greeted = self.server.arrivals[conn.listener.index()].is_greeted(conn);
+        if is_greeted { self.announce_close(id) } else { self.drive(id, Todo::Close(CloseReason::Drain)) }
+    }
+
     /// True while the client's first request may still arrive: nothing has arrived except a whole
     /// PROXY header or a handshake.
     pub(super) fn may_ask_first(&mut self, id: ConnId) -> bool {
+        !self.has_served(id) && self.is_idle(id)
+    }
+
+    fn has_served(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
-        let answered = conn.protocol.as_ref().is_some_and(|state| protocol.requests(state) > 0);
-        !answered && self.is_idle(id)
+        conn.protocol.as_ref().is_some_and(|state| protocol.has_served(state))
     }
 
     /// True if no part of a request has arrived. An incomplete PROXY header counts as part of a

@@ -33,10 +33,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 continue;
             }
             match conn.phase() {
-                Phase::Open if !conn.has_received && self.drain.hurries() => {
-                    self.drive(id, Todo::Close(CloseReason::Drain))
-                }
                 Phase::Open if conn.send_in_flight => self.expire_send(id),
+                Phase::Open if !conn.has_received && self.drain.hurries() => self.finish_silent(id),
                 Phase::Open => self.time_out(id),
                 Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
                     // The worker's wait took too long: input that has arrived may be unread, and a

@@ -4,6 +4,7 @@
 //! Does not know about: HTTP.
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
+mod drains;
 mod events;
 mod handlers;
 mod limits;

@@ -22,7 +22,7 @@ use super::handlers::{Lines, Log, PART};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn engines() -> Vec<Engine> {
+pub(crate) fn engines() -> Vec<Engine> {
     if skip::io_uring() { vec![Engine::Epoll, Engine::IoUring] } else { vec![Engine::Epoll] }
 }
 
@@ -39,7 +39,7 @@ fn connect(server: &Server) -> TcpStream {
 }
 
 /// A client whose kernel buffers little, so that the server has to wait for it.
-fn connect_with_small_buffer(server: &Server) -> TcpStream {
+pub(crate) fn connect_with_small_buffer(server: &Server) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&server.tcp_addr(0).unwrap().into()).unwrap();
@@ -47,7 +47,7 @@ fn connect_with_small_buffer(server: &Server) -> TcpStream {
     socket.into()
 }
 
-fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+pub(crate) fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     stream.read_exact(&mut bytes).unwrap();
     bytes

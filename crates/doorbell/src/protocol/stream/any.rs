@@ -97,6 +97,10 @@ impl Protocol for AnyStream {
         self.0.requests(conn)
     }
 
+    fn has_served(&self, conn: &StreamConn) -> bool {
+        self.0.has_served(conn)
+    }
+
     fn is_idle(&self, conn: &StreamConn) -> bool {
         self.0.is_idle(conn)
     }

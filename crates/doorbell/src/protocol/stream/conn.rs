@@ -59,6 +59,8 @@ pub struct StreamConn {
     pub(super) wants_writable: bool,
     /// True while the output of earlier frames must be sent before the connection continues.
     pub(super) is_busy: bool,
+    /// True once a pushed message was handled.
+    pub(super) was_pushed: bool,
     /// True once the end of input was received.
     pub(super) peer_finished: bool,
     /// True once the end of input was reported to the handler.
@@ -94,6 +96,7 @@ impl StreamConn {
             earlier_len: 0,
             wants_writable: false,
             is_busy: false,
+            was_pushed: false,
             peer_finished: false,
             end_handled: false,
         }

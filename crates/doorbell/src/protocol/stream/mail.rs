@@ -249,9 +249,8 @@ impl<M: Send + 'static> Link<M> {
         }
     }
 
-    /// Takes the next message that still concerns the connection. `Err` reports that its job has
-    /// failed.
-    pub(super) fn next_mail(&mut self) -> Option<Result<M, JobFailed>> {
+    /// Takes the next message that still concerns the connection.
+    pub(super) fn next_mail(&mut self) -> Option<Due<M>> {
         loop {
             let mail = self.mail.pop_front()?;
             let is_due = |job: &Option<Pending>, number| job.as_ref().is_some_and(|job| job.number == number);
@@ -260,15 +259,15 @@ impl<M: Send + 'static> Link<M> {
                     if let Some(shared) = &self.shared {
                         shared.waiting.fetch_sub(1, Ordering::Relaxed);
                     }
-                    return Some(Ok(message));
+                    return Some(Due::Pushed(message));
                 }
                 Mail::Job(number, message) if is_due(&self.job, number) => {
                     self.job = None;
-                    return Some(Ok(message));
+                    return Some(Due::Result(message));
                 }
                 Mail::JobFailed(number) if is_due(&self.job, number) => {
                     self.job = None;
-                    return Some(Err(JobFailed));
+                    return Some(Due::JobFailed);
                 }
                 late @ (Mail::Job(..) | Mail::JobFailed(_)) => dispose(late),
             }
@@ -287,9 +286,15 @@ impl<M: Send + 'static> Link<M> {
     }
 }
 
-/// The job of a connection has panicked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct JobFailed;
+/// A message that its connection is to handle.
+pub(super) enum Due<M> {
+    /// The job of the connection has panicked.
+    JobFailed,
+    /// A message of [`ConnHandle::push`].
+    Pushed(M),
+    /// The result of the job.
+    Result(M),
+}
 
 impl<M> fmt::Debug for ConnHandle<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,7 +14,7 @@ use super::super::local::{Notify, StreamMemory};
 use super::super::{Io, Local, Protocol};
 use super::conn::{After, Asked, StreamConn, Wait};
 use super::handler::{Context, StreamHandler};
-use super::mail::MessageCounters;
+use super::mail::{Due, MessageCounters};
 use super::memory::{Memory, Slot};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
@@ -231,11 +231,12 @@ impl<H: StreamHandler> Turn<'_, H> {
             && !self.is_full()
             && let Some(mail) = self.slot.link.next_mail()
         {
+            self.conn.was_pushed |= matches!(mail, Due::Pushed(_));
             match mail {
-                Ok(message) => {
+                Due::Pushed(message) | Due::Result(message) => {
                     self.call(|handler, state, cx| handler.message(state, message, cx));
                 }
-                Err(_failed) => self.conn.end(Next::CloseLinger, CloseReason::HandlerPanic),
+                Due::JobFailed => self.conn.end(Next::CloseLinger, CloseReason::HandlerPanic),
             }
         }
     }
@@ -478,6 +479,10 @@ impl<H: StreamHandler> Protocol for Stream<H> {
 
     fn requests(&self, conn: &StreamConn) -> u32 {
         conn.requests
+    }
+
+    fn has_served(&self, conn: &StreamConn) -> bool {
+        conn.requests > 0 || conn.was_pushed
     }
 
     fn is_idle(&self, conn: &StreamConn) -> bool {

@@ -354,6 +354,10 @@ impl<P: Protocol> Protocol for Tls<P> {
         conn.inside.upper.as_ref().map_or(0, |upper| self.inner.requests(&upper.conn))
     }
 
+    fn has_served(&self, conn: &Self::Conn) -> bool {
+        conn.inside.upper.as_ref().is_some_and(|upper| self.inner.has_served(&upper.conn))
+    }
+
     fn is_idle(&self, conn: &Self::Conn) -> bool {
         let between_records = matches!(&conn.stage, Stage::Session(session) if session.is_between_records());
         let inside = conn.inside.upper.as_ref();

@@ -1,0 +1,97 @@
+//! Drains of stream connections over real sockets, on both kernel drivers: connections that are
+//! sent to, or only listen.
+//!
+//! Does not know about: connections between frames without sockets (see `events`).
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use doorbell::stream::{ConnHandle, Stream};
+use doorbell::{Engine, Listen, Server, ServerBuilder};
+
+use super::handlers::Lines;
+use super::sockets::{connect_with_small_buffer, engines, read};
+
+/// Longer than a client waits.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Enough for the server to notice what happened before.
+const PAUSE: Duration = Duration::from_millis(250);
+
+fn builder(engine: Engine, lines: Lines) -> ServerBuilder {
+    let listen = Listen::tcp(([127, 0, 0, 1], 0).into()).send_buf_len(Some(4096));
+    let stream = Stream::new(lines).first_timeout(Duration::from_secs(60));
+    Server::builder().engine(engine).conns_max(256).drain_timeout(DRAIN_TIMEOUT).listen(listen, stream)
+}
+
+/// The output until the end.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    rest
+}
+
+#[test]
+fn a_connection_whose_output_was_in_flight_ends_when_it_is_sent() {
+    for engine in engines() {
+        let server = builder(engine, Lines::new()).start().unwrap();
+        let mut stream = connect_with_small_buffer(&server);
+        stream.write_all(b"repeat 50000\n").unwrap();
+        thread::sleep(PAUSE);
+        server.handle().drain();
+        thread::sleep(PAUSE);
+        read(&mut stream, 50_000);
+        assert_eq!(rest(&mut stream), "draining\n", "{engine:?}");
+        drop(stream);
+        server.wait().unwrap();
+    }
+}
+
+/// A server with a client that was greeted, and the client's handle.
+fn greeted(engine: Engine) -> (Server, TcpStream, ConnHandle<String>) {
+    let lines = Lines::greeting();
+    let last = Arc::clone(&lines.last);
+    let server = builder(engine, lines).write_timeout(PAUSE * 2).start().unwrap();
+    let mut stream = connect_with_small_buffer(&server);
+    assert_eq!(read(&mut stream, 6), b"hello\n");
+    let handle = last.lock().unwrap().clone().unwrap();
+    (server, stream, handle)
+}
+
+#[test]
+fn a_client_that_only_listens_gets_the_last_output() {
+    for engine in engines() {
+        for (before, during) in [(false, false), (false, true), (true, false)] {
+            let (server, mut stream, handle) = greeted(engine);
+            if before {
+                handle.push("m".to_owned()).unwrap();
+                assert_eq!(read(&mut stream, 4), b"<m>\n");
+            }
+            server.handle().drain();
+            if during {
+                thread::sleep(PAUSE);
+                handle.push("m".to_owned()).unwrap();
+            }
+            let expected = if during { "<m>\ndraining\n" } else { "draining\n" };
+            assert_eq!(rest(&mut stream), expected, "{engine:?} {before}");
+            drop(stream);
+            server.wait().unwrap();
+        }
+    }
+}
+
+/// An end without a reset would make the message look complete.
+#[test]
+fn a_client_that_only_listens_and_does_not_read_is_cut_visibly() {
+    for engine in engines() {
+        let (server, mut stream, handle) = greeted(engine);
+        handle.push("x".repeat(1_000_000)).unwrap();
+        thread::sleep(PAUSE);
+        server.handle().drain();
+        server.wait().unwrap();
+        assert!(stream.read_to_end(&mut Vec::new()).is_err(), "{engine:?}");
+    }
+}
