@@ -175,7 +175,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.send_in_flight {
                     return Todo::Park;
                 }
-                if !conn.has_received {
+                let is_greeted = self.server.arrivals[conn.listener.index()].is_greeted(conn);
+                if !conn.has_received && !is_greeted {
                     return Todo::Close(CloseReason::Empty);
                 }
                 Todo::Next(self.pass_input(id, Input::Eof))
@@ -458,6 +459,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let protocol = &self.server.protocols[conn.listener.index()];
         match conn.protocol.as_ref().map_or(CloseReason::Done, |state| protocol.close_reason(state)) {
             CloseReason::Done if draining && !conn.replied => CloseReason::Drain,
+            CloseReason::ClientFin if !conn.has_received => CloseReason::Empty,
             reason => reason,
         }
     }

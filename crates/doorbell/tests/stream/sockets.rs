@@ -279,6 +279,22 @@ fn frames_behind_a_proxy_header_wait_for_the_greeting() {
 }
 
 #[test]
+fn the_fin_of_a_client_that_only_listens_is_handled() {
+    for engine in engines() {
+        let lines = Lines::greeting();
+        let log = Arc::clone(&lines.log);
+        let server = serve(engine, Stream::new(lines));
+        let mut stream = connect(&server);
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut got = String::new();
+        stream.read_to_string(&mut got).unwrap();
+        assert_eq!(got, "hello\nbye 0\n", "{engine:?}");
+        wait_until(PATIENCE, || count(&log, "closed empty") == 1).unwrap();
+        server.stop().unwrap();
+    }
+}
+
+#[test]
 fn frames_and_a_fin_behind_a_late_job_are_handled() {
     for engine in engines() {
         let jobs = jobs().timeout(Duration::from_millis(100));
