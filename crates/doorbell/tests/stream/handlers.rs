@@ -51,11 +51,6 @@ impl Lines {
         Self { speaks_first: true, ..Self::new() }
     }
 
-    /// Also runs a job for its greeting.
-    pub(crate) fn greeting_with_jobs(jobs: Offload) -> Self {
-        Self { jobs: Some(jobs), ..Self::greeting() }
-    }
-
     pub(crate) fn with_jobs(jobs: Offload) -> Self {
         Self { jobs: Some(jobs), ..Self::new() }
     }

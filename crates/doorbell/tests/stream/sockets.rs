@@ -268,7 +268,7 @@ fn frames_behind_a_proxy_header_wait_for_the_greeting() {
     let proxy = ProxyProtocol::accept(Networks::parse(["127.0.0.0/8"]).unwrap());
     for engine in engines() {
         let listen = Listen::tcp(([127, 0, 0, 1], 0).into()).proxy_protocol(proxy.clone());
-        let lines = Lines::greeting_with_jobs(jobs.clone());
+        let lines = Lines { jobs: Some(jobs.clone()), ..Lines::greeting() };
         let builder = Server::builder().engine(engine).conns_max(256);
         let server = builder.listen(listen, Stream::new(lines)).start().unwrap();
         let mut stream = connect(&server);

@@ -69,6 +69,7 @@ mod handler;
 mod mail;
 mod memory;
 mod protocol;
+mod turn;
 
 pub use self::any::AnyStream;
 pub use self::conn::{StreamConn, Wait};

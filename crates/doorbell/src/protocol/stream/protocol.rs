@@ -1,21 +1,21 @@
-//! A handler as a listener's protocol: which event follows, when the connection waits, and when it
-//! ends.
+//! A handler as a listener's protocol: its limits, and its events as the worker reports them.
 //!
-//! Does not know about: sockets, the worker.
+//! Does not know about: sockets, the worker, the step after an event (see `turn.rs`).
 
 use core::any::Any;
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use doorbell_http::{Client, Next};
+use doorbell_http::Next;
 
 use super::super::local::{Notify, StreamMemory};
 use super::super::{Io, Local, Protocol};
 use super::conn::{After, Asked, StreamConn, Wait};
-use super::handler::{Context, StreamHandler};
-use super::mail::{Due, MessageCounters};
-use super::memory::{Memory, Slot};
+use super::handler::StreamHandler;
+use super::mail::MessageCounters;
+use super::memory::Memory;
+use super::turn::Turn;
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
 use crate::time::Time;
@@ -23,12 +23,12 @@ use crate::time::Time;
 /// The protocol of a [`StreamHandler`], with the limits of its connections.
 #[derive(Clone)]
 pub struct Stream<H> {
-    handler: H,
+    pub(super) handler: H,
     first_timeout: Duration,
     frame_timeout: Duration,
     idle_timeout: Duration,
-    frame_bytes_max: usize,
-    output_bytes_max: usize,
+    pub(super) frame_bytes_max: usize,
+    pub(super) output_bytes_max: usize,
     messages_max: u32,
     counters: MessageCounters,
 }
@@ -120,192 +120,6 @@ impl<H: StreamHandler> Stream<H> {
     }
 }
 
-/// The state that the calls of one event use.
-struct Turn<'a, H: StreamHandler> {
-    stream: &'a Stream<H>,
-    conn: &'a mut StreamConn,
-    slot: &'a mut Slot<H>,
-    out: &'a mut Vec<u8>,
-    client: &'a Client<'a>,
-    now: Time,
-    draining: bool,
-    asked: Asked,
-    /// True if the timeout of the next wait starts anew: a frame was consumed, or the output of
-    /// earlier frames has been sent.
-    restarts: bool,
-}
-
-impl<H: StreamHandler> Turn<'_, H> {
-    /// Calls the handler, with the state of the connection, which is first created if necessary.
-    /// `None` if the connection ends or is handed over, so that no event may follow.
-    fn call<R>(&mut self, event: impl FnOnce(&H, &mut H::Conn, &mut Context<'_, H>) -> R) -> Option<R> {
-        self.open();
-        if self.ends() {
-            return None;
-        }
-        self.with_context(|handler, state, cx| Some(event(handler, state.as_mut()?, cx)))
-    }
-
-    /// Creates the state of the connection, unless it exists.
-    fn open(&mut self) {
-        if self.slot.conn.is_none() && self.conn.ending.is_none() {
-            self.with_context(|handler, state, cx| *state = Some(handler.open(cx)));
-        }
-    }
-
-    fn with_context<R>(
-        &mut self,
-        call: impl FnOnce(&H, &mut Option<H::Conn>, &mut Context<'_, H>) -> R,
-    ) -> R {
-        let Slot { conn: state, link, .. } = &mut *self.slot;
-        let mut cx = Context {
-            out: self.out,
-            now: self.now,
-            opened: self.conn.opened,
-            client: self.client,
-            draining: self.draining,
-            link,
-            asked: self.asked,
-        };
-        let result = call(&self.stream.handler, state, &mut cx);
-        self.asked = cx.asked;
-        result
-    }
-
-    const fn ends(&self) -> bool {
-        self.conn.ending.is_some() || self.asked.close || self.asked.hand_over
-    }
-
-    /// True if the output must be sent before anything else is handled.
-    fn is_full(&self) -> bool {
-        self.out.len() >= self.stream.output_bytes_max
-    }
-
-    /// True if no more input may be handled now.
-    fn stops(&self) -> bool {
-        self.conn.ending.is_some() || self.asked.stops() || self.slot.link.has_job() || self.is_full()
-    }
-
-    /// Passes input to the handler, frame by frame, and returns the number of consumed bytes.
-    fn frames(&mut self, input: &[u8]) -> usize {
-        self.open();
-        let mut at = 0;
-        while at < input.len() && !self.stops() {
-            let rest = &input[at..];
-            let used = self.call(|handler, state, cx| handler.data(state, rest, cx)).unwrap_or(0);
-            debug_assert!(used <= rest.len(), "a handler consumes at most what it gets");
-            if used == 0 {
-                break;
-            }
-            at += used.min(rest.len());
-            self.conn.requests += 1;
-            self.restarts = true;
-        }
-        at
-    }
-
-    /// Reports the end of input to the handler, once, after all earlier frames and messages.
-    /// Returns true if this call reported it.
-    fn end(&mut self, rest: &[u8]) -> bool {
-        if !self.conn.peer_finished || self.conn.end_handled || self.stops() {
-            return false;
-        }
-        self.conn.end_handled = true;
-        self.call(|handler, state, cx| handler.end(state, rest, cx)).is_some()
-    }
-
-    /// Continues after all output was sent.
-    fn resume(&mut self) {
-        self.restarts |= core::mem::take(&mut self.conn.is_busy) && !self.conn.is_own_deadline;
-        if core::mem::take(&mut self.conn.wants_writable) {
-            self.asked.writable = false;
-            self.call(|handler, state, cx| handler.writable(state, cx));
-        }
-        self.messages();
-    }
-
-    /// Passes messages to the handler, but none between the parts of a reply.
-    fn messages(&mut self) {
-        while !self.ends()
-            && !self.asked.writable
-            && !self.is_full()
-            && let Some(mail) = self.slot.link.next_mail()
-        {
-            self.conn.was_pushed |= matches!(mail, Due::Pushed(_));
-            match mail {
-                Due::Pushed(message) | Due::Result(message) => {
-                    self.call(|handler, state, cx| handler.message(state, message, cx));
-                }
-                Due::JobFailed => self.conn.end(Next::CloseLinger, CloseReason::HandlerPanic),
-            }
-        }
-    }
-
-    /// Decides the step after an event that left `rest` bytes of input unconsumed.
-    fn next(&mut self, after: After, rest: usize) -> Next {
-        self.conn.wants_writable = self.asked.writable;
-        self.conn.requests += u32::from(self.asked.close && self.conn.requests == 0 && !self.out.is_empty());
-        if self.asked.close {
-            self.conn.end(self.last_step(after, rest), CloseReason::Done);
-        }
-        // Other events, and a step that stops, leave frames that the handler has not seen yet.
-        let is_incomplete = after == After::Data && !self.stops();
-        if is_incomplete && rest >= self.stream.frame_bytes_max {
-            self.conn.end(Next::CloseLinger, CloseReason::Refused);
-        }
-        if is_incomplete && self.draining && rest == 0 && self.conn.requests > 0 {
-            self.conn.end(Next::CloseLinger, CloseReason::Done);
-        }
-        if let Some(last) = self.conn.ending {
-            return last;
-        }
-        if self.asked.hand_over {
-            self.conn.deadline = Time::MAX;
-            return Next::HandOver;
-        }
-        let has_job = self.slot.link.has_job();
-        self.wait(after, rest, has_job);
-        self.conn.is_busy |= self.conn.wants_writable || self.is_full();
-        match after {
-            // Also during a job, whose result may be behind other messages.
-            _ if self.conn.is_busy => Next::Flush,
-            _ if has_job => Next::Wait,
-            // Input may have arrived before the message, or while a job ran that is given up now.
-            After::Message | After::Timeout => Next::Flush,
-            // Another receive would report the same end.
-            _ if self.conn.peer_finished => Next::Wait,
-            After::Data | After::End | After::Open => Next::Read,
-        }
-    }
-
-    /// The last step of a connection that its handler has closed.
-    const fn last_step(&self, after: After, rest: usize) -> Next {
-        match after {
-            After::Data if rest == 0 => Next::CloseClean,
-            After::End => Next::CloseClean,
-            // The peer may still send, and a reset would destroy the output.
-            After::Data | After::Message | After::Open | After::Timeout => Next::CloseLinger,
-        }
-    }
-
-    /// Sets the deadline of the wait that follows.
-    fn wait(&mut self, after: After, rest: usize, has_job: bool) {
-        let wait = match rest {
-            _ if has_job => Wait::Job,
-            0 if self.conn.requests == 0 => Wait::First,
-            0 => Wait::Idle,
-            _ => Wait::Frame,
-        };
-        let is_new = wait != self.conn.wait || self.restarts || after == After::Timeout;
-        self.conn.wait = wait;
-        match self.asked.deadline {
-            Some(deadline) => (self.conn.deadline, self.conn.is_own_deadline) = (deadline, true),
-            None if is_new && wait != Wait::Job => self.stream.restart(self.conn, self.now),
-            None => {}
-        }
-    }
-}
-
 impl<H: StreamHandler> Stream<H> {
     /// Begins an event. Also returns the input, which an event does not change. `None` if the
     /// worker has no memory for the protocol, which never happens for a listener of this protocol.
@@ -320,7 +134,7 @@ impl<H: StreamHandler> Stream<H> {
     }
 
     /// Begins the full timeout of the current wait.
-    fn restart(&self, conn: &mut StreamConn, now: Time) {
+    pub(super) fn restart(&self, conn: &mut StreamConn, now: Time) {
         conn.deadline = now.after(self.timeout_of(conn.wait));
         conn.is_own_deadline = false;
     }
@@ -510,8 +324,9 @@ impl<H> fmt::Debug for Stream<H> {
 
 #[cfg(test)]
 mod tests {
-    use doorbell_http::{Date, Out};
+    use doorbell_http::{Client, Date, Out};
 
+    use super::super::handler::Context;
     use super::*;
     use crate::id::{Generation, SlotIndex};
 
