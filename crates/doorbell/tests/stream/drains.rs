@@ -2,6 +2,7 @@
 //! sent to, or only listen.
 //!
 //! Does not know about: connections between frames without sockets (see `events`).
+#![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -23,6 +23,7 @@ use crate::promise::{addr, anywhere, builder, on_both_engines};
 on_both_engines! {
     frames_jobs_and_parts_keep_their_order
     messages_arrive_while_nothing_is_received
+    input_and_a_message_arrive_while_output_is_sent
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -81,5 +82,41 @@ fn messages_arrive_while_nothing_is_received(engine: Engine) {
     assert!(rest.is_empty());
     wait_until(PATIENCE, || log.lock().unwrap().last().is_some_and(|event| event == "closed done")).unwrap();
     assert!(matches!(handle.push("late".to_owned()), Err(PushError::Gone(_))));
+    server.stop().unwrap();
+}
+
+fn input_and_a_message_arrive_while_output_is_sent(engine: Engine) {
+    const LARGE: usize = 8_000_000;
+    let lines = Lines::greeting();
+    let last = Arc::clone(&lines.last);
+    let server = serve(engine, lines);
+    for version in 0..VERSIONS.len() {
+        let mut session = connect(&server, version);
+        session.flush().unwrap();
+        assert_eq!(read(&mut session, 6), b"hello\n");
+        let handle = last.lock().unwrap().clone().unwrap();
+        let before = server.stats();
+        handle.push("x".repeat(LARGE)).unwrap();
+        // The client reads nothing, so the buffers of the kernel fill.
+        let (mut sent, mut same) = (before.bytes_out, 0);
+        wait_until(PATIENCE, || {
+            let now = server.stats().bytes_out;
+            same = if now > before.bytes_out && now == sent { same + 1 } else { 0 };
+            sent = now;
+            same > 100
+        })
+        .unwrap();
+        session.write_all(b"a\n").unwrap();
+        wait_until(PATIENCE, || server.stats().bytes_in > before.bytes_in).unwrap();
+        let before = server.stats();
+        handle.push("m".to_owned()).unwrap();
+        wait_until(PATIENCE, || server.stats().turns > before.turns).unwrap();
+        assert_eq!(read(&mut session, LARGE + 3).len(), LARGE + 3);
+        let mut rest = read(&mut session, 8);
+        rest.sort_unstable();
+        let mut expected = b"1 a\n<m>\n".to_vec();
+        expected.sort_unstable();
+        assert_eq!(rest, expected, "{engine:?}");
+    }
     server.stop().unwrap();
 }

@@ -177,6 +177,27 @@ impl<P: Protocol> Tls<P> {
     }
 }
 
+impl<P: Protocol> Tls<P> {
+    /// Like [`Self::notify_inner`], for an event that may come after input that arrived while output
+    /// was sent: the library reads that input before it can write.
+    fn notify_after_input(
+        &self,
+        conn: &mut Box<TlsConn<P::Conn>>,
+        mut io: Io<'_>,
+        call: impl FnOnce(&P, &mut P::Conn, Io<'_>) -> Next,
+    ) -> Next {
+        if let Stage::Session(session) = &conn.stage
+            && !session.can_write(io.input)
+        {
+            let next = self.handle_input(conn, &[], io.reborrow());
+            if !matches!(next, Next::Flush | Next::Read | Next::Wait) {
+                return next;
+            }
+        }
+        self.notify_inner(conn, io, call)
+    }
+}
+
 impl<P: Protocol> Protocol for Tls<P> {
     type Conn = Box<TlsConn<P::Conn>>;
 
@@ -263,7 +284,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     }
 
     fn handle_message(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
-        self.notify_inner(conn, io, Protocol::handle_message)
+        self.notify_after_input(conn, io, Protocol::handle_message)
     }
 
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
@@ -280,7 +301,7 @@ impl<P: Protocol> Protocol for Tls<P> {
 
     fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
         if conn.inside.upper.is_some() {
-            return self.notify_inner(conn, io, Protocol::handle_timeout);
+            return self.notify_after_input(conn, io, Protocol::handle_timeout);
         }
         if io.now < conn.handshake_deadline {
             return Next::Read;
