@@ -141,6 +141,28 @@ fn a_client_on_a_processor_has_the_worker_of_that_processor() {
 }
 
 #[test]
+fn the_other_workers_keep_their_processors_after_a_failure() {
+    let allowed = sched_getaffinity(None).unwrap();
+    let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    // The first processor has two workers, and keeps the second one.
+    let server = start(Engine::Epoll, u16::try_from(cpus.len() + 1).unwrap(), Balance::Cpu);
+    let addr = server.tcp_addr(0).unwrap();
+    server.handle().fail_worker(WorkerIndex(0));
+    wait_until(PATIENCE, || !server.handle().is_healthy()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for worker in 1..=cpus.len() {
+                run_on(cpus[worker % cpus.len()]);
+                let name = format!("doorbell-{worker}");
+                let hits = (0..100).filter(|_| worker_of(TcpStream::connect(addr).unwrap()) == name).count();
+                assert!(hits >= 99, "{worker}: {hits}");
+            }
+        });
+    });
+    server.stop().unwrap();
+}
+
+#[test]
 fn a_shared_socket_cannot_be_balanced() {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let service = service_fn(|_, reply| reply.status(Status::OK).empty());

@@ -221,8 +221,9 @@ impl Sockets {
         self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);
         self.0.iter_mut().filter_map(|kept| kept.fds.get_mut(worker)).for_each(|fd| *fd = None);
         // The group has one socket less, unless another server still has the socket. If the options
-        // cannot be set, the kernel distributes the clients of a missing socket itself.
-        let ours = self.0.iter().filter(|kept| !kept.is_lent());
+        // cannot be set, the kernel distributes the clients of a missing socket itself. The
+        // processors of the other sockets stay: this thread may be pinned, and sees only its own.
+        let ours = self.0.iter().filter(|kept| kept.balance == Balance::SourceHash && !kept.is_lent());
         ours.for_each(|kept| drop(kept.balance()));
     }
 }
