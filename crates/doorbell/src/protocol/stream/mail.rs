@@ -68,6 +68,19 @@ impl<M> Mailbox<M> {
     }
 }
 
+impl<M> Drop for Mailbox<M> {
+    fn drop(&mut self) {
+        // Each message is dropped separately: a second panic during unwinding would abort the
+        // process.
+        let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let counters = &self.counters;
+        for (_, mail) in queue.drain(..) {
+            counters.add_dropped(usize::from(matches!(mail, Mail::Pushed(_))));
+            dispose(mail);
+        }
+    }
+}
+
 /// Counters of the messages of one protocol, on all workers.
 #[derive(Clone, Debug, Default)]
 pub struct MessageCounters(Arc<Counts>);
@@ -312,3 +325,31 @@ impl<M> fmt::Display for PushError<M> {
 }
 
 impl<M: fmt::Debug> std::error::Error for PushError<M> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Generation, SlotIndex};
+
+    /// A message that panics when dropped.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("a message's fault"));
+        }
+    }
+
+    /// A second panic during the first one would end the process.
+    #[test]
+    fn messages_that_are_left_are_dropped_one_by_one_and_counted() {
+        let counters = MessageCounters::default();
+        let mailbox = Arc::new(Mailbox::new(Arc::new(|| ()), counters.clone(), 4));
+        let conn = ConnId { slot: SlotIndex(0), generation: Generation::new(0) };
+        let handle = Link::new(conn, Arc::clone(&mailbox)).handle();
+        (0..3).for_each(|_| assert!(handle.push(Bomb).is_ok()));
+        mailbox.leave(conn, Mail::Job(0, Bomb));
+        drop((handle, mailbox));
+        assert_eq!((counters.pushed(), counters.dropped()), (3, 3));
+    }
+}
