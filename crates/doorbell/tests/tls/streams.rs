@@ -24,6 +24,7 @@ on_both_engines! {
     frames_jobs_and_parts_keep_their_order
     messages_arrive_while_nothing_is_received
     input_and_a_message_arrive_while_output_is_sent
+    a_hand_over_is_refused_after_the_output
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -82,6 +83,20 @@ fn messages_arrive_while_nothing_is_received(engine: Engine) {
     assert!(rest.is_empty());
     wait_until(PATIENCE, || log.lock().unwrap().last().is_some_and(|event| event == "closed done")).unwrap();
     assert!(matches!(handle.push("late".to_owned()), Err(PushError::Gone(_))));
+    server.stop().unwrap();
+}
+
+fn a_hand_over_is_refused_after_the_output(engine: Engine) {
+    let lines = Lines::new();
+    let log = Arc::clone(&lines.log);
+    let server = serve(engine, lines);
+    let mut session = connect(&server, 0);
+    session.write_all(b"a\nhandover\n").unwrap();
+    let mut got = String::new();
+    session.read_to_string(&mut got).unwrap();
+    assert_eq!(got, "1 a\n");
+    wait_until(PATIENCE, || log.lock().unwrap().last().is_some_and(|event| event == "closed not_taken"))
+        .unwrap();
     server.stop().unwrap();
 }
 

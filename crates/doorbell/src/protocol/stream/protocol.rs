@@ -258,7 +258,10 @@ impl<H: StreamHandler> Protocol for Stream<H> {
 
     fn handle_overload(&self, conn: &mut StreamConn, reason: CloseReason, io: Io<'_>) -> Next {
         io.input.clear();
-        io.out.head.clear();
+        // A hand-over follows the output, also if it is refused.
+        if reason != CloseReason::NotTaken {
+            io.out.head.clear();
+        }
         conn.ending = None;
         conn.end(Next::Close, reason);
         Next::Close
