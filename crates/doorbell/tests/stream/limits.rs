@@ -128,6 +128,34 @@ impl StreamHandler for Pinging {
     }
 }
 
+/// Sets a deadline that is over, and replies with the time since the connection was opened.
+struct Late;
+
+impl StreamHandler for Late {
+    type Conn = ();
+    type Message = ();
+
+    fn open(&self, _cx: &mut Context<'_, Self>) {}
+
+    fn data(&self, _conn: &mut (), input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        cx.set_deadline(cx.opened());
+        input.len()
+    }
+
+    fn timeout(&self, _conn: &mut (), _wait: Wait, cx: &mut Context<'_, Self>) {
+        let age = cx.now().since(cx.opened()).as_secs();
+        cx.write_fmt(format_args!("{age}"));
+    }
+}
+
+#[test]
+fn a_deadline_in_the_past_expires_at_once_and_does_not_turn_time_back() {
+    let mut conn = TestStream::open(Stream::new(Late));
+    conn.wait(3 * SECOND);
+    conn.send("a");
+    assert_eq!(conn.wait(SECOND), b"3");
+}
+
 #[test]
 fn a_deadline_of_a_handler_holds_while_its_output_is_sent() {
     let mut conn = TestStream::open(Stream::new(Pinging).output_bytes_max(1));
