@@ -53,6 +53,7 @@ impl<P> Conn<P> {
         self.replied = false;
         self.sent_late = false;
         self.has_received = false;
+        self.has_mail = false;
         self.postponed = false;
         self.arriving = Arriving::Done;
         self.after_send = AfterSend::Read;

@@ -33,6 +33,8 @@ pub(crate) struct Conn<P> {
     pub(crate) sent_late: bool,
     /// True once any byte was received.
     pub(crate) has_received: bool,
+    /// True if messages have arrived that the protocol handles once all output is sent.
+    pub(crate) has_mail: bool,
     /// True exactly while the connection waits for the next turn with nothing in flight.
     pub(crate) postponed: bool,
     /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last check, while a send is in
@@ -84,8 +86,6 @@ pub(crate) enum AfterSend {
     HandOver,
     /// Send FIN, then read and discard input until a deadline.
     Linger,
-    /// Call the protocol, because messages have arrived for the connection.
-    Message,
     /// Call the protocol again, because it has unprocessed input.
     Resume,
     /// Continue reading.
@@ -109,6 +109,7 @@ impl<P> Conn<P> {
             replied: false,
             sent_late: false,
             has_received: false,
+            has_mail: false,
             postponed: false,
             unsent: None,
             after_send: AfterSend::Read,

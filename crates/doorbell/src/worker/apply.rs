@@ -76,7 +76,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 // Closed or handed over since then.
                 continue;
             }
-            if matches!(conn.after_send, AfterSend::Message | AfterSend::Resume) && !conn.send_in_flight {
+            if (conn.has_mail || conn.after_send == AfterSend::Resume) && !conn.send_in_flight {
                 self.drive(id, Todo::AfterSend);
             } else if !conn.in_flight() {
                 self.drive(id, Todo::Recv(Expect::Now));
@@ -317,6 +317,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         {
             self.server.protocols[conn.listener.index()].handle_sent(state, self.now);
         }
+        let continues = matches!(conn.after_send, AfterSend::Read | AfterSend::Resume | AfterSend::Wait);
+        if core::mem::take(&mut conn.has_mail) && continues {
+            return Todo::Next(self.pass_input(id, Input::Message));
+        }
         match conn.after_send {
             AfterSend::Close => Todo::Close(reason),
             AfterSend::HandOver => Todo::HandOver,
@@ -328,7 +332,6 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
             AfterSend::Read if conn.drained && !self.drain.hurries() => Todo::Recv(Expect::Later),
             AfterSend::Read => Todo::Recv(Expect::Now),
-            AfterSend::Message => Todo::Next(self.pass_input(id, Input::Message)),
             AfterSend::Resume => Todo::Resume,
             AfterSend::Wait => match self.begin_job(id) {
                 Todo::Park => self.drain_or_park(id),

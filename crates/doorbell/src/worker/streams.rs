@@ -5,7 +5,7 @@
 
 use super::handler_call::Input;
 use super::{Todo, Worker};
-use crate::conn::{AfterSend, Phase};
+use crate::conn::Phase;
 use crate::driver::Driver;
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
@@ -35,13 +35,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// next turn if the connection has used its share of this one.
     fn deliver_to(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id).filter(|conn| conn.phase() == Phase::Open) else { return };
-        if !conn.send_in_flight && !conn.postponed {
-            let next = self.pass_input(id, Input::Message);
-            return self.drive(id, Todo::Next(next));
+        if conn.send_in_flight || conn.postponed {
+            conn.has_mail = true;
+            return;
         }
-        if matches!(conn.after_send, AfterSend::Read | AfterSend::Resume | AfterSend::Wait) {
-            conn.after_send = AfterSend::Message;
-        }
+        let next = self.pass_input(id, Input::Message);
+        self.drive(id, Todo::Next(next));
     }
 
     /// Takes the protocol's state of a connection that has ended, and notifies the protocol.
