@@ -162,6 +162,17 @@ fn the_other_workers_keep_their_processors_after_a_failure() {
     server.stop().unwrap();
 }
 
+/// The program, and the processors, would give all clients to one of both servers.
+#[test]
+fn servers_that_overlap_cannot_be_balanced() {
+    for balance in [Balance::Cpu, Balance::SourceHash] {
+        let service = service_fn(|_, reply| reply.status(Status::OK).empty());
+        let listen = Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()).balance(balance).overlap(true);
+        let error = Server::builder().listen(listen, Http1::new(service)).start().unwrap_err();
+        assert_eq!(error.kind(), StartErrorKind::Misconfigured, "{error}");
+    }
+}
+
 #[test]
 fn a_shared_socket_cannot_be_balanced() {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -47,7 +47,7 @@ pub struct Listen {
     send_buf_len: Option<usize>,
     pub(super) options: Options,
     v6_only: bool,
-    overlap: bool,
+    pub(super) overlap: bool,
     pub(crate) proxy: Option<ProxyProtocol>,
     listening: Vec<OwnedFd>,
     label: Option<Arc<str>>,
@@ -157,7 +157,8 @@ impl Listen {
     }
 
     /// Sets how connections are distributed between the workers. Default [`Balance::Kernel`]. Other
-    /// values need a TCP address, because a Unix or passed socket is shared by all workers.
+    /// values need a TCP address, because a Unix or passed socket is shared by all workers, and
+    /// exclude [`Self::overlap`].
     #[must_use]
     pub const fn balance(mut self, balance: Balance) -> Self {
         self.balance = balance;

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use super::{Balance, Listen, ListenError};
 use socket2::{Domain, Socket, Type};
 
 /// A socket or path of a listener cannot be used. This is not an error of the operating system.
@@ -21,6 +22,18 @@ impl Unusable {
 
     pub(crate) fn is_cause_of(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<Self>())
+    }
+}
+
+impl Listen {
+    /// Checks the settings against each other.
+    pub(crate) fn check(&self) -> Result<(), ListenError> {
+        // The kernel would choose among the sockets of one of the two servers only.
+        if self.overlap && self.balance != Balance::Kernel {
+            let why = Unusable("a listener that overlaps another server needs `Balance::Kernel`");
+            return Err(self.failed("balance", io::Error::other(why)));
+        }
+        Ok(())
     }
 }
 

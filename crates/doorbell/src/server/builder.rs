@@ -479,6 +479,7 @@ impl ServerBuilder {
         let taken = before.as_ref().map(|sockets| sockets.none_taken()).unwrap_or_default();
         let mut bindings = Bindings { taken, ..Bindings::default() };
         for (mut listen, protocol) in self.listeners.drain(..) {
+            listen.check()?;
             let arrival = Arrival::of(&protocol, listen.proxy.take(), listen.is_unix());
             let speaks_first = arrival.speaks_first;
             let inherited = match &before {
