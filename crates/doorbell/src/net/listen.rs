@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::options::Options;
+use super::options::{Options, user_timeout};
 use super::unix::{self, SocketFile};
 use super::unusable::check_listens;
 use super::{Balance, ProxyProtocol};
@@ -472,10 +472,6 @@ impl Listen {
         if let Some(bytes) = self.send_buf_len {
             socket.set_send_buffer_size(bytes).map_err(option)?;
         }
-        // Detects that a peer with unacknowledged bytes is gone; the deadline of a connection
-        // detects an idle peer. SO_KEEPALIVE would add a timer to each connection, so it is off
-        // by default.
-        socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).map_err(option)?;
         self.options.apply(socket).map_err(option)?;
         let secs = match self.defer_accept.filter(|_| !speaks_first) {
             Some(time) => u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX),
@@ -519,11 +515,7 @@ fn patient<T>(mut bind: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure
     bind()
 }
 
-/// Time without an acknowledgement after which the kernel drops a connection (tcp(7),
-/// `TCP_USER_TIMEOUT`).
-const USER_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Options of a connection that are reset before the connection is handed over: [`USER_TIMEOUT`],
+/// Options of a connection that are reset before the connection is handed over: the user timeout,
 /// which also ends a connection whose peer keeps its window closed for that time (tcp(7)), and the
 /// fixed send buffer. The options are not reset if they come from an inherited listener.
 #[derive(Clone, Copy, Debug)]
@@ -538,8 +530,10 @@ impl Inherited {
         let conn = conn.as_fd();
         // This timeout shows that doorbell created the listener, in this process or in its
         // predecessor.
-        let timeout = sockopt::tcp_user_timeout(conn);
-        let is_ours = timeout.is_ok_and(|millis| u128::from(millis) == USER_TIMEOUT.as_millis());
+        let keepalive = sockopt::socket_keepalive(conn).is_ok_and(|on| on);
+        let idle = keepalive.then(|| sockopt::tcp_keepidle(conn).unwrap_or_default());
+        let ours = user_timeout(idle).as_millis();
+        let is_ours = sockopt::tcp_user_timeout(conn).is_ok_and(|millis| u128::from(millis) == ours);
         let is_buf_fixed = doorbell_ring::sockopt::is_send_buf_len_locked(conn);
         Self { is_ours, is_buf_fixed: is_buf_fixed.is_ok_and(|fixed| fixed && is_ours) }
     }

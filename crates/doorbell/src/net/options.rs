@@ -14,6 +14,19 @@ use super::Listen;
 /// are a third of the idle time apart, so a lost peer is detected after twice the idle time.
 const KEEPALIVE_PROBES: u32 = 3;
 
+/// Longest keepalive time that the kernel accepts, in seconds (`MAX_TCP_KEEPIDLE`).
+const KEEPALIVE_SECS_MAX: u64 = 32_767;
+
+/// Time without an acknowledgement after which the kernel drops a connection (tcp(7),
+/// `TCP_USER_TIMEOUT`).
+const USER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The user timeout of connections with this idle time until keepalive probes. It replaces their
+/// number (tcp(7)), so it must not end before the last one.
+pub(super) fn user_timeout(keepalive: Option<Duration>) -> Duration {
+    keepalive.map_or(USER_TIMEOUT, |idle| USER_TIMEOUT.max(2 * idle))
+}
+
 /// Options that are at the defaults of the kernel unless they are set explicitly.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
@@ -33,6 +46,10 @@ impl Options {
         if let Some(bytes) = self.recv_buf_len {
             socket.set_recv_buffer_size(bytes)?;
         }
+        // Detects that a peer with unacknowledged bytes is gone; the deadline of a connection
+        // detects an idle peer. SO_KEEPALIVE would add a timer to each connection, so it is off
+        // by default.
+        socket.set_tcp_user_timeout(Some(user_timeout(self.keepalive)))?;
         match self.keepalive {
             Some(idle) => {
                 let interval = (idle / KEEPALIVE_PROBES).max(Duration::from_secs(1));
@@ -68,16 +85,24 @@ impl Listen {
         self
     }
 
-    /// Sends keepalive probes to a peer after this time without a segment (`SO_KEEPALIVE`, at least
-    /// a second). A connection ends after three probes without an acknowledgement, each a third of
-    /// this time after the previous one. Default `None`: the deadline of its protocol ends an idle
-    /// connection.
+    /// Sends keepalive probes to a peer after this time without a segment (`SO_KEEPALIVE`, in whole
+    /// seconds, 1 s to 9 h). A connection ends after three probes without an acknowledgement, each a
+    /// third of this time after the previous one, but not within 15 s. It also ends if the peer
+    /// does not acknowledge bytes for twice this time, or for 15 s if that is longer. Default
+    /// `None`: the deadline of its protocol ends an idle connection.
     ///
     /// Useful for stream protocols whose connections may be idle for longer than a NAT or a
     /// firewall keeps their state.
     #[must_use]
     pub const fn keepalive(mut self, idle: Option<Duration>) -> Self {
-        self.options.keepalive = idle;
+        self.options.keepalive = match idle {
+            Some(idle) if idle.as_secs() == 0 => Some(Duration::from_secs(1)),
+            Some(idle) if idle.as_secs() > KEEPALIVE_SECS_MAX => {
+                Some(Duration::from_secs(KEEPALIVE_SECS_MAX))
+            }
+            Some(idle) => Some(Duration::from_secs(idle.as_secs())),
+            None => None,
+        };
         self
     }
 
@@ -107,6 +132,7 @@ mod tests {
 
     use socket2::{Socket, Type};
 
+    use super::super::listen::Inherited;
     use super::*;
 
     /// A listening socket with these options, and a connection that it has accepted.
@@ -133,8 +159,21 @@ mod tests {
             if addr.is_ipv6() {
                 assert_eq!(conn.tclass_v6().unwrap(), 46 << 2);
             }
+            assert_eq!(conn.tcp_user_timeout().unwrap(), Some(2 * idle), "not before the last probe");
+            Inherited::of(&conn).undo(&conn);
+            assert_eq!(conn.tcp_user_timeout().unwrap(), None, "reset for a hand-over");
             let plain = accepted(addr, &Listen::tcp(addr));
             assert_eq!((plain.keepalive().unwrap(), plain.tos_v4().unwrap()), (false, 0));
+        }
+    }
+
+    #[test]
+    fn a_keepalive_time_is_within_the_limits_of_the_kernel() {
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        for (asked, expected) in [(0, 1), (999, 1), (1_500, 1), (40_000_000, 32_767)] {
+            let listen = Listen::tcp(addr).keepalive(Some(Duration::from_millis(asked)));
+            let conn = accepted(addr, &listen);
+            assert_eq!(conn.tcp_keepalive_time().unwrap(), Duration::from_secs(expected), "{asked} ms");
         }
     }
 }
