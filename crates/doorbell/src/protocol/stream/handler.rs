@@ -34,7 +34,7 @@ pub trait StreamHandler: Send + Sync + 'static {
     /// Handles received bytes, oldest first, and returns how many it consumed.
     ///
     /// It is called again with the rest, until it returns 0. 0 means that `input` is the beginning
-    /// of a frame; the next call has the same bytes and more. After [`Context::close`],
+    /// of a frame; the next call has the same bytes, and usually more. After [`Context::close`],
     /// [`Context::hand_over`], [`Context::notify_writable`] and [`Context::run`], the rest is kept
     /// instead.
     fn data(&self, conn: &mut Self::Conn, input: &[u8], cx: &mut Context<'_, Self>) -> usize;
