@@ -24,8 +24,9 @@ pub enum Balance {
     #[default]
     Kernel,
     /// By a hash of the client's address (classic BPF): all connections of a client have the same
-    /// worker, also after a reload. If the number of workers changes by one, only the clients of
-    /// that worker move. A few clients behind one address can overload their worker.
+    /// worker, also after a reload. If the configured number of workers changes by one, only the
+    /// clients of that worker move; if a worker fails, some clients of another worker move too. A
+    /// few clients behind one address can overload their worker.
     SourceHash,
 }
 
