@@ -211,7 +211,7 @@ mod tests {
         let watched = statuses.watch("shop.Orders", Some(Prober::Envoy)).unwrap();
         let by_kubelet = statuses.watch("shop.Orders", KUBELET).unwrap();
         assert!(!watched.has_changed() && statuses.watch("shop.Other", None).is_none());
-        registry.drain(true, Time::ZERO);
+        registry.drain(Some(""), Time::ZERO);
         now(None, [YES, YES, NO, NO]);
         now(KUBELET, [YES, YES, NO, YES]);
         assert!(watched.has_changed() && !by_kubelet.has_changed());
@@ -239,9 +239,9 @@ mod tests {
         let statuses = Statuses::follow(services(&[("a", 0)]), &registry);
         let mut watched = statuses.watch("a", None).unwrap();
         assert_eq!(watched.status(), NO);
-        registry.drain(true, Time::ZERO);
+        registry.drain(Some(""), Time::ZERO);
         assert!(!watched.has_changed(), "the status is unchanged");
-        registry.drain(false, Time::ZERO);
+        registry.drain(None, Time::ZERO);
         for second in 1..4 {
             registry.found(0, &CheckResult::success(Duration::ZERO), Time::from_secs(second));
         }

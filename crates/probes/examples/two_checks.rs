@@ -73,9 +73,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     registry.found(cache.as_usize(), &refused, Time::from_secs(6));
     show("the cache is down, in the format of the Kubernetes API server", "?verbose");
     show("without the cache", "?exclude=cache");
-    registry.drain(true, Time::from_secs(7));
+    registry.drain(Some(""), Time::from_secs(7));
     show("draining", "");
-    registry.drain(false, Time::from_secs(9));
+    registry.drain(None, Time::from_secs(9));
     registry.tick(Time::from_secs(62));
     show("no result of db for a minute", "?format=json");
     Ok(())

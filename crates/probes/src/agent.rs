@@ -206,11 +206,13 @@ mod tests {
         assert_eq!(now(), "up ready 100%\n");
         push(&registry, 0, Outcome::Failure);
         assert_eq!(now(), "down ready # db\n");
-        registry.drain(true, NOW);
+        registry.drain(Some(""), NOW);
         assert_eq!(now(), "down drain 40% # draining\n");
         push(&registry, 0, Outcome::Success);
         assert_eq!(now(), "up drain 100% # draining\n");
-        registry.drain(false, NOW);
+        registry.drain(Some("release 42"), NOW);
+        assert_eq!(now(), "up drain 100% # release 42\n");
+        registry.drain(None, NOW);
         let subject = registry.subject("readyz").unwrap();
         registry.maintain([(subject, Some(("patching\nnow", None)))], NOW);
         assert_eq!(now(), "maint # patching now\n");

@@ -43,7 +43,7 @@ impl Operator {
             Drained::All => {
                 let moved = inside.life.set_drain(drain, now);
                 self.record(&inside, moved);
-                self.drain_all(&inside, true);
+                self.publish_drain(&inside);
                 tracing::info!(
                     reason,
                     "draining{length}, until undrain: not ready, requests are still served"
@@ -102,7 +102,7 @@ impl Operator {
         let cancels_stop = inside.life.stop().is_some();
         let moved = inside.life.cancel(self.0.clock.now());
         self.record(inside, moved);
-        self.drain_all(inside, inside.life.is_draining());
+        self.publish_drain(inside);
         if cancels_stop {
             parent::tell(parent::Word::GoesOn);
             tracing::warn!("stop cancelled: doorbell keeps running");
@@ -153,12 +153,13 @@ impl Operator {
         self.0.event_log.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
-    /// Publishes a drain of all endpoints, or its end. During a drain, connections are accepted
+    /// Publishes the drain of all endpoints with its reason, or its end. During a drain, connections are accepted
     /// without TCP_DEFER_ACCEPT, so that none remains unaccepted when listeners close.
-    pub(super) fn drain_all(&self, inside: &Inside, on: bool) {
-        inside.registries().for_each(|registry| registry.drain(on));
+    pub(super) fn publish_drain(&self, inside: &Inside) {
+        let reason = inside.life.drain_reason();
+        inside.registries().for_each(|registry| registry.drain(reason));
         if let Some(running) = self.running() {
-            running.handle.accept_at_once(on);
+            running.handle.accept_at_once(reason.is_some());
         }
     }
 
@@ -169,13 +170,11 @@ impl Operator {
             tracing::info!("{endpoint}: drain ended: time limit reached");
             self.drained_one(inside, endpoint);
         }
-        let moved = inside.life.end_drain_if_due(now);
+        let Some(moved) = inside.life.end_drain_if_due(now) else { return !ended.is_empty() };
         self.record(inside, moved);
-        if moved.is_some() {
-            tracing::info!("drain of all endpoints ended: time limit reached");
-            self.drain_all(inside, false);
-        }
-        moved.is_some() || !ended.is_empty()
+        tracing::info!("drain of all endpoints ended: time limit reached");
+        self.publish_drain(inside);
+        true
     }
 
     /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain

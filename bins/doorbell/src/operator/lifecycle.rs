@@ -97,6 +97,12 @@ impl Life {
         stop.or(self.lost_command.as_deref()).or_else(drain).unwrap_or_default()
     }
 
+    /// The operator's reason for the drain of all endpoints, which may be empty; `None` if they do
+    /// not drain.
+    pub(super) fn drain_reason(&self) -> Option<&str> {
+        self.is_draining().then(|| self.drain.as_ref().map_or("", |drain| &drain.reason))
+    }
+
     /// The reason of a drain that cannot be cancelled.
     pub(super) fn lost_command(&self) -> Option<&str> {
         self.lost_command.as_deref()
@@ -112,9 +118,11 @@ impl Life {
         self.moving(now, |life| life.drain = Some(drain.follows(life.drain.as_ref())))
     }
 
-    /// Ends an operator's drain if its time limit is reached.
-    pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Moved {
-        self.moving(now, |life| drop(life.drain.take_if(|drain| drain.is_over(now))))
+    /// Ends an operator's drain if its time limit is reached; `None` if there is no such drain. A
+    /// stop continues to drain.
+    pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Option<Moved> {
+        self.drain.as_ref().filter(|drain| drain.is_over(now))?;
+        Some(self.moving(now, |life| life.drain = None))
     }
 
     /// Requests a stop after a drain of length `delay`; the elapsed time of an operator's drain
@@ -238,15 +246,20 @@ mod tests {
         let mut life = serving();
         life.set_drain(until(20, false), at(10));
         assert_eq!(life.end_drain_if_due(at(19)), None);
-        assert_eq!(life.end_drain_if_due(at(20)), Some((Draining, Ready)));
+        assert_eq!(life.end_drain_if_due(at(20)), Some(Some((Draining, Ready))));
         life.set_drain(until(20, true), at(15));
         life.set_drain(until(40, false), at(16));
         let kept = life.drain().map(|drain| (drain.since, drain.is_kept));
         assert_eq!(kept, Some((at(10), true)), "the start does not change");
         assert_eq!(life.end_drain_if_due(at(20)), None, "the last end counts");
         life.set_stop("SIGTERM".to_owned(), DELAY, at(39));
-        assert_eq!(life.end_drain_if_due(at(40)), None, "the stop keeps draining");
-        assert_eq!((life.state(), life.drain()), (Draining, None));
+        assert_eq!(life.drain_reason(), Some("short"));
+        assert_eq!(life.end_drain_if_due(at(40)), Some(None), "the stop keeps draining");
+        assert_eq!(
+            (life.state(), life.drain_reason()),
+            (Draining, Some("")),
+            "without the reason of the drain"
+        );
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Operator {
     pub(crate) fn prepare(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         registry.report_to(&self.0.event_log);
-        registry.drain(inside.life.is_draining());
+        registry.drain(inside.life.drain_reason());
         for (endpoint, drain) in inside.drains.all() {
             registry.drain_one(endpoint, Some(&drain.reason));
         }
@@ -164,7 +164,7 @@ impl Operator {
         let mut inside = self.lock();
         inside.generation += 1;
         if inside.life.is_draining() {
-            self.drain_all(&inside, true);
+            self.publish_drain(&inside);
         }
         let moved = inside.life.set_serving(self.0.clock.now());
         self.record(&inside, moved);

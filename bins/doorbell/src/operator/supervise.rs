@@ -17,7 +17,7 @@ impl Operator {
         }
         let moved = inside.life.set_stop(reason.to_owned(), lifecycle.drain_delay, self.0.clock.now());
         self.record(&inside, moved);
-        self.drain_all(&inside, true);
+        self.publish_drain(&inside);
         drop(inside);
         tracing::info!(
             delay = format_duration(lifecycle.drain_delay),
@@ -34,7 +34,7 @@ impl Operator {
         let mut inside = self.lock();
         let moved = inside.life.lose_command(reason.to_owned(), self.0.clock.now());
         self.record(&inside, moved);
-        self.drain_all(&inside, true);
+        self.publish_drain(&inside);
         drop(inside);
         tracing::warn!(reason, "not ready; doorbell keeps running until it is stopped");
     }

@@ -59,10 +59,15 @@ fn a_drain_and_its_end_take_effect_before_the_call_returns() {
         (operator.status().lifecycle, operator.status().reason),
         (Lifecycle::Draining, "new kernel".into())
     );
+    assert_eq!(endpoint(&registry, "readyz").note, "new kernel");
     let later = self::registry();
     operator.prepare(&later);
     operator.adopt(&later);
     assert_eq!(state(&later, "readyz"), EndpointWord::Drain, "a new registry drains too");
+    assert_eq!(endpoint(&later, "readyz").note, "new kernel", "for the same reason");
+    operator.drain("all", "newer kernel", None, true).unwrap();
+    operator.begin_stop("SIGTERM");
+    assert_eq!(endpoint(&later, "readyz").note, "newer kernel", "a stop keeps the operator's reason");
     operator.undrain("all").unwrap();
     assert_eq!([state(&registry, "readyz"), state(&later, "readyz")], [EndpointWord::Up; 2]);
     let (events, missed) = operator.events_since(0);

@@ -233,6 +233,11 @@ fn the_reason_of_a_drain_is_that_of_the_endpoint_before_that_of_all() {
         drained("kernel", "fans"),
         "the reason changes even if bodies do not show it"
     );
+    assert_eq!(
+        drain(Target::One(second), Some("")),
+        drained("kernel", "kernel"),
+        "a drain without a reason does not hide that of the other"
+    );
     assert_eq!(drain(Target::One(second), None), drained("kernel", "kernel"));
     assert_eq!(drain(Target::All, None), drained("", ""));
 }

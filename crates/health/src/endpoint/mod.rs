@@ -434,7 +434,10 @@ impl Endpoint {
         match verdict.cause {
             Cause::Forced => self.forced.as_ref().map_or("", |forced| forced.reason.as_str()),
             Cause::Maintenance => self.maintenance.as_ref().map_or("", |one| one.reason.as_str()),
-            Cause::Drain => self.drain.as_ref().or(self.drain_of_all.as_ref()).map_or("", Note::as_str),
+            Cause::Drain => {
+                let notes = [&self.drain, &self.drain_of_all].into_iter().flatten().map(Note::as_str);
+                notes.into_iter().find(|note| !note.is_empty()).unwrap_or_default()
+            }
             Cause::Checks | Cause::FailOpen | Cause::Latch | Cause::Quorum => "",
         }
     }

@@ -29,10 +29,10 @@ pub fn endpoint_target(endpoint: &str) -> String {
 }
 
 impl Registry {
-    /// Starts or ends a drain of all endpoints.
-    pub fn drain(&self, draining: bool, now: Time) {
-        // The note is empty, because the reason is shown for the process, not for each endpoint.
-        let reason = draining.then(Note::default);
+    /// Starts a drain of all endpoints with `reason`, or ends it if `reason` is `None`. An empty
+    /// reason is not shown.
+    pub fn drain(&self, reason: Option<&str>, now: Time) {
+        let reason = reason.map(|reason| Note::new(reason.as_bytes()));
         self.command(Command::Drain { target: Target::All, reason }, now);
     }
 

@@ -116,7 +116,7 @@ fn a_result_is_in_the_next_reply() {
     all(503, "down\napp: down (refused)\n");
     assert_eq!(single("app"), Some((503, "down: refused\n".to_owned())));
     found(&registry, Outcome::Success, "");
-    registry.drain(true, NOW);
+    registry.drain(Some(""), NOW);
     assert_eq!(answer(&cache, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
     assert_eq!(answer(&cache, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
     let differ = |cache: &ReplyCache| with(cache, |cached| !cached.replies.plain.is_for(true));
@@ -173,7 +173,7 @@ fn followers_are_called_for_changes_only() {
     found(&registry, Outcome::Success, "");
     registry.tick(NOW);
     assert_eq!(now(), (2, 1));
-    registry.drain(true, NOW);
+    registry.drain(Some(""), NOW);
     assert_eq!(now(), (3, 0));
 }
 
@@ -230,9 +230,9 @@ fn a_kubelet_is_warned_of_degraded_and_all_others_read_the_status() {
     }
     with(&cache, |cached| assert_eq!(cached.replies.state(Audience::Kubelet), EndpointState::Degraded));
     // The kubelet ignores the drain, so it still gets the warning.
-    registry.drain(true, NOW);
+    registry.drain(Some(""), NOW);
     assert_eq!((answer(&cache, Audience::Kubelet), answer(&cache, Audience::Other).0), (warned, 503));
-    registry.drain(false, NOW);
+    registry.drain(None, NOW);
     found(&registry, Outcome::Success, "");
     assert_eq!(answer(&cache, Audience::Kubelet), (200, "up\ndb: up\n".to_owned()));
     with(&cache, |cached| assert!(cached.replies.plain.is_for(true), "all get the same reply again"));
@@ -479,7 +479,7 @@ fn one_registry_of_a_succession_reports() {
     after.report_instead_of(&before);
     found(&after, Outcome::Success, "");
     assert_eq!(kept.take(), both("up"), "once");
-    before.drain(true, NOW);
+    before.drain(Some(""), NOW);
     assert_eq!(kept.take(), [], "the former registry is silent");
 }
 

@@ -158,7 +158,7 @@ impl Health {
     /// Begins a drain, which fails readiness permanently. [`crate::Control::drain`] calls it.
     pub fn set_draining(&self) {
         if !self.watched().watch().draining.swap(true, Ordering::Relaxed) {
-            self.watched().registry().drain(true);
+            self.watched().registry().drain(Some(""));
             self.run_internal_checks();
         }
         self.end_streams();

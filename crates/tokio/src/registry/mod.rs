@@ -59,9 +59,9 @@ impl ClockedRegistry {
         self.registry.fail(reason, self.now());
     }
 
-    /// Begins or ends a drain of all endpoints.
-    pub fn drain(&self, draining: bool) {
-        self.registry.drain(draining, self.now());
+    /// Begins a drain of all endpoints with a reason; `None` ends it.
+    pub fn drain(&self, reason: Option<&str>) {
+        self.registry.drain(reason, self.now());
     }
 
     /// Begins a drain of one endpoint with a reason; `None` ends it.
