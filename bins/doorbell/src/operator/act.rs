@@ -4,7 +4,7 @@
 //! Does not know about: where commands come from, the work of the supervisor.
 
 use super::maintenance::{self, Hold};
-use super::{Inside, Operator, end_of, one_line, with_note};
+use super::{Inside, Operator, end_of, lasts, one_line, with_note};
 use crate::config::format_duration;
 use crate::supervisor::queue::Message;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
@@ -34,12 +34,9 @@ impl Operator {
         self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
         drop(inside);
         self.0.queue.nudge();
-        let length = for_time.map_or_else(
-            || format!("until `doorbell ready {name}`"),
-            |time| format!("for {}", format_duration(time)),
-        );
-        tracing::info!(reason, "{name}: maintenance {length}");
-        Ok(with_note(&format!("{name}: maintenance {length}"), self.save()))
+        let lasts = lasts(for_time, &format!("doorbell ready {name}"));
+        tracing::info!(reason, "{name}: maintenance {lasts}");
+        Ok(with_note(&format!("{name}: maintenance {lasts}"), self.save()))
     }
 
     /// Ends an operator's maintenance, the open window and the drain of a target; with `all`, of

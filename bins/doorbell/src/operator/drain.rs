@@ -6,8 +6,7 @@
 
 use super::lifecycle::Drain;
 use super::maintenance::{ALL, TARGETS_MAX};
-use super::{Inside, Operator, end_of, one_line, unix_ms, with_note};
-use crate::config::format_duration;
+use super::{Inside, Operator, end_of, lasts, one_line, unix_ms, with_note};
 use crate::operator::millis;
 use crate::parent;
 use crate::wire::{Happening, Refusal, RefusalKind};
@@ -38,26 +37,20 @@ impl Operator {
         let now = self.0.clock.now();
         let until = end_of(for_time, now)?;
         let drain = Drain { reason: one_line(reason), since: now, until, is_kept };
-        let length = for_time.map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
         let done = match &drained {
             Drained::All => {
                 let moved = inside.life.set_drain(drain, now);
                 self.record(&inside, moved);
                 self.publish_drain(&inside);
-                tracing::info!(
-                    reason,
-                    "draining{length}, until undrain: not ready, requests are still served"
-                );
-                format!(
-                    "draining{length}: not ready, requests are still served; `doorbell undrain` ends the drain"
-                )
+                let lasts = lasts(for_time, "doorbell undrain");
+                tracing::info!(reason, "draining {lasts}: not ready, requests are still served");
+                format!("draining {lasts}: not ready, requests are still served")
             }
             Drained::Endpoint(name) => {
                 self.drain_one(&mut inside, name, drain)?;
-                tracing::info!(reason, "{name}: draining{length}, until undrain: requests are still served");
-                format!(
-                    "{name}: draining{length}: not ready, requests are still served; `doorbell undrain {name}` ends the drain"
-                )
+                let lasts = lasts(for_time, &format!("doorbell undrain {name}"));
+                tracing::info!(reason, "{name}: draining {lasts}: requests are still served");
+                format!("{name}: draining {lasts}: not ready, requests are still served")
             }
         };
         drop(inside);

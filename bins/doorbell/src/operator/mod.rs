@@ -323,6 +323,11 @@ fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>,
     }
 }
 
+/// Describes how long a drain or maintenance lasts: for a time, or until the command `ends`.
+fn lasts(for_time: Option<Duration>, ends: &str) -> String {
+    for_time.map_or_else(|| format!("until `{ends}`"), |time| format!("for {}", format_duration(time)))
+}
+
 /// Appends a note to a result.
 fn with_note(done: &str, note: Option<String>) -> String {
     note.map_or_else(|| done.to_owned(), |note| format!("{done}\n({note})"))

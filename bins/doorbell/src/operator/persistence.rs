@@ -6,7 +6,7 @@ use super::clock::millis;
 use super::lifecycle::Drain;
 use super::maintenance::{ALL, Hold, TARGETS_MAX};
 use super::state_file::{Moment, SavedHold, SavedState, StateFile};
-use super::{HOLD_MAX, Inside, Operator, one_line};
+use super::{HOLD_MAX, Inside, Operator, lasts, one_line};
 use crate::wire::HoldSource;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -33,14 +33,22 @@ impl Operator {
         let mut inside = self.lock();
         let now = self.0.clock.now();
         inside.restore(kept, now);
+        let left = |until: Option<Duration>, ends: &str| {
+            // Whole seconds, because the time since the save is not known exactly.
+            let left = until.map(|until| Duration::from_secs(until.saturating_sub(now).as_secs()));
+            lasts(left, ends)
+        };
         if let Some(drain) = inside.life.drain() {
-            tracing::warn!(reason = drain.reason, "drain restored, until undrain");
+            let lasts = left(drain.until, "doorbell undrain");
+            tracing::warn!(reason = drain.reason, "drain restored {lasts}");
         }
         for (endpoint, drain) in inside.drains.all() {
-            tracing::warn!(reason = drain.reason, "{endpoint}: drain restored, until undrain");
+            let lasts = left(drain.until, &format!("doorbell undrain {endpoint}"));
+            tracing::warn!(reason = drain.reason, "{endpoint}: drain restored {lasts}");
         }
         for (target, hold) in inside.maintenance.by(HoldSource::Operator) {
-            tracing::warn!(reason = hold.reason, "{target}: maintenance restored");
+            let lasts = left(hold.until, &format!("doorbell ready {target}"));
+            tracing::warn!(reason = hold.reason, "{target}: maintenance restored {lasts}");
         }
     }
 

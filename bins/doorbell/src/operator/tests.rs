@@ -105,7 +105,7 @@ fn an_endpoint_drains_alone_until_it_is_cancelled() {
     let (operator, registry) = operator();
     let states = |registry: &HealthRegistry| ["readyz", "second"].map(|name| state(registry, name));
     let done = operator.drain("second", "disks", None, true).unwrap();
-    assert!(done.starts_with("second: draining: ") && done.contains("`doorbell undrain second`"), "{done}");
+    assert!(done.starts_with("second: draining until `doorbell undrain second`: not ready, "), "{done}");
     assert_eq!(states(&registry), [EndpointWord::Up, EndpointWord::Drain]);
     assert_eq!(endpoint(&registry, "second").note, "disks");
     assert_eq!(operator.status().lifecycle, Lifecycle::Starting, "the program as a whole does not drain");
@@ -155,7 +155,8 @@ fn an_endpoint_drains_alone_until_it_is_cancelled() {
 #[test]
 fn limited_drains_end() {
     let (operator, registry) = operator();
-    operator.drain("all", "short", Some(Duration::ZERO), true).unwrap();
+    let done = operator.drain("all", "short", Some(Duration::ZERO), true).unwrap();
+    assert!(done.starts_with("draining for 0s: not ready, ") && !done.contains("until"), "{done}");
     operator.drain("second", "short", Some(Duration::ZERO), true).unwrap();
     operator.drain("readyz", "long", Some(Duration::from_secs(3600)), true).unwrap();
     assert_eq!([state(&registry, "readyz"), state(&registry, "livez")], [EndpointWord::Drain; 2]);
