@@ -8,7 +8,11 @@ use crate::wire::frame::{
     frame_len, hello,
 };
 use crate::wire::{Request, Response};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +25,18 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: UnixStream,
+}
+
+/// The process of an instance.
+#[derive(Debug)]
+pub(crate) struct Process(OwnedFd);
+
+impl Process {
+    /// Waits until the process has exited.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        retry_on_intr(|| poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None))?;
+        Ok(())
+    }
 }
 
 /// Reason why a call failed.
@@ -55,6 +71,21 @@ impl Client {
     pub(crate) fn call(&mut self, request: &Request) -> Result<Response, CallError> {
         self.stream.write_all(&frame(request, REQUEST_LEN_MAX)?)?;
         self.next()
+    }
+
+    /// The process of the instance, if it replies to a later call. An error if it is not visible,
+    /// because it runs in another PID namespace.
+    pub(crate) fn process(&self) -> io::Result<Process> {
+        // Tokio reads the credentials, because rustix cannot represent PID 0, which the kernel
+        // reports for an invisible process.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let _entered = runtime.enter();
+        self.stream.set_nonblocking(true)?;
+        let stream = tokio::net::UnixStream::from_std(self.stream.try_clone()?);
+        let credentials = stream.and_then(|stream| stream.peer_cred());
+        self.stream.set_nonblocking(false)?;
+        let pid = credentials?.pid().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Process(pidfd_open(pid, PidfdFlags::empty())?))
     }
 
     /// Removes the timeout of responses.

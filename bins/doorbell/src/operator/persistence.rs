@@ -17,7 +17,7 @@ impl Operator {
     /// registry is adopted.
     pub(crate) fn keep_in(&self, path: &Path) {
         let mut state_file = StateFile::new(path);
-        if state_file.claim().is_err() {
+        if state_file.claim_after_predecessor().is_err() {
             let path = path.display();
             tracing::warn!(
                 "state file {path} is in use by another instance: not read, and drains and maintenance are lost at a restart; give each instance its own `lifecycle.state_file`"

@@ -146,6 +146,7 @@ fn every_command_works(engine: &str) {
         assert!(log.contains(line), "{line}: {log}");
     }
     assert!(control.say(&["quit", "--wait"]).contains("draining"));
+    assert!(control.doorbell.process.has_ended(), "`quit --wait` must return after the exit");
     let (status, _) = control.doorbell.process.wait();
     assert_eq!(status.code(), Some(0), "{}", control.doorbell.process.log());
     let gone = control.run(&["status"]);
@@ -189,7 +190,7 @@ fn a_stop_can_be_cancelled_until_listeners_close(engine: &str) {
 }
 
 fn events_are_followed_to_the_end(engine: &str) {
-    let control = Controlled::start(engine, "");
+    let mut control = Controlled::start(engine, "");
     let mut follower = Command::new(binary())
         .args(["events", "--follow", "-o", "json", "--socket"])
         .arg(&control.socket)
@@ -201,6 +202,7 @@ fn events_are_followed_to_the_end(engine: &str) {
     let first = lines.next().expect("the start is an event");
     control.say(&["drain", "--reason", "kernel"]);
     control.say(&["quit", "--now", "--wait"]);
+    assert!(control.doorbell.process.has_ended(), "`quit --wait` must return after the exit");
     let events: Vec<Value> =
         std::iter::once(first).chain(lines).map(|line| serde_json::from_str(&line).unwrap()).collect();
     let status = follower.wait().unwrap();

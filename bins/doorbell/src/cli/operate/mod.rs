@@ -187,8 +187,10 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
     }
 }
 
-/// `doorbell quit`. With `--wait` follows events until the connection ends.
+/// `doorbell quit`. With `--wait` follows events until the connection ends, then waits for the exit
+/// of the process: until then it holds its locks and addresses.
 fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
+    let process = client.process();
     let last = ask_status(client)?.event;
     act(client, Request::Quit { now: args.now })?;
     if !args.wait {
@@ -200,7 +202,11 @@ fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
         match response {
             Ok(Response::Refused(refusal)) => return Err(refused(&refusal)),
             Ok(_) => response = client.next(),
-            Err(error) if error.is_end() => return Ok(Exit::Success),
+            Err(error) if error.is_end() => {
+                // The end of the connection has to suffice if the process is not visible.
+                let _exited = process.and_then(|process| process.wait());
+                return Ok(Exit::Success);
+            }
             Err(error) => return Err(no_answer(&error)),
         }
     }

@@ -20,9 +20,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Maximum size of a file. The largest possible state is smaller.
 const FILE_LEN_MAX: u64 = 4 << 20;
+
+/// Interval and maximum number of further attempts to acquire the lock at the start: a predecessor
+/// may be about to exit.
+const CLAIM_EVERY: Duration = Duration::from_millis(10);
+const CLAIMS_MAX: u32 = 100;
 
 /// The state file and its lock.
 #[derive(Debug)]
@@ -41,6 +47,18 @@ pub(super) struct InUse;
 impl StateFile {
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), lock: None, failed: None }
+    }
+
+    /// Same as [`Self::claim`], but waits up to a second for a predecessor to exit.
+    #[expect(clippy::disallowed_methods, reason = "the start of the program waits in real time")]
+    pub(super) fn claim_after_predecessor(&mut self) -> Result<(), InUse> {
+        for _ in 0..CLAIMS_MAX {
+            match self.claim() {
+                Ok(()) => return Ok(()),
+                Err(InUse) => std::thread::sleep(CLAIM_EVERY),
+            }
+        }
+        self.claim()
     }
 
     /// Acquires the lock. If the lock file cannot be created, logs a warning; each write then tries

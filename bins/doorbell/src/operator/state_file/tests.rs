@@ -150,6 +150,20 @@ fn two_instances_do_not_share_a_file() {
 }
 
 #[test]
+fn a_starting_instance_waits_for_its_predecessor() {
+    let folder = Folder::new();
+    let (mut first, mut second) = (folder.state_file(), folder.state_file());
+    first.claim().unwrap();
+    let exits = std::thread::spawn(move || {
+        std::thread::sleep(CLAIM_EVERY * 2);
+        drop(first);
+    });
+    assert_eq!(second.claim_after_predecessor(), Ok(()));
+    exits.join().unwrap();
+    assert_eq!(folder.state_file().claim_after_predecessor(), Err(InUse), "the wait is limited");
+}
+
+#[test]
 fn an_unwritable_path_is_reported_before_the_first_save() {
     let folder = Folder::new();
     fs::write(folder.0.join("deep"), b"").unwrap();
