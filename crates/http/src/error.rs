@@ -67,6 +67,9 @@ request_errors! {
     Method = "method", "malformed method";
     /// The target contains an invalid byte, or its form does not fit the method.
     Target = "target", "malformed request target";
+    /// The connection begins with a PROXY header, which is read only from trusted proxies and
+    /// before HTTP.
+    ProxyHeader = "proxy_header", "PROXY header from a peer that is not a trusted proxy";
     /// The request line is longer than allowed.
     TargetTooLong = "target_too_long", "request line too long";
     /// The deadline passed inside a request.
@@ -111,6 +114,7 @@ impl RequestError {
             | Self::LeadingLines
             | Self::LineEnd
             | Self::Method
+            | Self::ProxyHeader
             | Self::Target
             | Self::TinyChunks
             | Self::TransferEncoding

@@ -9,8 +9,8 @@ use common::harness::{Echo, Peer, describe, io_at, statuses};
 use doorbell_http::layer::{AtMost, RequireClientCert, ServiceExt as _};
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::{
-    Answered, ApiMisuse, Conn, ConnLimit, Date, Limits, Next, Out, Phase, Request, Responder, Service,
-    Status, Time,
+    Answered, ApiMisuse, Conn, ConnLimit, Date, Limits, Next, Out, Phase, Request, RequestError, Responder,
+    Service, Status, Time,
 };
 use std::cell::RefCell;
 use std::time::Duration;
@@ -216,4 +216,29 @@ struct Dropped;
 
 impl Sink for Dropped {
     fn log(&self, _: &Record) {}
+}
+
+/// The statuses are those of other malformed requests; the cause names the header.
+#[test]
+fn an_unexpected_proxy_header_is_named_however_it_is_split() {
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    for header in [
+        &b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 80\r\n"[..],
+        b"PROXY TCP6 2001:db8::7 2001:db8::1 4711 80\r\n",
+        b"PROXY UNKNOWN\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
+    ] {
+        let input = [header, request].concat();
+        for at in 0..header.len() {
+            let (first, second) = input.split_at(at);
+            let trace = Peer::run(&Limits::default(), [first, second]).trace();
+            let refused = (statuses(&trace.sent), trace.error);
+            assert_eq!(refused, (vec![400], Some(RequestError::ProxyHeader)), "{header:?} at {at}");
+        }
+        let later = Peer::run(&Limits::default(), [&[request, &input[..]].concat()[..]]).trace();
+        assert_ne!(later.error, Some(RequestError::ProxyHeader), "only at the start of a connection");
+    }
+    let unknown = b"PROXY / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let trace = Peer::run(&Limits::default(), [&unknown[..]]).trace();
+    assert_eq!(trace.error, Some(RequestError::MethodUnknown));
 }

@@ -95,10 +95,14 @@ fn a_proxy_header_gives_the_client(engine: &str) {
     assert_eq!(ask(&doorbell, TRUSTED, &[], "/plain"), Some(200));
     assert_eq!(ask(&doorbell, TRUSTED, V2_LOCAL, "/local"), Some(429));
     assert_logged(&doorbell, "127.0.0.1", "/local");
-    // A header from an untrusted address is invalid HTTP. Without a header the peer is the client.
+    // A header from an untrusted address is refused by name. Without a header the peer is the
+    // client.
     for header in [v1(Ipv4Addr::new(203, 0, 113, 99)), v2(Ipv4Addr::new(203, 0, 113, 99))] {
         assert_eq!(ask(&doorbell, STRANGER, &header, "/forged"), Some(400));
     }
+    let cause = "error=\"PROXY header from a peer that is not a trusted proxy\"";
+    let is_logged = || doorbell.process.log().matches(cause).count() == 2;
+    assert!(wait_until(LIMIT, is_logged).is_some(), "{}", doorbell.process.log());
     assert_eq!(ask(&doorbell, STRANGER, &[], "/stranger"), Some(200));
     assert_logged(&doorbell, "127.0.0.2", "/stranger");
     assert!(!doorbell.process.log().contains("203.0.113.99"));

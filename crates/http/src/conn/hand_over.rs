@@ -13,6 +13,10 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The type of a TLS handshake record, and the major version in every record (RFC 8446 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
+/// The first bytes of PROXY headers, up to the byte that is invalid HTTP. A header reaches this
+/// parser if it was not expected, because the peer is not trusted to send one.
+const PROXY_HEADERS: [&[u8]; 3] = [b"PROXY TCP", b"PROXY UNKNOWN", b"\r\n\r\n\0"];
+
 impl Conn {
     /// Hands over the request that begins with `head`, with all input after it, as the service
     /// requested.
@@ -38,6 +42,8 @@ impl Conn {
         service: &S,
     ) -> Next {
         let is_first = self.requests == 0 && !self.is_past_head();
+        let is_proxy_header = is_first && begins_with_proxy_header(io.carry, unread);
+        let cause = if is_proxy_header { RequestError::ProxyHeader } else { error };
         let begun = match error {
             RequestError::VersionUnsupported if is_first && begins(io.carry, unread, HTTP2_PREFACE) => {
                 Begun::Http2
@@ -55,11 +61,11 @@ impl Conn {
             {
                 Begun::Unknown(error)
             }
-            _ => return self.fail(error, io),
+            _ => return self.fail(cause, io),
         };
         io.out.begin_any_reply();
         if !service.hands_over(begun) {
-            return self.fail(error, io);
+            return self.fail(cause, io);
         }
         if matches!(begun, Begun::Http2 | Begun::NotHttp1) {
             self.verdict = Verdict::Http2;
@@ -85,6 +91,12 @@ impl Conn {
         self.deadline = Time::MAX;
         Next::HandOver
     }
+}
+
+/// Whether the bytes received so far begin with a PROXY header of either version.
+fn begins_with_proxy_header(carried: &[u8], unread: &[u8]) -> bool {
+    let len = carried.len() + unread.len();
+    PROXY_HEADERS.iter().any(|start| len >= start.len() && begins(carried, unread, start))
 }
 
 /// Whether the bytes received so far match the beginning of `start`.
