@@ -5,6 +5,7 @@
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, SharedState, Started};
 use crate::build::engine;
+use crate::config::format_duration;
 use crate::config::model::{Config, ReloadOn};
 use crate::exit::Failure;
 use crate::log;
@@ -216,12 +217,9 @@ impl Generations {
         let (config, stays) = self.possible(current, config);
         if current.is_same(&config) && !current.awaited.is_over(&config) {
             current.look(LOOK_TIMEOUT);
+            let same = self.in_use_already(current, stays.is_empty());
             inside.tell_stays(&stays);
-            let same = "configuration unchanged; certificates, keys and stored files were checked";
-            return Ok(std::iter::once(same)
-                .chain(stays.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join("\n"));
+            return Ok(std::iter::once(same).chain(stays).collect::<Vec<_>>().join("\n"));
         }
         let mut text = self.replace(&mut inside, config)?;
         inside.tell_stays(&stays);
@@ -230,6 +228,19 @@ impl Generations {
             text.push_str(&what);
         }
         Ok(text)
+    }
+
+    /// The result of a reload without changes, for example because the file watcher was faster.
+    /// Unless `is_whole`, keys that cannot change differ.
+    fn in_use_already(&self, current: &Generation, is_whole: bool) -> String {
+        let age = self.shared.operator.uptime().saturating_sub(current.loaded_at);
+        format!(
+            "the configuration of {} is already in use (generation {}, loaded {} ago){}; certificates, keys and stored files were checked",
+            self.origin,
+            current.number,
+            format_duration(Duration::from_secs(age.as_secs())),
+            if is_whole { "" } else { ", except for the keys below" }
+        )
     }
 
     /// Starts a generation with this configuration, which replaces the current one.

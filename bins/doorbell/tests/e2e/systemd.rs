@@ -137,7 +137,7 @@ fn an_early_reload_does_not_report_ready() {
     let before: String = manager.said.concat();
     assert!(before.contains("checks: 1 unknown") && !before.contains("RELOADING"), "{before:?}");
     assert!(!ready.contains("1 unknown"), "{ready:?}");
-    let is_looked_at = doorbell.process.log().contains("configuration unchanged");
+    let is_looked_at = doorbell.process.log().contains("is already in use (generation 1, loaded ");
     assert!(is_looked_at, "{}", doorbell.process.log());
 }
 
