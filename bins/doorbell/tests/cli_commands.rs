@@ -87,6 +87,7 @@ fn a_wrong_command_line_ends_with_2() {
         &["--workers", "0"],
         &["serv"],
         &["--listen", ":1", "validate"],
+        &["--allow-exec", "validate"],
         &["-t", "validate"],
         &["redirect"],
         &["redirect", "--host", "a b"],
@@ -118,6 +119,20 @@ fn validate_reports_valid_invalid_and_warned_files() {
     assert_eq!(run(&["validate", "--strict", "-c", &warned]).0, 1);
     assert_eq!(run(&["validate"]).0, 0);
     assert_eq!(run(&["validate", "-c", "/nonexistent/file"]).0, 1);
+}
+
+#[test]
+fn validate_warns_of_programs_that_serve_refuses() {
+    let file = fixture("good_reference.toml");
+    let warned = run(&["validate", "-c", &file]).2;
+    let message =
+        "check `backup` runs a program: without `--allow-exec`, `doorbell serve` exits with code 78";
+    assert_eq!(warned.matches("exec-not-allowed").count(), 1, "{warned}");
+    assert!(warned.contains(message) && warned.contains("doorbell serve --allow-exec"), "{warned}");
+    for args in [&["validate", "--allow-exec", "-c", &file][..], &["-t", "--allow-exec", "-c", &file]] {
+        let (_, out, err) = run(args);
+        assert!(!err.contains("exec-not-allowed"), "{args:?}: {out}{err}");
+    }
 }
 
 #[test]

@@ -75,13 +75,14 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
     let global = &cli.global;
     let Some(command) = cli.command else {
         return match cli.test {
-            true => validate::run(&validate::ValidateArgs::default(), global),
+            true => validate::run(&validate::ValidateArgs::new(cli.serve.allow_exec), global),
             false => serve_file(cli.serve, global),
         };
     };
     let top = &cli.serve;
-    let is_for_serve = !top.listen.is_empty() || !top.check.is_empty() || top.admin.is_some();
-    if cli.test || is_for_serve || top.driver.is_some() || top.workers.is_some() {
+    let has_list = !top.listen.is_empty() || !top.check.is_empty();
+    let has_value = top.admin.is_some() || top.driver.is_some() || top.workers.is_some();
+    if cli.test || has_list || has_value || top.allow_exec {
         let message = "options of serve must follow the command, as in `doorbell serve --listen :8080`";
         return Err(Failure::new(Exit::Usage, message));
     }

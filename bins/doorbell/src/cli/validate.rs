@@ -5,7 +5,7 @@
 use super::load;
 use super::options::Global;
 use super::output::{print, print_error, print_problems};
-use crate::config::{Problem, Severity, Source, default_config, parse_over, to_toml};
+use crate::config::{Problem, Severity, Source, default_config, parse_for_serve, to_toml};
 use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -26,6 +26,10 @@ pub struct ValidateArgs {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
+    /// Validate for `doorbell serve --allow-exec`: do not warn of checks that run programs
+    #[arg(long)]
+    allow_exec: bool,
+
     /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
@@ -33,6 +37,13 @@ pub struct ValidateArgs {
     /// Output format; sarif is for code scanners
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ValidateForm,
+}
+
+impl ValidateArgs {
+    /// The options of `doorbell -t`.
+    pub(super) fn new(allow_exec: bool) -> Self {
+        Self { allow_exec, ..Self::default() }
+    }
 }
 
 /// Output formats of `validate`.
@@ -56,7 +67,8 @@ pub(super) fn run(args: &ValidateArgs, global: &Global) -> Result<Exit, Failure>
         Ok((None, overrides)) => (built_in()?, overrides),
         Err(failure) => return unreadable(args, &global, failure),
     };
-    let problems = parse_over(&source, &|name| std::env::var(name).ok(), &overrides).problems;
+    let problems =
+        parse_for_serve(&source, &|name| std::env::var(name).ok(), &overrides, args.allow_exec).problems;
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     match args.output {

@@ -75,8 +75,15 @@ pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
 /// Same as [`parse`], with environment variables that override keys.
 #[must_use]
 pub fn parse_over(source: &Source, env: Env<'_>, overrides: &Overrides) -> Parsed {
+    parse_for_serve(source, env, overrides, true)
+}
+
+/// Same as [`parse_over`]. Unless `allow_exec`, also reports checks that `doorbell serve` refuses
+/// without `--allow-exec`.
+#[must_use]
+pub fn parse_for_serve(source: &Source, env: Env<'_>, overrides: &Overrides, allow_exec: bool) -> Parsed {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
-    parse_all(source, outside, overrides).0
+    parse_all(source, outside, overrides, allow_exec).0
 }
 
 /// Same as [`parse_over`]; also returns the paths of secret files and reply files, including
@@ -88,7 +95,7 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
         secret::read_file(path)
     };
     let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
-    let (parsed, valid_part) = parse_all(source, outside, overrides);
+    let (parsed, valid_part) = parse_all(source, outside, overrides, true);
     let mut files = secrets.into_inner();
     for route in valid_part.iter().flat_map(|config| &config.routes) {
         let file = route.reply.as_ref().and_then(|reply| reply.file.as_ref());
@@ -101,21 +108,29 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
 /// commands that contact a running instance of this file.
 pub(crate) fn parse_valid_part(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: None };
-    parse_all(source, outside, overrides).1
+    parse_all(source, outside, overrides, true).1
 }
 
 /// Same as [`parse`], with an explicit environment.
 #[must_use]
 pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
-    parse_all(source, outside, &Overrides::default()).0
+    parse_all(source, outside, &Overrides::default(), true).0
 }
 
 /// Parses a file; also returns the valid part of an invalid file.
-fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (Parsed, Option<Config>) {
+fn parse_all(
+    source: &Source,
+    outside: Outside<'_>,
+    overrides: &Overrides,
+    allow_exec: bool,
+) -> (Parsed, Option<Config>) {
     let Outside { env, read_secret, files_at } = outside;
     let grace = env(GRACE_VARIABLE);
     let build = |mut config: Config, document: Document, problems: &Problems| {
         resolve::resolve(&mut config, &document.places, grace.as_deref(), problems);
+        if !allow_exec {
+            resolve::report_exec(&config, &document.places, problems);
+        }
         if let Some(unix_secs) = files_at {
             files::fill_replies(&mut config, problems);
             files::check(&config, &document.places, unix_secs, problems);

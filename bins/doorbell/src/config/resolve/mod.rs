@@ -19,6 +19,7 @@ mod tls;
 use super::bind::Bind;
 use super::defaults::default_routes;
 use super::model::{CHECKS_MAX, Config, Listener};
+use doorbell_checks::options::CheckKind;
 use doorbell_config::{Names, Places, Problem, Problems};
 pub(crate) use http2::own_route as own_grpc_route;
 use route::Resolver;
@@ -82,6 +83,21 @@ fn check_together(config: &Config, places: &Places, grace: Option<&str>, problem
     lint_liveness::lint(config, problems);
     loops::refuse(config, places, problems);
     lint_shared::lint(config, places, problems);
+}
+
+/// Reports checks that run programs, which only a start with `--allow-exec` permits.
+pub(super) fn report_exec(config: &Config, places: &Places, problems: &Problems) {
+    for check in config.checks.iter().filter(|check| matches!(check.kind, CheckKind::Exec(_))) {
+        let name = &check.name;
+        let place = places.key(["check", name, "type"]).unwrap_or_else(|| places.name(["check", name]));
+        let message = format!(
+            "check `{name}` runs a program: without `--allow-exec`, `doorbell serve` exits with code 78"
+        );
+        problems.add(
+            Problem::warning("exec-not-allowed", place, message)
+                .help("start with `doorbell serve --allow-exec`, and validate with `--allow-exec`"),
+        );
+    }
 }
 
 /// Resolves the listeners, and adds the default listener if there are none.
