@@ -9,6 +9,10 @@ use std::fmt;
 /// Maximum size of a target.
 const TARGET_LEN_MAX: usize = 1024;
 
+/// Parameters of blackbox_exporter that change its reply and that are not supported, with the
+/// values that do so; `None`: any value that is not empty. Ignoring them would hide a difference.
+const UNSUPPORTED: [(&str, Option<&str>); 2] = [("debug", Some("true")), ("hostname", None)];
+
 /// A target and a module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Query {
@@ -23,6 +27,7 @@ pub(super) enum BadQuery {
     TargetTooLong,
     TwoTargets,
     UnknownModule(String),
+    Unsupported(&'static str),
 }
 
 impl Query {
@@ -35,6 +40,11 @@ impl Query {
                 "target" => target = Some(decoded(value)),
                 "module" => module = Some(decoded(value)),
                 _ => {}
+            }
+            let changes = |when: &Option<&str>| when.map_or(!value.is_empty(), |when| value == when);
+            if let Some((name, _)) = UNSUPPORTED.iter().find(|(known, when)| *known == name && changes(when))
+            {
+                return Err(BadQuery::Unsupported(name));
             }
         }
         let target = target.filter(|target| !target.is_empty()).ok_or(BadQuery::NoTarget)?;
@@ -57,6 +67,7 @@ impl fmt::Display for BadQuery {
             Self::UnknownModule(name) => {
                 write!(f, "Unknown module {:?}", &name[..name.floor_char_boundary(64)])
             }
+            Self::Unsupported(name) => write!(f, "Parameter {name} is not supported"),
         }
     }
 }
@@ -93,7 +104,7 @@ mod tests {
         let ok = |module, target: &str| Ok(Query { module, target: target.to_owned() });
         for (query, expected) in [
             ("target=a", ok(Module::Http2xx, "a")),
-            ("module=tcp_connect&target=a%3A80&debug=true", ok(Module::TcpConnect, "a:80")),
+            ("module=tcp_connect&target=a%3A80&debug=false", ok(Module::TcpConnect, "a:80")),
             ("target=http%3A%2F%2Fa%2Fx%3Fy%3D1&module=", ok(Module::Http2xx, "http://a/x?y=1")),
             ("target=a%zz%4&module=grpc", ok(Module::Grpc, "a%zz%4")),
             ("", Err(BadQuery::NoTarget)),
@@ -106,5 +117,19 @@ mod tests {
         assert!(Query::parse("target=a&module=grpc", &[Module::Http2xx]).is_err());
         let long = format!("target={}", "a".repeat(1025));
         assert_eq!(Query::parse(&long, &all), Err(BadQuery::TargetTooLong));
+    }
+
+    #[test]
+    fn parameters_that_would_change_the_reply_are_refused_by_name() {
+        let refused = |query: &str| match Query::parse(query, &[]) {
+            Err(why @ BadQuery::Unsupported(_)) => Some(why.to_string()),
+            _ => None,
+        };
+        let not_supported = |name| Some(format!("Parameter {name} is not supported"));
+        assert_eq!(refused("target=a&hostname=shop.example"), not_supported("hostname"));
+        assert_eq!(refused("debug=true&target=a"), not_supported("debug"));
+        for ignored in ["target=a&hostname=", "target=a&debug=false", "target=a&region=eu"] {
+            assert_eq!(refused(ignored), None, "{ignored}");
+        }
     }
 }
