@@ -70,7 +70,8 @@ impl Inbox {
 pub(crate) struct Successors {
     /// All workers of the successor, because listeners may be shared.
     pub(crate) workers: Vec<Arc<WorkerShared>>,
-    /// By listener of the retiring server: true if the successors also accept from it.
+    /// By listener of the retiring server, then by datagram listener: true if the successors also
+    /// have its sockets.
     pub(crate) inherited: Vec<bool>,
     /// Notified by each worker that has stopped accepting on the inherited listeners.
     pub(crate) left: SyncSender<()>,
@@ -83,8 +84,8 @@ pub struct WorkerShared {
     pub(crate) counters: Counters,
     /// Set before [`Command::Retire`] is sent.
     pub(crate) successors: OnceLock<Arc<Successors>>,
-    /// Set before [`Command::Drain`] is sent. By listener: true if another process or worker also
-    /// has the socket of the listener, and will accept the clients in the backlog.
+    /// Set before [`Command::Drain`] or [`Command::Stop`] is sent. By listener, then by datagram listener: true if another
+    /// process or worker also has the socket, and will serve the clients in its queue.
     pub(crate) lent: OnceLock<Arc<[bool]>>,
     /// The worker has stopped accepting on the inherited listeners, or has ended.
     has_left: AtomicBool,
@@ -157,6 +158,13 @@ impl WorkerShared {
 
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    /// The worker's current counters of each datagram listener.
+    pub fn datagrams(&self) -> Vec<crate::stats::DatagramSnapshot> {
+        let mut sums = Vec::new();
+        self.counters.add_datagrams(&mut sums);
+        sums
     }
 
     /// The worker's current counters.

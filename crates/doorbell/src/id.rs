@@ -67,6 +67,20 @@ impl ListenerIndex {
     }
 }
 
+/// Index of a datagram listener within a worker.
+///
+/// Datagram listeners are numbered in the order of the calls of
+/// [`ServerBuilder::listen_datagrams`](crate::ServerBuilder::listen_datagrams).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DatagramIndex(pub u16);
+
+impl DatagramIndex {
+    /// The index as `usize`, for indexing.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Index of a worker, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerIndex(pub u16);

@@ -34,6 +34,7 @@
 //! | route by path, with parameters; redirect | [`http::routes::Routes`], [`http::redirect::Redirect`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
 //! | write a protocol of your own | [`stream`] |
+//! | reply to datagrams (UDP) | [`datagram`] |
 //! | test a handler without sockets | [`testing`] |
 //! | require tokens, limit rates, write guards | [`http::layer`], [`RateLimit`](http::layer::RateLimit) with an example of both |
 //! | limit heads, bodies and waiting times | [`HttpLimits`], [`Http1::limits`] |
@@ -67,6 +68,8 @@ mod conn;
 pub mod control;
 #[cfg(all(target_os = "linux", not(feature = "unstable-internals")))]
 mod control;
+#[cfg(target_os = "linux")]
+pub mod datagram;
 #[cfg(all(target_os = "linux", feature = "unstable-internals"))]
 pub mod driver;
 #[cfg(all(target_os = "linux", not(feature = "unstable-internals")))]
@@ -140,6 +143,6 @@ pub use server::{
     Workers,
 };
 #[cfg(target_os = "linux")]
-pub use stats::{ListenerSnapshot, ProxyResult, Snapshot};
+pub use stats::{DatagramSnapshot, ListenerSnapshot, ProxyResult, Snapshot};
 #[cfg(target_os = "linux")]
 pub use tuning::{Accepting, Receiving, Tuning};

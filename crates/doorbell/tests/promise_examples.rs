@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -136,6 +136,23 @@ fn raw_echo() {
     let example = Example::start("raw_echo");
     let got = exchange(example.addr, b"hello\n").unwrap();
     assert_eq!((got.bytes.as_slice(), got.end), (&b"hello\n"[..], End::Fin));
+}
+
+#[test]
+fn datagrams() {
+    let example = Example::start("datagrams");
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.connect(example.addr).unwrap();
+    // The other datagrams get no reply, so the replies to `ping` are the only ones.
+    for payload in [&b"other"[..], b"ping", b"ping\n"] {
+        client.send(payload).unwrap();
+    }
+    for _ in 0..2 {
+        let mut reply = [0; 64];
+        let len = client.recv(&mut reply).unwrap();
+        assert_eq!(&reply[..len], b"pong");
+    }
 }
 
 #[test]

@@ -104,6 +104,9 @@ pub enum EventKind {
     Accepted(Result<Accepted, Errno>),
     /// Result of `close_fixed`.
     Closed(Result<(), Errno>),
+    /// Result of `recv_datagrams`: a buffer to read with `Ring::datagram`. `ENOBUFS`: the pool was
+    /// empty; recycle the buffers, then receive again.
+    Datagram(Result<RecvBuf, Errno>),
     /// Result of `install_fixed`: a second descriptor of the same connection.
     Installed(Result<OwnedFd, Errno>),
     /// Result of `poll_conn`: bytes or the end of the stream arrived.

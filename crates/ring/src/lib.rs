@@ -33,6 +33,7 @@
 //! | test the kernel before choosing features | [`selftest`] |
 //! | accept, receive, send, poll, close, cancel | the methods of [`Ring`], with [`Target`] and [`SendBuf`] |
 //! | read results | [`Event`], [`EventKind`]; [`Quick`] for the frequent ones |
+//! | receive and send datagrams | [`Ring::recv_datagrams`], [`Ring::datagram`]; [`datagram`] for batches in one system call |
 //! | use received bytes, return their buffer | [`RecvBuf`], [`Ring::received`], [`Ring::recycle`] |
 //! | end a ring | [`Ring::tear_down`], [`TearDown`] |
 //! | observe a ring | [`Ring::counters`], [`RingCounters`] |
@@ -63,6 +64,8 @@ mod bitmap;
 mod bufs;
 #[cfg(target_os = "linux")]
 mod code;
+#[cfg(target_os = "linux")]
+pub mod datagram;
 #[cfg(target_os = "linux")]
 mod errno;
 #[cfg(target_os = "linux")]

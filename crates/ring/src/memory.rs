@@ -63,6 +63,16 @@ impl Region {
         unsafe { at.write_volatile(value) }
     }
 
+    /// Reads a plain value.
+    ///
+    /// # Safety
+    /// The bytes are a valid `T`, and must not be written concurrently.
+    pub(crate) unsafe fn read<T: Copy>(&self, offset: usize) -> T {
+        let at = self.at(offset, size_of::<T>()).cast::<T>();
+        // SAFETY: R-9 for the address; the caller guarantees the contents.
+        unsafe { at.read_volatile() }
+    }
+
     /// Publishes a number that the kernel reads, after all earlier writes.
     ///
     /// # Safety

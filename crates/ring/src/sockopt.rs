@@ -239,6 +239,19 @@ impl From<u8> for TcpState {
     }
 }
 
+/// Makes received datagrams carry their destination address (`IP_PKTINFO`, or
+/// `IPV6_RECVPKTINFO` on a socket of the family `AF_INET6`).
+///
+/// # Errors
+/// As `setsockopt(2)`.
+pub fn set_recv_pktinfo(fd: BorrowedFd<'_>, is_v6: bool) -> Result<(), Errno> {
+    if is_v6 {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
+    } else {
+        set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
+    }
+}
+
 /// Returns `SIOCOUTQ`: the number of bytes that were written to a TCP connection and not yet
 /// acknowledged, or the memory used by data that the peer of a Unix socket has not read.
 ///

@@ -11,9 +11,9 @@
 //! - **R-2** `user_data` holds integers: operation tag, generation, slot. No part of a completion
 //!   is used as an address. Every index is compared with its table, and with the live entries of
 //!   the table, before it is used.
-//! - **R-3** Send is the only operation that carries a user address. A receive names the buffer
-//!   group. An accept requests no peer address. A poll, a close, a shutdown and a cancel name
-//!   integers only.
+//! - **R-3** Two operations carry a user address: a send and a receive of datagrams. A
+//!   receive names the buffer group. An accept requests no peer address. A poll, a close, a
+//!   shutdown and a cancel name integers only.
 //! - **R-4** A send payload lives in the send table from the push until its final completion. There
 //!   is at most one payload per slot (asserted), and it is moved out only when that completion is
 //!   read. A table that is dropped early leaks its payloads: the cells are `MaybeUninit` and have
@@ -44,11 +44,25 @@
 //!   contents of the file. The kernel may drop its pages at any time and reads them again, so
 //!   dropping them changes no byte. The code of a loaded object is such a mapping, and remains one
 //!   while `dl_iterate_phdr(3)` holds the loader's lock.
+//! - **R-13** The region of a [`RecvBatch`] holds message headers and the buffers that they name, at
+//!   offsets that do not overlap. Only the batch has addresses in the region. The kernel writes to
+//!   it during `recvmmsg(2)` only, which needs `&mut RecvBatch`; it writes no more bytes to a
+//!   buffer than the header states, and it changes no address in a header.
+//! - **R-14** Each header of a [`SendBatch`] names the address, the control data and the vector in
+//!   the element of the same index, which is not moved between that and the end of `sendmmsg(2)`,
+//!   and a payload that the caller of `send` has borrowed for longer than the call. The kernel
+//!   reads them during the call, keeps no address, and writes only the length field of a header.
+//! - **R-15** A multishot receive of datagrams carries the address of one message header per ring.
+//!   The header contains lengths and no address. It lies in a region that is written before the
+//!   first such receive, never afterwards, and that is unmapped or leaked together with the
+//!   buffers. Such a buffer is lent and returned like any other.
 //!
 //! Does not know about: the blocks that rely on a claim.
 //!
 //! [`Ring`]: crate::Ring
 //! [`Ring::enter`]: crate::Ring::enter
+//! [`RecvBatch`]: crate::datagram::RecvBatch
 //! [`RecvBuf`]: crate::RecvBuf
 //! [`RingCounters::bad_results`]: crate::RingCounters::bad_results
+//! [`SendBatch`]: crate::datagram::SendBatch
 //! [`close`]: crate::close()

@@ -40,6 +40,8 @@ pub enum Op {
     PollReadable,
     /// `Ring::recv`.
     Recv,
+    /// `Ring::recv_datagrams`.
+    RecvDatagrams,
     /// `Ring::send`.
     Send,
     /// `Ring::shutdown_fixed`.
@@ -63,12 +65,13 @@ pub(crate) enum Tag {
     PollConn,
     PollReadable,
     Recv,
+    RecvDatagrams,
     Send,
     ShutDown,
 }
 
 impl Tag {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::AcceptFd,
         Self::AcceptFixed,
         Self::AcceptMultiFd,
@@ -80,6 +83,7 @@ impl Tag {
         Self::PollConn,
         Self::PollReadable,
         Self::Recv,
+        Self::RecvDatagrams,
         Self::Send,
         Self::ShutDown,
     ];
@@ -102,6 +106,7 @@ impl Tag {
             Op::PollConn => &[Self::PollConn],
             Op::PollReadable => &[Self::PollReadable],
             Op::Recv => &[Self::Recv],
+            Op::RecvDatagrams => &[Self::RecvDatagrams],
             Op::Send => &[Self::Send],
             Op::ShutDown => &[Self::ShutDown],
         }
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn foreign_numbers_have_no_tag() {
-        for tag in [0_u64, 14, 128, 255] {
+        for tag in [0_u64, 15, 128, 255] {
             assert_eq!(unpack(tag << 56).0, None);
         }
     }
@@ -181,6 +186,7 @@ mod tests {
             Op::PollConn,
             Op::PollReadable,
             Op::Recv,
+            Op::RecvDatagrams,
             Op::Send,
             Op::ShutDown,
         ];

@@ -118,7 +118,7 @@ impl Started {
     pub(crate) fn on_ring(server: &Server) -> Self {
         let addr = |addr: &LocalAddr| match addr {
             LocalAddr::Tcp(addr) => Some(*addr),
-            LocalAddr::Unix(_) => None,
+            LocalAddr::Udp(_) | LocalAddr::Unix(_) => None,
         };
         let (report, notes) = (server.driver_report().clone(), server.notes().to_vec());
         Self {

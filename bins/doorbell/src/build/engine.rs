@@ -87,6 +87,7 @@ pub(crate) fn announce(
 pub(crate) fn show(addr: &LocalAddr) -> String {
     match addr {
         LocalAddr::Tcp(addr) => addr.to_string(),
+        LocalAddr::Udp(addr) => format!("udp:{addr}"),
         LocalAddr::Unix(Some(path)) => format!("unix:{}", path.display()),
         LocalAddr::Unix(None) => "unix".into(),
     }

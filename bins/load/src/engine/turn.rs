@@ -214,6 +214,7 @@ impl Turn<'_> {
             }
             // No other operation is ever pushed.
             EventKind::Accepted(_)
+            | EventKind::Datagram(_)
             | EventKind::Closed(_)
             | EventKind::Readable(_)
             | EventKind::Ready(_)

@@ -46,9 +46,26 @@
 //!   when [`Driver::next`] or [`Driver::next_quick`] reports it. A client that was not reported
 //!   stays available to the other processes and workers, even while the driver's thread is busy.
 //!
+//! - **D-14** [`Driver::arm_datagrams`] is idempotent. While armed, each datagram in the queue of the
+//!   socket is reported once, as one of the batch of a [`Completion::Datagrams`], with the address
+//!   of its sender and the address to which it was sent. A datagram above the size of the socket
+//!   is reported as truncated.
+//! - **D-15** After [`Driver::disarm_datagrams`] exactly one [`Completion::DatagramsEnded`] follows,
+//!   possibly after further batches, which must be handled. `DatagramsEnded` with an errno reports
+//!   a receive that failed. A datagram that was not reported stays in the queue.
+//! - **D-16** A batch has 1 to [`DATAGRAMS_MAX`] datagrams. The number of datagrams between two waits
+//!   is limited, so a flood does not keep the driver from reporting other completions.
+//! - **D-17** A batch stays readable until [`Driver::end_datagrams`]. At most one batch is lent at a
+//!   time: the caller ends it before it takes the next completion.
+//! - **D-18** [`Driver::send_datagrams`] does not wait. It counts each reply as sent or as failed. A
+//!   reply leaves from the address that it names.
+//! - **D-19** [`Driver::close_datagrams`] is called only while the socket is not armed, and returns
+//!   the number of datagrams in its queue, if no other driver or process has the socket.
+//!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
 mod alarm;
+mod datagrams;
 pub mod epoll;
 pub mod examine;
 pub mod select;
@@ -62,11 +79,12 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::os::fd::OwnedFd;
 
+pub use datagrams::{DATAGRAMS_MAX, Datagram, DatagramSocket, DriverSockets, Replies, SentBatch};
 pub use doorbell_ring::{Payload, SendBuf};
 pub use rustix::io::Errno;
 pub use waker::{WakeSource, Waker};
 
-use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::id::{ConnId, DatagramIndex, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
 /// The kernel's operations as a worker uses them. The [module](self) documents the contract.
@@ -175,6 +193,37 @@ pub trait Driver {
 
     /// The driver's counters, for the statistics.
     fn counters(&self) -> DriverCounters;
+
+    /// Starts receiving datagrams on a socket. Does nothing if it is already armed.
+    fn arm_datagrams(&mut self, socket: DatagramIndex);
+
+    /// Stops receiving; [`Completion::DatagramsEnded`] confirms it. Does nothing if the socket is
+    /// not armed.
+    fn disarm_datagrams(&mut self, socket: DatagramIndex);
+
+    /// Closes a socket. With `is_last`, no other process or driver receives from it, and the result
+    /// is the number of datagrams that were not received (D-19); otherwise it is 0.
+    fn close_datagrams(&mut self, socket: DatagramIndex, is_last: bool) -> u64;
+
+    /// False if the socket is closed, even if it was closed before this driver was created.
+    fn is_receiving(&self, socket: DatagramIndex) -> bool;
+
+    /// True if a datagram waits in the queue of the socket. Costs a system call, so it is for
+    /// watchdogs and draining.
+    fn datagrams_queued(&mut self, socket: DatagramIndex) -> bool;
+
+    /// Switches to the next lower mode (multishot, readiness) and returns it; `None` if there is
+    /// none. Call it only while the socket is not armed.
+    fn downgrade_datagrams(&mut self, socket: DatagramIndex) -> Option<AcceptMode>;
+
+    /// A datagram of the lent batch; `None` if it has no readable sender.
+    fn datagram(&self, index: usize) -> Option<Datagram<'_>>;
+
+    /// Sends all replies and removes them. May be called several times per batch.
+    fn send_datagrams(&mut self, socket: DatagramIndex, replies: &mut Replies) -> SentBatch;
+
+    /// Returns the memory of the lent batch (D-17).
+    fn end_datagrams(&mut self);
 }
 
 /// Kinds of drivers.
@@ -322,6 +371,20 @@ pub enum Completion {
     Closed {
         /// The connection.
         conn: ConnId,
+    },
+    /// Datagrams arrived. The batch must be ended before the next completion is taken (D-17).
+    Datagrams {
+        /// The socket.
+        socket: DatagramIndex,
+        /// Number of datagrams, for [`Driver::datagram`].
+        len: u16,
+    },
+    /// The socket is no longer armed.
+    DatagramsEnded {
+        /// The socket.
+        socket: DatagramIndex,
+        /// The error that ended the receive; `None` if it ended on request.
+        errno: Option<Errno>,
     },
     /// A pending `detach` completed.
     Detached {

@@ -4,7 +4,6 @@
 //! (`doorbell_ring::selftest`), not by kernel version.
 
 use core::fmt;
-use std::os::fd::OwnedFd;
 
 use doorbell_ring::selftest::{Capabilities, capabilities};
 use doorbell_ring::{Ring, Setup, SetupError};
@@ -12,7 +11,7 @@ use doorbell_ring::{Ring, Setup, SetupError};
 use super::epoll::Epoll;
 use super::examine::Cause;
 use super::uring::{Uring, UringOptions};
-use super::{AcceptMode, DriverKind, Fault, WakeSource};
+use super::{AcceptMode, DriverKind, DriverSockets, Fault, WakeSource};
 use crate::tuning::{Accepting, Tuning};
 
 /// Driver requested by the user.
@@ -178,19 +177,19 @@ impl Plan {
     /// and records the reason.
     pub(crate) fn open(
         &self,
-        listeners: Vec<OwnedFd>,
+        sockets: DriverSockets,
         shared: &[bool],
         slots_max: u32,
         wake: WakeSource,
     ) -> Result<(Opened, Option<SetupError>), Fault> {
         let Some(options) = &self.uring else {
-            return Ok((Opened::Epoll(Box::new(Epoll::new(listeners, slots_max, wake)?)), None));
+            return Ok((Opened::Epoll(Box::new(Epoll::new(sockets, slots_max, wake)?)), None));
         };
         let options = UringOptions { shared: shared.to_vec(), ..options.clone() };
-        match Uring::new(listeners, slots_max, wake.clone(), &options) {
+        match Uring::new(sockets, slots_max, wake.clone(), &options) {
             Ok(uring) => Ok((Opened::Uring(Box::new(uring)), None)),
-            Err((error, listeners)) => {
-                Ok((Opened::Epoll(Box::new(Epoll::new(listeners, slots_max, wake)?)), Some(error)))
+            Err((error, sockets)) => {
+                Ok((Opened::Epoll(Box::new(Epoll::new(sockets, slots_max, wake)?)), Some(error)))
             }
         }
     }

@@ -12,6 +12,10 @@
 //! Workers share no state that a request modifies: a request that arrives in one piece takes no
 //! lock, allocates nothing and reads no clock.
 //!
+//! [Datagrams](crate::datagram) take a shorter way: the driver lends a batch, the worker passes each
+//! datagram through the service of its listener (size, limit per address, handler, length of the
+//! reply), and the replies leave in the same turn. There is no table and no state per client.
+//!
 //! # Dependencies between the layers
 //!
 //! **Architecture invariant:** [`driver`](crate::driver) imports no connection, protocol or
@@ -27,8 +31,8 @@
 //! the time as a number, so a test can simulate a day in a microsecond.
 //!
 //! **Architecture invariant:** a driver completes operations, because readiness can emulate
-//! completion but not the reverse. Tests check the thirteen rules of the contract ([D-1 to
-//! D-13](crate::driver)) on every driver.
+//! completion but not the reverse. Tests check the nineteen rules of the contract ([D-1 to
+//! D-19](crate::driver)) on every driver.
 //!
 //! # The turn
 //!

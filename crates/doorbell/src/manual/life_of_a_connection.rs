@@ -45,6 +45,9 @@
 //! (inherited sockets, for example) is released at once; no client is lost, because its other
 //! owners keep the socket open. At the deadline all remaining connections are closed.
 //!
+//! Datagram sockets have no connections: from the beginning of the drain the kernel drops new
+//! datagrams, the worker handles those in the queue, and then the socket closes.
+//!
 //! # Succession
 //!
 //! A server can replace another one in the same process

@@ -1,5 +1,5 @@
-//! Preparation of a listening TCP socket for its close: connected clients can be accepted at once,
-//! and new connections are refused silently.
+//! Preparation of a socket for its close: connected clients can be accepted at once, and new
+//! connections and datagrams are refused silently.
 //!
 //! Does not know about: when a socket is closed, duplicates of the socket.
 
@@ -31,6 +31,14 @@ pub(crate) fn defer_again(socket: BorrowedFd<'_>, deferred_s: u32) {
 /// See `setsockopt(2)`, `SO_ATTACH_FILTER`.
 pub(crate) fn turn_away(socket: BorrowedFd<'_>) -> io::Result<()> {
     SockRef::from(&socket).attach_filter(&NO_SYN)
+}
+
+/// Makes the kernel drop datagrams that arrive from now on. The ones in the queue stay.
+///
+/// # Errors
+/// See [`turn_away`].
+pub(crate) fn turn_datagrams_away(socket: BorrowedFd<'_>) -> io::Result<()> {
+    SockRef::from(&socket).attach_filter(&[SockFilter::new(RETURN, 0, 0, 0)])
 }
 
 /// The filter program. Its input starts at the TCP header of a segment (`tcp_filter` of the

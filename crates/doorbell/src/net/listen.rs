@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::bind::{Failure, copies, patient};
 use super::options::{Options, user_timeout};
 use super::unix::{self, SocketFile};
 use super::unusable::check_listens;
@@ -82,6 +83,21 @@ pub(crate) struct Bound {
     pub(crate) identity: Identity,
 }
 
+impl Bound {
+    /// True if the sockets were not passed in.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.identity != Identity::Inherited
+    }
+
+    /// The address of datagram sockets.
+    pub(crate) const fn udp_addr(&self) -> Option<SocketAddr> {
+        match self.local {
+            LocalAddr::Udp(addr) => Some(addr),
+            LocalAddr::Tcp(_) | LocalAddr::Unix(_) => None,
+        }
+    }
+}
+
 /// Identity of a listener. A successor with the same identity gets the same sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
@@ -95,6 +111,12 @@ pub(crate) enum Identity {
         /// Label of a listener on port 0, to distinguish several such listeners.
         label: Option<Arc<str>>,
     },
+    /// The configured address of a datagram listener, like `Tcp`.
+    Udp {
+        addr: SocketAddr,
+        v6_only: bool,
+        label: Option<Arc<str>>,
+    },
     Unix(PathBuf),
 }
 
@@ -103,6 +125,8 @@ pub(crate) enum Identity {
 pub enum LocalAddr {
     /// A TCP address, with the port that the kernel chose.
     Tcp(SocketAddr),
+    /// A UDP address, with the port that the kernel chose.
+    Udp(SocketAddr),
     /// The path, if the socket has one.
     Unix(Option<PathBuf>),
 }
@@ -314,7 +338,7 @@ impl Listen {
         let failed = |(call, error)| self.failed(call, error);
         for fd in fds {
             match identity {
-                Identity::Inherited => {}
+                Identity::Inherited | Identity::Udp { .. } => {}
                 Identity::Tcp { .. } => {
                     let socket = SockRef::from(fd);
                     self.set_options(&socket, speaks_first).map_err(failed)?;
@@ -493,28 +517,6 @@ impl Listen {
     }
 }
 
-/// Maximum time to wait for an address that is in use, so that an immediate restart after a crash
-/// succeeds. The kernel closes the ring of a killed process, and the ring's sockets, only after the
-/// process has ended: 8 ms later, or 40 ms later with 5,000 connections on a busy machine (Linux
-/// 6.18; at once with epoll).
-const IN_USE_MAX: Duration = Duration::from_millis(500);
-
-/// Retries to bind while the address is in use, for at most [`IN_USE_MAX`].
-#[expect(
-    clippy::disallowed_methods,
-    reason = "runs on the thread that starts a server, not on a ring thread"
-)]
-fn patient<T>(mut bind: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    const PAUSE: Duration = Duration::from_millis(20);
-    for _ in 0..IN_USE_MAX.as_millis() / PAUSE.as_millis() {
-        match bind() {
-            Err((_, error)) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(PAUSE),
-            bound => return bound,
-        }
-    }
-    bind()
-}
-
 /// Options of a connection that are reset before the connection is handed over: the user timeout,
 /// which also ends a connection whose peer keeps its window closed for that time (tcp(7)), and the
 /// fixed send buffer. The options are not reset if they come from an inherited listener.
@@ -554,17 +556,6 @@ impl Inherited {
 /// Default of `net.core.somaxconn` since Linux 5.4.
 const SOMAXCONN_DEFAULT: u32 = 4096;
 
-type Failure = (&'static str, io::Error);
-
-fn copies(fd: OwnedFd, workers: u16) -> io::Result<Vec<OwnedFd>> {
-    let mut fds = Vec::with_capacity(usize::from(workers));
-    for _ in 1..workers {
-        fds.push(fd.try_clone()?);
-    }
-    fds.push(fd);
-    Ok(fds)
-}
-
 fn local_addr(socket: &Socket) -> io::Result<LocalAddr> {
     let addr = socket.local_addr()?;
     Ok(match addr.as_socket() {
@@ -587,6 +578,7 @@ impl fmt::Display for LocalAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(addr) => addr.fmt(f),
+            Self::Udp(addr) => write!(f, "udp:{addr}"),
             Self::Unix(Some(path)) => write!(f, "unix:{}", path.display()),
             Self::Unix(None) => f.write_str("unix:(unnamed)"),
         }

@@ -3,6 +3,7 @@
 //! Does not know about: drivers, workers, connections in progress.
 
 mod balance;
+mod bind;
 pub(crate) mod last_call;
 mod listen;
 mod options;
@@ -12,6 +13,7 @@ mod unusable;
 
 pub use balance::Balance;
 pub(crate) use balance::allowed_cpus;
+pub(crate) use bind::{Failure, copies, patient};
 pub(crate) use listen::{Bound, Identity, Inherited};
 pub use listen::{Listen, ListenAddr, ListenError, LocalAddr};
 pub(crate) use proxy::Expected;

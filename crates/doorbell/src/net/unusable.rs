@@ -20,6 +20,11 @@ impl Unusable {
         ))
     }
 
+    /// A passed socket does not receive datagrams.
+    pub(crate) fn not_udp() -> io::Error {
+        io::Error::other(Self("the socket is not a UDP socket: pass a bound UDP socket"))
+    }
+
     pub(crate) fn is_cause_of(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<Self>())
     }

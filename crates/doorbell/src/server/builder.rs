@@ -7,26 +7,27 @@ use core::num::NonZeroU16;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 use core::time::Duration;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::bindings::{Bindings, transpose};
 use super::sockets::{Sockets, Taken};
 use super::succession::Before;
 use super::thread::WorkerThread;
 use super::{Core, Event, Handle, Observer, Server, StartError, WorkerFailure};
 use crate::config::{Limits, OnWorkerFailure};
 use crate::control::WorkerShared;
+use crate::datagram::{DatagramHandler, DatagramListen};
 use crate::driver::select::{Descriptors, DriverReport, Engine, Plan, plan};
 use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
-use crate::net::{Balance, Bound, Identity, Listen, ListenError, allowed_cpus};
+use crate::net::{Balance, Bound, Listen, ListenError, allowed_cpus};
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
-use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
+use crate::worker::{IpTable, ServerShared, accept_margin};
 
 /// Maximum number of listeners.
 pub(super) const LISTENERS_MAX: usize = 256;
@@ -67,6 +68,7 @@ pub struct ServerBuilder {
     raises_nofile: bool,
     on_worker_failure: OnWorkerFailure,
     listeners: Vec<(Listen, ListenerProtocol)>,
+    datagrams: Vec<(DatagramListen, Arc<dyn DatagramHandler>)>,
     observer: Option<Observer>,
     hand_over: Option<HandOver>,
     /// Number of descriptors reserved for other parts of the program.
@@ -111,6 +113,7 @@ impl Default for ServerBuilder {
             raises_nofile: true,
             on_worker_failure: OnWorkerFailure::default(),
             listeners: Vec::new(),
+            datagrams: Vec::new(),
             observer: None,
             hand_over: None,
             fds_kept: 0,
@@ -120,9 +123,20 @@ impl Default for ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Adds a listener and its protocol. A server needs 1 to 256 listeners.
+    /// Adds a listener and its protocol. A server needs 1 to 256 listeners, datagram listeners
+    /// included.
     pub fn listen(mut self, listen: Listen, protocol: impl Into<ListenerProtocol>) -> Self {
         self.listeners.push((listen, protocol.into()));
+        self
+    }
+
+    /// Adds a [datagram](crate::datagram) listener and its handler.
+    pub fn listen_datagrams(
+        mut self,
+        listen: DatagramListen,
+        handler: impl DatagramHandler + 'static,
+    ) -> Self {
+        self.datagrams.push((listen, Arc::new(handler)));
         self
     }
 
@@ -281,18 +295,19 @@ impl ServerBuilder {
         // The kernel caps the requested backlog of a listening socket (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
         let (wakes, shareds) = wakers(workers)?;
-        let Bindings { protocols, arrivals, bound, taken, renewals } = self.bind(workers)?;
-        let listener_is_shared = bound.iter().map(|bound| bound.is_shared).collect();
-        let listener_is_ours = bound.iter().map(|bound| bound.identity != Identity::Inherited).collect();
-        let local_addrs = bound.iter().map(|bound| bound.local.clone()).collect();
+        let bindings = self.bind(workers)?;
+        let facts = bindings.facts();
+        let Bindings { protocols, arrivals, bound, taken, renewals, datagrams, services } = bindings;
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
         let core = Arc::new(self.core(shareds, &bound, taken).map_err(StartError::Sockets)?);
         protocols.iter().for_each(|protocol| protocol.size_for(&core.room));
         let server = Arc::new(ServerShared {
             arrivals,
             protocols,
-            listener_is_shared,
-            listener_is_ours,
+            datagrams: services,
+            datagrams_are_ours: facts.datagrams_are_ours,
+            listener_is_shared: facts.listener_is_shared,
+            listener_is_ours: facts.listener_is_ours,
             limits: self.limits,
             workers,
             ip_table: Arc::clone(&core.ip_table),
@@ -303,7 +318,8 @@ impl ServerBuilder {
         let mut running = Server {
             handle: Handle { core: Arc::clone(&core) },
             threads: Vec::with_capacity(usize::from(workers)),
-            local_addrs,
+            local_addrs: facts.local_addrs,
+            datagram_addrs: facts.datagram_addrs,
             report: plan.report.clone(),
             notes,
         };
@@ -311,14 +327,16 @@ impl ServerBuilder {
         let cpus = if pins { allowed_cpus() } else { Vec::new() };
         let (started, starts) = sync_channel(usize::from(workers));
         let mut goes = Vec::with_capacity(usize::from(workers));
-        for (index, (wake, listeners)) in (0..workers).zip(wakes.into_iter().zip(transpose(bound, workers))) {
+        for (index, (wake, sockets)) in
+            (0..workers).zip(wakes.into_iter().zip(transpose(bound, &datagrams, workers)))
+        {
             let (go, start) = sync_channel(1);
             goes.push(go);
             let thread = WorkerThread {
                 index: WorkerIndex(index),
                 cpu: cpus.get(usize::from(index) % cpus.len().max(1)).copied(),
                 plan: plan.clone(),
-                listeners,
+                sockets,
                 wake,
                 server: Arc::clone(&server),
                 shared: Arc::clone(&core.workers[usize::from(index)]),
@@ -334,7 +352,7 @@ impl ServerBuilder {
         drop(started);
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
         // The last step, because a failure above must not affect the predecessor's sockets.
-        core.renew(&renewals)?;
+        renewals.apply(&core.sockets.lock().unwrap_or_else(PoisonError::into_inner), &datagrams)?;
         core.before.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(Before::lend);
         for go in goes {
             // Sending fails only if the worker has failed and has already reported that.
@@ -345,7 +363,7 @@ impl ServerBuilder {
 
     /// Combines the settings of several calls, and checks the listeners.
     fn settle(&mut self) -> Result<(), StartError> {
-        if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
+        if !(1..=LISTENERS_MAX).contains(&(self.listeners.len() + self.datagrams.len())) {
             return Err(StartError::Listeners);
         }
         if self.hand_over.as_ref().is_some_and(|to| to.answer_before_body) {
@@ -395,6 +413,14 @@ impl ServerBuilder {
         before.unwrap_or_else(|| self.workers.count())
     }
 
+    fn bind(&mut self, workers: u16) -> Result<Bindings, ListenError> {
+        let (listeners, datagrams) =
+            (core::mem::take(&mut self.listeners), core::mem::take(&mut self.datagrams));
+        let before = self.before.as_ref().map(|before| &before.core.sockets);
+        let before = before.map(|sockets| sockets.lock().unwrap_or_else(PoisonError::into_inner));
+        Bindings::of(listeners, datagrams, before.as_deref(), workers)
+    }
+
     /// Creates the state that the handle and the workers share.
     fn core(&mut self, workers: Vec<Arc<WorkerShared>>, bound: &[Bound], taken: Taken) -> io::Result<Core> {
         let sockets = Sockets::of(bound)?;
@@ -430,7 +456,8 @@ impl ServerBuilder {
         let wanted_conns = self.limits.conns_max;
         let others = FDS_RESERVED
             + u64::from(self.fds_kept)
-            + u64::from(workers) * (FDS_A_WORKER + FDS_A_SOCKET * self.listeners.len() as u64);
+            + u64::from(workers)
+                * (FDS_A_WORKER + FDS_A_SOCKET * (self.listeners.len() + self.datagrams.len()) as u64);
         let wanted_out = self.hand_over.as_ref().map_or(0, |to| u64::from(to.places().max()));
         let wanted = u64::from(wanted_conns) + wanted_out + others;
         let limit = getrlimit(Resource::Nofile);
@@ -471,64 +498,6 @@ impl ServerBuilder {
             notes.push(format!("at most {out} connections handed over: RLIMIT_NOFILE allows no more"));
         }
         affordable - out
-    }
-
-    fn bind(&mut self, workers: u16) -> Result<Bindings, ListenError> {
-        let before = self.before.as_ref().map(|before| &before.core.sockets);
-        let before = before.map(|sockets| sockets.lock().unwrap_or_else(PoisonError::into_inner));
-        let taken = before.as_ref().map(|sockets| sockets.none_taken()).unwrap_or_default();
-        let mut bindings = Bindings { taken, ..Bindings::default() };
-        for (mut listen, protocol) in self.listeners.drain(..) {
-            listen.check()?;
-            let arrival = Arrival::of(&protocol, listen.proxy.take(), listen.is_unix());
-            let speaks_first = arrival.speaks_first;
-            let inherited = match &before {
-                Some(sockets) => sockets.take(&listen, speaks_first, &mut bindings.taken),
-                None => Ok(None),
-            };
-            let bound = match inherited {
-                Ok(Some(bound)) => {
-                    let renewal = Renewal { listener: bindings.bound.len(), listen, speaks_first };
-                    bindings.renewals.push(renewal);
-                    Ok(bound)
-                }
-                Ok(None) => listen.bind(workers, speaks_first),
-                Err(error) => Err(error),
-            };
-            bindings.bound.push(bound?);
-            bindings.arrivals.push(arrival);
-            bindings.protocols.push(protocol);
-        }
-        Ok(bindings)
-    }
-}
-
-/// The listeners and their sockets, in order.
-#[derive(Default)]
-struct Bindings {
-    protocols: Vec<ListenerProtocol>,
-    arrivals: Vec<Arrival>,
-    bound: Vec<Bound>,
-    /// Sockets of the predecessor.
-    taken: Taken,
-    renewals: Vec<Renewal>,
-}
-
-/// Options to apply to sockets that the predecessor also has.
-struct Renewal {
-    /// The index of the listener in the new server.
-    listener: usize,
-    listen: Listen,
-    speaks_first: bool,
-}
-
-impl Core {
-    fn renew(&self, renewals: &[Renewal]) -> Result<(), ListenError> {
-        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        renewals.iter().try_for_each(|Renewal { listener, listen, speaks_first }| {
-            sockets.renew(*listener, listen, *speaks_first)
-        })?;
-        sockets.balance()
     }
 }
 
@@ -574,17 +543,6 @@ fn wake_on_room(to: &HandOver, workers: Vec<Arc<WorkerShared>>) {
     to.on_room(move || workers.iter().for_each(|worker| worker.wake()));
 }
 
-/// Converts sockets by listener to sockets by worker.
-fn transpose(bound: Vec<Bound>, workers: u16) -> Vec<Vec<OwnedFd>> {
-    let mut by_worker: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::with_capacity(bound.len())).collect();
-    for listener in bound {
-        for (worker, fd) in by_worker.iter_mut().zip(listener.fds) {
-            worker.push(fd);
-        }
-    }
-    by_worker
-}
-
 impl core::fmt::Debug for ServerBuilder {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ServerBuilder")
@@ -593,6 +551,7 @@ impl core::fmt::Debug for ServerBuilder {
             .field("descriptors", &self.descriptors)
             .field("limits", &self.limits)
             .field("listeners", &self.listeners.len())
+            .field("datagrams", &self.datagrams.len())
             .finish_non_exhaustive()
     }
 }

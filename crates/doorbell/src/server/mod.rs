@@ -2,6 +2,7 @@
 //!
 //! Does not know about: the turn of a worker.
 
+mod bindings;
 mod builder;
 mod sockets;
 mod start_error;
@@ -29,7 +30,7 @@ use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
 use crate::panics::caught;
 use crate::protocol::Room;
-use crate::stats::{ListenerSnapshot, Snapshot};
+use crate::stats::{DatagramSnapshot, ListenerSnapshot, Snapshot};
 use crate::worker::IpTable;
 use sockets::{Sockets, Taken};
 use succession::Before;
@@ -92,6 +93,7 @@ pub struct Server {
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
     local_addrs: Vec<LocalAddr>,
+    datagram_addrs: Vec<core::net::SocketAddr>,
     report: DriverReport,
     notes: Vec<String>,
 }
@@ -141,8 +143,13 @@ impl Server {
     pub fn tcp_addr(&self, listener: usize) -> Option<core::net::SocketAddr> {
         match self.local_addrs.get(listener)? {
             LocalAddr::Tcp(addr) => Some(*addr),
-            LocalAddr::Unix(_) => None,
+            LocalAddr::Udp(_) | LocalAddr::Unix(_) => None,
         }
+    }
+
+    /// Returns the addresses of the datagram listeners, like [`Self::local_addrs`].
+    pub fn datagram_addrs(&self) -> &[core::net::SocketAddr] {
+        &self.datagram_addrs
     }
 
     /// Returns the driver in use, and the reason for the choice.
@@ -279,6 +286,36 @@ impl Handle {
         sums
     }
 
+    /// Returns the current counters of each datagram listener, in the order in which they were
+    /// added.
+    pub fn datagram_stats(&self) -> Vec<DatagramSnapshot> {
+        let mut sums = Vec::new();
+        self.core.workers.iter().for_each(|worker| worker.counters.add_datagrams(&mut sums));
+        sums
+    }
+
+    /// With `true`, the kernel refuses datagrams for the datagram listener with this index: their
+    /// senders get an ICMP message "port unreachable", as from a closed port. The port stays
+    /// reserved. `false` undoes that. Has no effect after a drain or stop has begun. The listeners
+    /// of a successor receive again.
+    ///
+    /// # Errors
+    /// See `connect(2)`.
+    pub fn refuse_datagrams(&self, listener: usize, on: bool) -> io::Result<()> {
+        let sockets = self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.refuse_datagrams(listener, on)
+    }
+
+    /// Duplicates the UDP sockets, to pass them to the next process
+    /// ([`DatagramListen::receiving`](crate::datagram::DatagramListen::receiving)), like
+    /// [`Self::listening`].
+    ///
+    /// # Errors
+    /// No descriptor is available for a duplicate.
+    pub fn receiving(&self) -> io::Result<Vec<Listening>> {
+        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening(false)
+    }
+
     /// Makes every worker run a turn, even without events. A worker is stuck if its
     /// [`Snapshot::turns`] does not change after this call.
     pub fn wake(&self) {
@@ -311,7 +348,7 @@ impl Handle {
     /// # Errors
     /// No descriptor is available for a duplicate.
     pub fn listening(&self) -> io::Result<Vec<Listening>> {
-        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening()
+        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening(true)
     }
 
     /// True after the first drain or stop.
@@ -332,10 +369,22 @@ impl Core {
         }
     }
 
+    /// Returns for each listener, then for each datagram listener, whether others have its sockets
+    /// and continue with them.
+    fn lent(&self) -> Arc<[bool]> {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before a take-over the predecessor has the datagram sockets, too.
+        let has_before = before.as_ref().is_some_and(|before| !before.core.draining.load(Ordering::Acquire));
+        drop(before);
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).lent(has_before)
+    }
+
     pub(crate) fn send(&self, command: Command) {
         if matches!(command, Command::Drain { .. }) {
             self.last_call(&Taken::default());
-            let lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).lent();
+        }
+        if matches!(command, Command::Drain { .. } | Command::Stop) {
+            let lent = self.lent();
             for worker in &self.workers {
                 // A second drain does not change the value.
                 let _known = worker.lent.set(Arc::clone(&lent));

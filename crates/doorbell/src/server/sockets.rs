@@ -13,6 +13,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use std::sync::Arc;
 
+use crate::datagram::{DatagramListen, refuse};
 use crate::net::{Balance, Bound, Identity, Listen, ListenError, LocalAddr, SocketFile, Unusable, last_call};
 
 /// The duplicates of a server's sockets. The [module](self) documents them.
@@ -39,7 +40,7 @@ struct Kept {
     fds: Vec<Option<OwnedFd>>,
 }
 
-/// The listening sockets of one TCP listener.
+/// The sockets of one TCP or UDP listener.
 #[derive(Debug)]
 pub struct Listening {
     /// The requested address; its port may be 0.
@@ -91,17 +92,40 @@ impl Sockets {
         speaks_first: bool,
         taken: &mut Taken,
     ) -> Result<Option<Bound>, ListenError> {
-        let identity = listen.identity();
+        let another = |local: &LocalAddr| listen.bind_another(local, speaks_first);
+        let failed = |error| listen.failed("dup", error);
+        self.take_as(listen.identity(), listen.balance, taken, another, failed)
+    }
+
+    /// Returns the sockets for a datagram listener, like [`Self::take`].
+    pub(super) fn take_datagrams(
+        &self,
+        listen: &DatagramListen,
+        taken: &mut Taken,
+    ) -> Result<Option<Bound>, ListenError> {
+        let another = |local: &LocalAddr| listen.bind_another(local);
+        let failed = |error| listen.failed("dup", error);
+        self.take_as(listen.identity(), Balance::Kernel, taken, another, failed)
+    }
+
+    fn take_as(
+        &self,
+        identity: Identity,
+        balance: Balance,
+        taken: &mut Taken,
+        another: impl Fn(&LocalAddr) -> Result<OwnedFd, ListenError>,
+        failed: impl Fn(io::Error) -> ListenError,
+    ) -> Result<Option<Bound>, ListenError> {
         let mut kept = self.0.iter().zip(&mut taken.0);
         let wanted = |(kept, taken): &(&Kept, &mut bool)| {
             !**taken && kept.identity == identity && identity != Identity::Inherited && !kept.is_gone()
         };
         let Some((kept, is_taken)) = kept.find(wanted) else { return Ok(None) };
         let copy = |fd: &Option<OwnedFd>| match fd {
-            Some(fd) => fd.try_clone().map_err(|error| listen.failed("dup", error)),
+            Some(fd) => fd.try_clone().map_err(&failed),
             None => match kept.fds.iter().flatten().next().filter(|_| kept.is_shared) {
-                Some(same) => same.try_clone().map_err(|error| listen.failed("dup", error)),
-                None => listen.bind_another(&kept.local, speaks_first),
+                Some(same) => same.try_clone().map_err(&failed),
+                None => another(&kept.local),
             },
         };
         let fds = kept.fds.iter().map(copy).collect::<Result<_, _>>()?;
@@ -112,7 +136,7 @@ impl Sockets {
             is_shared,
             is_lent,
             local: kept.local.clone(),
-            balance: listen.balance,
+            balance,
             file: kept.file.clone(),
             identity,
         }))
@@ -124,17 +148,31 @@ impl Sockets {
         listen.renew(&kept.identity, kept.fds.iter().flatten(), speaks_first)
     }
 
+    /// Applies the options of `listen` to the sockets of the datagram listener with this index.
+    pub(super) fn renew_datagrams(&self, at: usize, listen: &DatagramListen) -> Result<(), ListenError> {
+        let Some(kept) = self.0.get(at).filter(|kept| kept.is_udp()) else { return Ok(()) };
+        listen.renew(kept.fds.iter().flatten())
+    }
+
+    /// Makes the kernel refuse datagrams for the datagram listener with this index, or receive them
+    /// again.
+    pub(super) fn refuse_datagrams(&self, index: usize, on: bool) -> io::Result<()> {
+        let Some(kept) = self.0.iter().filter(|kept| kept.is_datagrams()).nth(index) else { return Ok(()) };
+        kept.fds.iter().flatten().try_for_each(|fd| refuse(fd, on))
+    }
+
     /// Distributes new connections between the workers as each listener is configured.
     pub(super) fn balance(&self) -> Result<(), ListenError> {
         self.0.iter().try_for_each(Kept::balance)
     }
 
-    /// Duplicates the TCP sockets that this server has bound, by listener.
-    pub(super) fn listening(&mut self) -> io::Result<Vec<Listening>> {
+    /// Duplicates the TCP sockets, or else the UDP sockets, that this server has bound, by listener.
+    pub(super) fn listening(&mut self, is_tcp: bool) -> io::Result<Vec<Listening>> {
         let of = |kept: &mut Kept| {
-            let (Identity::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.identity, &kept.local)
-            else {
-                return None;
+            let (asked, addr) = match (&kept.identity, &kept.local) {
+                (Identity::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) if is_tcp => (asked, addr),
+                (Identity::Udp { addr: asked, .. }, LocalAddr::Udp(addr)) if !is_tcp => (asked, addr),
+                _ => return None,
             };
             kept.is_passed = true;
             let copies = kept.fds.iter().flatten().take(if kept.is_shared { 1 } else { usize::MAX });
@@ -167,11 +205,19 @@ impl Sockets {
     }
 
     /// Prepares the listeners that are not in `theirs` for their close: connected clients are
-    /// accepted at once, and new clients are refused unless another process also listens.
+    /// accepted at once, and new clients and datagrams are refused unless another process also has
+    /// the socket.
     pub(super) fn last_call(&self, theirs: &Taken) {
         let is_theirs = |at: usize| theirs.0.get(at).copied().unwrap_or_default();
         let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, kept)| kept);
-        for kept in ours.filter(|kept| matches!(kept.identity, Identity::Tcp { .. })) {
+        for kept in ours {
+            if kept.is_udp() && !kept.is_lent() {
+                // If this fails, a drain reads until the queue is empty for the first time.
+                kept.fds.iter().flatten().for_each(|fd| drop(last_call::turn_datagrams_away(fd.as_fd())));
+            }
+            if !matches!(kept.identity, Identity::Tcp { .. }) {
+                continue;
+            }
             for fd in kept.fds.iter().flatten() {
                 let _deferred_s = last_call::accept_at_once(fd.as_fd());
                 if !kept.is_lent() {
@@ -198,9 +244,9 @@ impl Sockets {
     }
 
     /// Returns for each listener whether other servers or processes have duplicates and continue to
-    /// listen.
-    pub(super) fn lent(&self) -> Arc<[bool]> {
-        self.0.iter().map(Kept::is_lent).collect()
+    /// listen. With `datagrams`, this is true for every datagram listener.
+    pub(super) fn lent(&self, datagrams: bool) -> Arc<[bool]> {
+        self.0.iter().map(|kept| kept.is_lent() || (datagrams && kept.is_datagrams())).collect()
     }
 
     /// Whether another server or process has a duplicate of any socket and may continue to listen.
@@ -232,11 +278,22 @@ impl Kept {
     fn balance(&self) -> Result<(), ListenError> {
         let failed = |error| ListenError { call: "balance", addr: self.local.to_string(), error };
         match (self.balance, self.fds.len()) {
+            _ if self.is_udp() => Ok(()),
             (_, 1) => Ok(()),
             (Balance::Kernel, _) if self.is_shared => Ok(()),
             _ if self.is_shared => Err(failed(Unusable::balanced())),
             (balance, _) => balance.apply(&self.fds).map_err(failed),
         }
+    }
+
+    /// True for a datagram listener, even if its sockets were passed in.
+    const fn is_datagrams(&self) -> bool {
+        matches!(self.local, LocalAddr::Udp(_))
+    }
+
+    /// True for a datagram listener that has bound its sockets.
+    const fn is_udp(&self) -> bool {
+        matches!(self.identity, Identity::Udp { .. })
     }
 
     const fn is_lent(&self) -> bool {

@@ -3,7 +3,6 @@
 //!
 //! Does not know about: the number of workers, their protocols.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -13,7 +12,7 @@ use crate::driver::epoll::Epoll;
 use crate::driver::examine::Cause;
 use crate::driver::select::{DriverReport, Opened, Plan, epoll_plan, fallback_reason};
 use crate::driver::uring::Uring;
-use crate::driver::{Driver, DriverCounters, Errno, Fault, WakeSource};
+use crate::driver::{Driver, DriverCounters, DriverSockets, Errno, Fault, WakeSource};
 use crate::id::WorkerIndex;
 use crate::panics::caught;
 use crate::time::OsClock;
@@ -24,7 +23,7 @@ pub(super) struct WorkerThread {
     pub(super) index: WorkerIndex,
     pub(super) cpu: Option<usize>,
     pub(super) plan: Plan,
-    pub(super) listeners: Vec<OwnedFd>,
+    pub(super) sockets: DriverSockets,
     pub(super) wake: WakeSource,
     pub(super) server: Arc<ServerShared>,
     pub(super) shared: Arc<WorkerShared>,
@@ -61,8 +60,8 @@ impl WorkerThread {
 
     fn run(mut self) -> Result<(), Fault> {
         let slots_max = self.server.slots_max();
-        let listeners = core::mem::take(&mut self.listeners);
-        let opened = self.plan.open(listeners, &self.server.listener_is_shared, slots_max, self.wake.clone());
+        let sockets = core::mem::take(&mut self.sockets);
+        let opened = self.plan.open(sockets, &self.server.listener_is_shared, slots_max, self.wake.clone());
         let (opened, ring_error) = match opened {
             Ok(opened) => opened,
             Err(fault) => return self.fail_to_start(fault),
@@ -91,7 +90,7 @@ impl WorkerThread {
         // The connections are lost with the ring, because their receives are in it. The listeners
         // are kept.
         let counters = uring.counters();
-        let listeners = uring.into_listeners();
+        let sockets = uring.into_sockets();
         self.shared.counters.driver_fallbacks.add(1);
         self.core.observe(&Event::DriverFellBack {
             worker: self.index,
@@ -102,7 +101,7 @@ impl WorkerThread {
         // until its thread ends, and until then its armed accept consumes wake-ups of the listener.
         let core = Arc::clone(&self.core);
         let name = format!("doorbell-{}-epoll", self.index.0);
-        let again = move || self.guarded(|thread| thread.serve_on_epoll(listeners, counters));
+        let again = move || self.guarded(|thread| thread.serve_on_epoll(sockets, counters));
         match std::thread::Builder::new().name(name).spawn(again) {
             Ok(thread) => {
                 core.replaced(thread);
@@ -114,9 +113,9 @@ impl WorkerThread {
         }
     }
 
-    fn serve_on_epoll(self, listeners: Vec<Option<OwnedFd>>, counters: DriverCounters) -> Result<(), Fault> {
+    fn serve_on_epoll(self, sockets: DriverSockets, counters: DriverCounters) -> Result<(), Fault> {
         let slots_max = self.server.slots_max();
-        let epoll = Epoll::in_place_of(listeners, counters, slots_max, self.wake.clone())?;
+        let epoll = Epoll::in_place_of(sockets, counters, slots_max, self.wake.clone())?;
         self.serve(epoll.hearing_all(), false).map_err(|(fault, _)| fault)
     }
 
@@ -199,7 +198,7 @@ mod tests {
             index: WorkerIndex(0),
             cpu: None,
             plan: epoll_plan("requested".to_owned(), Cause::Forced),
-            listeners: Vec::new(),
+            sockets: DriverSockets::default(),
             wake,
             server,
             shared,

@@ -27,10 +27,12 @@
 //! - The client has the address `127.0.0.1`, unless the test sets another one. As on a server, a
 //!   handler sees the address only if it [requests it](crate::Handler::wants_client).
 //!
-//! A [`TestStream`] does the same for a [stream protocol](crate::stream).
+//! A [`TestStream`] does the same for a [stream protocol](crate::stream), and [`ask_datagram`] for
+//! a handler of [datagrams](crate::datagram).
 //!
 //! Does not know about: sockets, drivers, workers.
 
+mod datagram;
 mod exchange;
 mod stream;
 
@@ -41,6 +43,7 @@ use core::time::Duration;
 
 use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, Peer, TlsInfo};
 
+pub use datagram::{DatagramOutcome, TestDatagrams, ask_datagram};
 pub use exchange::{After, Exchange, SentReply};
 pub use stream::TestStream;
 

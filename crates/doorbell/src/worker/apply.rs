@@ -32,6 +32,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Some(_) => self.forget(conn),
                 None => self.shared.counters.stale_completions.add(1),
             },
+            Completion::Datagrams { socket, len } => self.on_datagrams(socket, len),
+            Completion::DatagramsEnded { socket, errno } => self.on_datagrams_ended(socket, errno),
             Completion::Detached { conn, result } => match self.table.lookup(conn) {
                 Some(_) => {
                     let todo = self.on_detached(conn, result);

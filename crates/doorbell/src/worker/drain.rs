@@ -90,11 +90,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.gates_changed = true;
         if let Some(successors) = self.shared.successors.get() {
             // The successors serve the clients in the backlog.
-            for (gate, _) in
-                self.gates.iter_mut().zip(&successors.inherited).filter(|(_, inherited)| **inherited)
-            {
-                gate.exclusive = false;
-            }
+            let gates = self.gates.iter_mut().chain(&mut self.datagrams.gates);
+            gates
+                .zip(&successors.inherited)
+                .filter(|(_, inherited)| **inherited)
+                .for_each(|(gate, _)| gate.exclusive = false);
         }
     }
 
@@ -111,10 +111,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         self.drain = Drain::Draining(deadline);
         self.gates_changed = true;
-        if let Some(lent) = self.shared.lent.get() {
-            self.gates.iter_mut().zip(&**lent).for_each(|(gate, is_lent)| gate.lent = *is_lent);
-        }
+        self.note_lent_sockets();
         self.finish_idle();
+    }
+
+    fn note_lent_sockets(&mut self) {
+        if let Some(lent) = self.shared.lent.get() {
+            let gates = self.gates.iter_mut().chain(&mut self.datagrams.gates);
+            gates.zip(&**lent).for_each(|(gate, is_lent)| gate.lent = *is_lent);
+        }
     }
 
     /// Puts the shutdown in progress into the inbox, for the worker that replaces this worker.
@@ -140,6 +145,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return;
         }
         self.drain = Drain::Stopping;
+        self.note_lent_sockets();
         self.disarm_gates();
         self.for_each_live(|worker, id| worker.close_now(id, CloseReason::Drain));
     }

@@ -12,7 +12,8 @@
 //!    jobs (`jobs.rs`);
 //! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
 //!    detached in this turn (`hand_over.rs`);
-//! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
+//! 6. **listeners**: arm, disarm and watch accept (`tend.rs`) and datagram sockets
+//!    (`datagrams.rs`).
 //!
 //! Operations submitted in a turn reach the kernel with the wait of the next turn.
 //!
@@ -37,6 +38,8 @@ mod admit;
 mod apply;
 mod arrival;
 mod buffers;
+mod datagram_sockets;
+mod datagrams;
 mod drain;
 mod exchange;
 mod expire;
@@ -63,6 +66,7 @@ pub(crate) use server::accept_margin;
 
 use self::accept::{Admission, Gate, WatchTimer};
 use self::buffers::{Buffers, InputMemory};
+use self::datagram_sockets::DatagramSockets;
 use self::drain::Drain;
 use self::exchange::InHandler;
 use self::hand_over::Departures;
@@ -123,6 +127,7 @@ pub struct Worker<D, C> {
     table: Table<ProtocolConn>,
     wheel: Wheel,
     gates: Vec<Gate>,
+    datagrams: DatagramSockets,
     /// True if a gate may have to be armed or closed.
     gates_changed: bool,
     /// Time of the next check of the gates if nothing changes.
@@ -164,6 +169,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let limits = &server.limits;
         let notify = shared.delivery();
         let memory = |protocol: &ListenerProtocol| protocol.memory(server.slots_max(), &notify);
+        let counters = shared.counters.datagrams(server.datagrams.len());
         let local = Local::of(server.protocols.iter().map(memory).collect());
         let gate = |(index, is_ours): (u16, &bool)| {
             let mut gate = Gate::new(*is_ours, limits.accept_backoff_min, limits.accept_backoff_max);
@@ -179,6 +185,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             table: Table::new(server.slots_max()),
             wheel: Wheel::new(now),
             gates: (0..).zip(&server.listener_is_ours).map(gate).collect(),
+            datagrams: DatagramSockets::new(&server, counters, &driver),
             gates_changed: true,
             gates_due: now,
             admission: Admission::new(limits.conns_max_of_worker(server.workers)),
@@ -376,8 +383,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn flow(&self) -> Flow {
-        let closed = self.gates.iter().all(Gate::is_closed);
-        if self.drain.is_on() && closed && self.table.live() == 0 { Flow::Finished } else { Flow::Continue }
+        let closed = || self.gates.iter().chain(&self.datagrams.gates).all(Gate::is_closed);
+        if self.drain.is_on() && closed() && self.table.live() == 0 { Flow::Finished } else { Flow::Continue }
     }
 
     fn listeners(&self) -> impl Iterator<Item = ListenerIndex> + use<D, C> {

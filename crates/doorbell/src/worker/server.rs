@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::arrival::Arrival;
 use super::ip_cap::IpTable;
 use crate::config::Limits;
+use crate::datagram::{DatagramHandler, DatagramListen, Service};
 use crate::hand_over::HandOver;
 use crate::id::ListenerIndex;
 use crate::net::ProxyProtocol;
@@ -23,6 +24,10 @@ const ACCEPT_MARGIN_EXTRA: u32 = 64;
 pub struct ServerShared {
     /// The protocol of each listener, by [`ListenerIndex`].
     pub(crate) protocols: Vec<ListenerProtocol>,
+    /// The service of each datagram listener, by [`DatagramIndex`](crate::id::DatagramIndex).
+    pub(crate) datagrams: Vec<Service>,
+    /// By [`DatagramIndex`](crate::id::DatagramIndex): false if the socket was passed in.
+    pub(crate) datagrams_are_ours: Vec<bool>,
     /// Settings for new connections, by [`ListenerIndex`].
     pub(crate) arrivals: Vec<Arrival>,
     /// By [`ListenerIndex`]: true if other processes or workers accept from the same socket.
@@ -66,6 +71,8 @@ impl ServerShared {
         let tuning = Tuning::default();
         Self {
             protocols,
+            datagrams: Vec::new(),
+            datagrams_are_ours: Vec::new(),
             arrivals,
             listener_is_shared,
             listener_is_ours,
@@ -83,6 +90,14 @@ impl ServerShared {
     pub fn behind_proxies(mut self, listener: ListenerIndex, proxy: ProxyProtocol) -> Self {
         let protocol = &self.protocols[listener.index()];
         self.arrivals[listener.index()] = Arrival::of(protocol, Some(proxy), false);
+        self
+    }
+
+    /// Adds a datagram listener.
+    #[must_use]
+    pub fn receiving(mut self, listen: &DatagramListen, handler: impl DatagramHandler + 'static) -> Self {
+        self.datagrams.push(listen.service(Arc::new(handler)));
+        self.datagrams_are_ours.push(true);
         self
     }
 

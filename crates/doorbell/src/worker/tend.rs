@@ -4,7 +4,7 @@
 
 use doorbell_http::Misuses;
 
-use super::{Flow, Worker};
+use super::{Flow, Gate, Worker};
 use crate::driver::{Driver, Errno, Fault};
 use crate::id::ListenerIndex;
 use crate::time::{Clock, Time};
@@ -25,11 +25,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn tend_now(&mut self) {
         if self.watch.takes(self.now) {
             self.watch_gates();
+            self.watch_datagrams();
         }
-        let paused_over =
-            self.gates.iter().filter_map(super::Gate::paused_until).any(|until| until <= self.now);
+        let paused_over = self.all_gates().filter_map(Gate::paused_until).any(|until| until <= self.now);
         if self.drain.is_on() {
             self.close_empty_gates();
+            self.close_drained_datagrams();
             self.leave_to_successors();
         }
         if self.gates_changed || paused_over {
@@ -39,18 +40,29 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Returns the time at which a gate must be checked even without events.
     fn next_look(&self) -> Time {
-        let watch = self.gates.iter().any(super::Gate::is_armed).then(|| self.watch.due());
+        let watch = self.all_gates().any(Gate::is_armed).then(|| self.watch.due());
         // The end of a pause needs no check while no gate may be armed.
-        let may_arm = !self.admission.is_full() && !self.drain.stops_accepting();
-        let paused = self.gates.iter().filter(|_| may_arm).filter_map(super::Gate::paused_until).min();
+        let stops = self.drain.stops_accepting();
+        let may_accept = self.gates.iter().filter(|_| !self.admission.is_full());
+        let may_arm = may_accept.chain(&self.datagrams.gates).filter(|_| !stops);
+        let paused = may_arm.filter_map(Gate::paused_until).min();
         let last_call = (self.drain.is_on() && self.now < self.last_call).then_some(self.last_call);
         [watch, paused, last_call, self.drain.deadline()].into_iter().flatten().min().unwrap_or(Time::MAX)
+    }
+
+    /// The gates of listeners and of datagram sockets.
+    fn all_gates(&self) -> impl Iterator<Item = &Gate> {
+        self.gates.iter().chain(&self.datagrams.gates)
     }
 
     /// Arms every gate that should be armed.
     pub(super) fn tend_gates(&mut self) {
         self.gates_changed = false;
-        if self.admission.is_full() || self.drain.stops_accepting() {
+        if self.drain.stops_accepting() {
+            return;
+        }
+        self.arm_datagrams();
+        if self.admission.is_full() {
             return;
         }
         for listener in self.listeners() {
@@ -72,6 +84,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.driver.disarm_accept(listener);
             }
         }
+        self.disarm_datagrams();
         self.gates_changed = true;
     }
 
@@ -98,7 +111,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Notifies the successors once this worker no longer accepts from the inherited listeners.
     fn leave_to_successors(&mut self) {
-        if self.has_left || !self.gates.iter().all(|gate| gate.exclusive || gate.is_closed()) {
+        if self.has_left || !self.all_gates().all(|gate| gate.exclusive || gate.is_closed()) {
             return;
         }
         self.has_left = true;

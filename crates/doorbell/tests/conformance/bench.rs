@@ -2,14 +2,17 @@
 //!
 //! Does not know about: the driver under test, the kind of peers.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
-use doorbell::driver::{Completion, Driver, Errno, Expect, Payload, Quick, Received, SendBuf, Sent, Step};
-use doorbell::id::{ConnId, Generation, ListenerIndex, SlotIndex};
+use doorbell::driver::{
+    Completion, DATAGRAMS_MAX, Datagram, Driver, Errno, Expect, Payload, Quick, Received, Replies, SendBuf,
+    Sent, SentBatch, Step,
+};
+use doorbell::id::{ConnId, DatagramIndex, Generation, ListenerIndex, SlotIndex};
 
 /// The first of a bench's two listeners.
 pub(super) const LISTENER: ListenerIndex = ListenerIndex(0);
@@ -17,6 +20,25 @@ pub(super) const LISTENER: ListenerIndex = ListenerIndex(0);
 /// A peer of a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer(pub(super) usize);
+
+/// A client of datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sender(pub(super) usize);
+
+/// The address that clients of datagrams ask: one of several addresses of the server.
+pub(super) const ASKED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// The maximum sizes of a bench's two datagram sockets.
+pub(super) const SIZES: [usize; 2] = [512, 16_384];
+
+/// A received datagram with its own bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Grams {
+    pub(super) payload: Vec<u8>,
+    pub(super) peer: SocketAddr,
+    pub(super) local: Option<IpAddr>,
+    pub(super) is_truncated: bool,
+}
 
 /// A connection that was detached from the driver: a real socket, or the peer of a simulated
 /// connection.
@@ -63,6 +85,13 @@ pub(super) trait Bench {
     fn knows_addrs(&self) -> bool;
     /// True if the driver can turn a close into a reset.
     fn can_reset(&self) -> bool;
+    /// Creates a client of datagrams.
+    fn datagram_client(&mut self) -> Sender;
+    fn client_addr(&self, client: Sender) -> SocketAddr;
+    /// Sends a datagram to the address [`ASKED`] of a socket.
+    fn send_datagram(&mut self, client: Sender, socket: DatagramIndex, bytes: &[u8]);
+    /// Returns all replies so far: the payloads and their source addresses.
+    fn look_datagrams(&mut self, client: Sender) -> Vec<(Vec<u8>, IpAddr)>;
     /// Wakes the driver: a real driver after a short time and from another thread, a simulated
     /// driver at once.
     fn wake_soon(&self);
@@ -77,6 +106,8 @@ pub(super) enum Came {
     AcceptEnded(ListenerIndex, Option<Errno>),
     Accepted(ListenerIndex, SlotIndex),
     Closed(ConnId),
+    Datagrams(DatagramIndex, Vec<Grams>, SentBatch),
+    DatagramsEnded(DatagramIndex, Option<Errno>),
     Detached(ConnId, Result<OwnedFd, Errno>),
     Received(ConnId, Got),
     Sent(ConnId, Sent),
@@ -94,6 +125,8 @@ pub(super) enum Got {
 pub(super) struct Stand<B> {
     /// Whether completions are read with `next_quick` where possible.
     pub(super) is_quick: bool,
+    /// The receiver of replies to datagrams, instead of their senders.
+    pub(super) replies_to: Option<SocketAddr>,
     pub(super) bench: B,
     pub(super) came: Vec<Came>,
     generations: HashMap<SlotIndex, Generation>,
@@ -101,7 +134,7 @@ pub(super) struct Stand<B> {
 
 impl<B: Bench> Stand<B> {
     pub(super) fn new(bench: B) -> Self {
-        Self { bench, is_quick: false, came: Vec::new(), generations: HashMap::new() }
+        Self { bench, is_quick: false, replies_to: None, came: Vec::new(), generations: HashMap::new() }
     }
 
     /// Reads completions with `next_quick` first.
@@ -139,6 +172,8 @@ impl<B: Bench> Stand<B> {
                 Completion::AcceptEnded { listener, errno } => Came::AcceptEnded(listener, errno),
                 Completion::Accepted { listener, slot } => Came::Accepted(listener, slot),
                 Completion::Closed { conn } => Came::Closed(conn),
+                Completion::Datagrams { socket, len } => self.take_datagrams(socket, len),
+                Completion::DatagramsEnded { socket, errno } => Came::DatagramsEnded(socket, errno),
                 Completion::Detached { conn, result } => Came::Detached(conn, result),
                 Completion::Received { conn, received } => Came::Received(conn, self.copy_out(received)),
                 Completion::Sent { conn, sent } => Came::Sent(conn, sent),
@@ -303,6 +338,35 @@ impl<B: Bench> Stand<B> {
         self.settle();
         let found: Vec<_> = self.came.iter().filter(|came| unwanted(came)).collect();
         assert!(found.is_empty(), "{what}: {found:?}");
+    }
+
+    /// Copies a batch and sends the payloads back.
+    fn take_datagrams(&mut self, socket: DatagramIndex, len: u16) -> Came {
+        let driver = self.bench.driver();
+        let mut replies = Replies::default();
+        let mut sum = SentBatch::default();
+        let mut send = |driver: &mut B::Driver, replies: &mut Replies| {
+            let sent = driver.send_datagrams(socket, replies);
+            assert!(replies.is_empty(), "D-18: replies are removed");
+            sum.sent += sent.sent;
+            sum.failed += sent.failed;
+        };
+        let mut grams = Vec::new();
+        for index in 0..usize::from(len) {
+            let Datagram { payload, peer, local, is_truncated } =
+                driver.datagram(index).expect("D-14: each datagram of a batch is readable");
+            let payload = payload.to_vec();
+            if !replies.fits(payload.len()) {
+                send(driver, &mut replies);
+            }
+            replies.room(payload.len()).copy_from_slice(&payload);
+            replies.push(self.replies_to.unwrap_or(peer), local, payload.len());
+            grams.push(Grams { payload, peer, local, is_truncated });
+        }
+        send(driver, &mut replies);
+        driver.end_datagrams();
+        assert!((1..=DATAGRAMS_MAX).contains(&grams.len()), "D-16: the length of a batch");
+        Came::Datagrams(socket, grams, sum)
     }
 
     fn copy_out(&mut self, received: Received) -> Got {

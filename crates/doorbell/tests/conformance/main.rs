@@ -2,7 +2,7 @@
 //!
 //! Does not know about: workers, phases of connections, protocols.
 //!
-//! `doorbell::driver` states the rules D-1 to D-13. Each test checks one of them and runs as
+//! `doorbell::driver` states the rules D-1 to D-19. Each test checks one of them and runs as
 //! `conformance::DRIVER::RULE`.
 //!
 //! If io_uring is not available, its drivers are skipped with the reason, unless
@@ -33,6 +33,12 @@ macro_rules! suite {
                     d9_a_wake_before_the_wait_is_not_lost, d9_wait_ends_with_a_completion,
                     d10_reset_on_close_is_seen_as_a_reset, a_half_closed_connection_still_receives,
                     an_idle_connection_does_not_delay_another;
+                datagrams: d14_arming_twice_reports_each_datagram_once, d14_a_datagram_has_both_addresses,
+                    d14_a_long_datagram_is_truncated, d14_two_sockets_are_distinguished,
+                    d15_disarm_ends_once_and_datagrams_stay_queued, d15_disarm_without_arm_is_silent,
+                    d16_a_flood_comes_in_batches_and_delays_no_connection,
+                    d18_replies_leave_from_the_address_that_was_asked, d18_a_reply_that_cannot_be_sent_is_counted,
+                    d19_a_close_counts_what_was_queued, a_downgraded_socket_still_receives;
                 leaving: d11_a_detached_connection_works_in_both_directions, d11_unreceived_bytes_are_not_lost,
                     d11_sent_bytes_arrive_before_the_next_owners_bytes,
                     d11_a_slot_is_used_again_and_its_connection_stays_apart, d12_a_query_of_unsent_bytes_keeps_no_connection_open;
@@ -52,6 +58,7 @@ macro_rules! suite {
 mod accept;
 mod bench;
 mod crowd;
+mod datagrams;
 mod ending;
 mod leaving;
 mod real;

@@ -2,25 +2,26 @@
 //!
 //! Does not know about: the rules.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Instant;
 
 use doorbell::driver::epoll::Epoll;
 use doorbell::driver::uring::{Uring, UringOptions};
-use doorbell::driver::{AcceptMode, Driver, Waker};
-use doorbell::id::ListenerIndex;
+use doorbell::driver::{AcceptMode, DatagramSocket, Driver, DriverSockets, Waker};
+use doorbell::id::{DatagramIndex, ListenerIndex};
 use doorbell::{Receiving, Tuning};
 use doorbell_ring::Setup;
 use doorbell_ring::selftest::capabilities;
+use doorbell_ring::sockopt::set_recv_pktinfo;
 use doorbell_testkit::skip::{self, Need};
 use socket2::{Domain, Socket, Type};
 
-use super::bench::{Bench, Peer, Seen, Stand, Taken};
+use super::bench::{ASKED, Bench, Peer, SIZES, Seen, Sender, Stand, Taken};
 
 /// Length of the backlog.
 const BACKLOG_LEN: i32 = 1024;
@@ -34,8 +35,17 @@ pub(super) struct Loopback<D> {
     waker: Waker,
     addrs: [SocketAddr; 2],
     peers: Vec<Client>,
+    /// The addresses of the datagram sockets.
+    asked: [SocketAddr; 2],
+    senders: Vec<Clients>,
     started: Instant,
     direct: bool,
+}
+
+/// A client of datagrams, and the replies so far.
+struct Clients {
+    socket: UdpSocket,
+    replies: Vec<(Vec<u8>, IpAddr)>,
 }
 
 struct Client {
@@ -45,9 +55,7 @@ struct Client {
 }
 
 pub(super) fn epoll(slots: u32) -> Option<Stand<Loopback<Epoll>>> {
-    Some(stand(false, |listeners, waker| {
-        Epoll::new(listeners, slots, waker).expect("epoll is always available")
-    }))
+    Some(stand(false, |sockets, waker| Epoll::new(sockets, slots, waker).expect("epoll is always available")))
 }
 
 pub(super) fn uring_ordinary(slots: u32) -> Option<Stand<Loopback<Uring>>> {
@@ -105,18 +113,33 @@ fn uring(slots: u32, options: &UringOptions) -> Option<Stand<Loopback<Uring>>> {
         return None;
     }
     let (waker, source) = Waker::pair().expect("an eventfd");
-    let (listeners, addrs) = listeners();
-    let driver = Uring::new(listeners, slots, source, options).unwrap_or_else(|(error, _)| panic!("{error}"));
-    Some(Stand::new(Loopback::new(driver, waker, addrs, options.direct)))
+    let (sockets, addrs, asked) = sockets();
+    let driver = Uring::new(sockets, slots, source, options).unwrap_or_else(|(error, _)| panic!("{error}"));
+    Some(Stand::new(Loopback::new(driver, waker, (addrs, asked), options.direct)))
 }
 
 fn stand<D: Driver>(
     direct: bool,
-    make: impl FnOnce(Vec<OwnedFd>, doorbell::driver::WakeSource) -> D,
+    make: impl FnOnce(DriverSockets, doorbell::driver::WakeSource) -> D,
 ) -> Stand<Loopback<D>> {
     let (waker, source) = Waker::pair().expect("an eventfd");
+    let (sockets, addrs, asked) = sockets();
+    Stand::new(Loopback::new(make(sockets, source), waker, (addrs, asked), direct))
+}
+
+/// Two listeners and two datagram sockets, and their addresses.
+fn sockets() -> (DriverSockets, [SocketAddr; 2], [SocketAddr; 2]) {
     let (listeners, addrs) = listeners();
-    Stand::new(Loopback::new(make(listeners, source), waker, addrs, direct))
+    let mut sockets = DriverSockets::from(listeners);
+    let asked = SIZES.map(|size_max| {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port");
+        set_recv_pktinfo(socket.as_fd(), false).expect("an option of IP");
+        socket.set_nonblocking(true).expect("a flag of a descriptor");
+        let port = socket.local_addr().expect("it is bound").port();
+        sockets.datagrams.push(Some(DatagramSocket { fd: socket.into(), is_v6: false, size_max }));
+        SocketAddr::new(ASKED, port)
+    });
+    (sockets, addrs, asked)
 }
 
 fn listeners() -> (Vec<OwnedFd>, [SocketAddr; 2]) {
@@ -132,8 +155,22 @@ fn listeners() -> (Vec<OwnedFd>, [SocketAddr; 2]) {
 }
 
 impl<D> Loopback<D> {
-    fn new(driver: D, waker: Waker, addrs: [SocketAddr; 2], direct: bool) -> Self {
-        Self { driver, waker, addrs, peers: Vec::new(), started: Instant::now(), direct }
+    fn new(
+        driver: D,
+        waker: Waker,
+        (addrs, asked): ([SocketAddr; 2], [SocketAddr; 2]),
+        direct: bool,
+    ) -> Self {
+        Self {
+            driver,
+            waker,
+            addrs,
+            peers: Vec::new(),
+            asked,
+            senders: Vec::new(),
+            started: Instant::now(),
+            direct,
+        }
     }
 
     fn stream(&mut self, peer: Peer) -> &mut TcpStream {
@@ -240,6 +277,31 @@ impl<D: Driver> Bench for Loopback<D> {
 
     fn can_reset(&self) -> bool {
         !self.direct
+    }
+
+    fn datagram_client(&mut self) -> Sender {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port");
+        socket.set_nonblocking(true).expect("a flag of a descriptor");
+        self.senders.push(Clients { socket, replies: Vec::new() });
+        Sender(self.senders.len() - 1)
+    }
+
+    fn client_addr(&self, client: Sender) -> SocketAddr {
+        self.senders[client.0].socket.local_addr().expect("it is bound")
+    }
+
+    fn send_datagram(&mut self, client: Sender, socket: DatagramIndex, bytes: &[u8]) {
+        let to = self.asked[socket.index()];
+        self.senders[client.0].socket.send_to(bytes, to).expect("loopback has room");
+    }
+
+    fn look_datagrams(&mut self, client: Sender) -> Vec<(Vec<u8>, IpAddr)> {
+        let Clients { socket, replies } = &mut self.senders[client.0];
+        let mut buf = vec![0; 64 * 1024];
+        while let Ok((len, from)) = socket.recv_from(&mut buf) {
+            replies.push((buf[..len].to_vec(), from.ip()));
+        }
+        replies.clone()
     }
 
     fn wake_soon(&self) {

@@ -3,22 +3,25 @@
 //!
 //! Does not know about: the rules.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::os::fd::OwnedFd;
 
 use doorbell::driver::Waker;
-use doorbell::id::ListenerIndex;
+use doorbell::id::{DatagramIndex, ListenerIndex};
 use doorbell_testkit::clock::START_NANOS;
-use doorbell_testkit::sim::{PeerIndex, PeerPlan, PeerStep, Reading, Sim, SimConfig, SimDriver, World};
+use doorbell_testkit::sim::{
+    PeerIndex, PeerPlan, PeerStep, Reading, Sim, SimConfig, SimDatagram, SimDriver, World,
+};
 
-use super::bench::{Bench, Peer, Seen, Stand, Taken};
+use super::bench::{ASKED, Bench, Peer, SIZES, Seen, Sender, Stand, Taken};
 
 /// A simulated world whose peers are controlled by the test.
 pub(super) struct Simulated {
     sim: Sim,
     driver: SimDriver,
     waker: Waker,
+    senders: usize,
 }
 
 pub(super) fn at_once(slots: u32) -> Option<Stand<Simulated>> {
@@ -30,14 +33,19 @@ pub(super) fn later(slots: u32) -> Option<Stand<Simulated>> {
 }
 
 fn config(slots: u32) -> SimConfig {
-    SimConfig { listeners: 2, accept_batch_max: 1, ..SimConfig::quiet(1, slots) }
+    SimConfig {
+        listeners: 2,
+        accept_batch_max: 1,
+        datagram_sizes: SIZES.to_vec(),
+        ..SimConfig::quiet(1, slots)
+    }
 }
 
 fn stand(config: SimConfig) -> Stand<Simulated> {
     let (waker, source) = Waker::pair().expect("an eventfd");
     let sim = Sim::new(config);
     let driver = sim.driver().with_wake(source);
-    Stand::new(Simulated { sim, driver, waker })
+    Stand::new(Simulated { sim, driver, waker, senders: 0 })
 }
 
 impl Simulated {
@@ -120,6 +128,28 @@ impl Bench for Simulated {
 
     fn can_reset(&self) -> bool {
         true
+    }
+
+    fn datagram_client(&mut self) -> Sender {
+        self.senders += 1;
+        Sender(self.senders - 1)
+    }
+
+    fn client_addr(&self, client: Sender) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 40_000 + u16::try_from(client.0).expect("few clients")).into()
+    }
+
+    fn send_datagram(&mut self, client: Sender, socket: DatagramIndex, bytes: &[u8]) {
+        let peer = self.client_addr(client);
+        let datagram = SimDatagram { payload: bytes.to_vec(), peer, local: ASKED };
+        self.sim.world_mut().send_datagram(socket, &datagram);
+    }
+
+    fn look_datagrams(&mut self, client: Sender) -> Vec<(Vec<u8>, IpAddr)> {
+        let peer = self.client_addr(client);
+        let world = self.sim.world();
+        let replies = world.datagram_replies().iter().filter(|reply| reply.peer == peer);
+        replies.map(|reply| (reply.payload.clone(), reply.local)).collect()
     }
 
     fn wake_soon(&self) {

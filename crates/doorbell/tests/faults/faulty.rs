@@ -10,10 +10,10 @@ use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use doorbell::driver::{
-    AcceptMode, Chunk, Completion, Driver, DriverCounters, DriverKind, Errno, Expect, Fault, Payload,
-    Received, SendBuf, Sent, Step,
+    AcceptMode, Chunk, Completion, Datagram, Driver, DriverCounters, DriverKind, Errno, Expect, Fault,
+    Payload, Received, Replies, SendBuf, Sent, SentBatch, Step,
 };
-use doorbell::id::{ConnId, ListenerIndex};
+use doorbell::id::{ConnId, DatagramIndex, ListenerIndex};
 use doorbell_testkit::sim::Rng;
 
 /// Injected faults. Probabilities are in millionths.
@@ -206,5 +206,41 @@ impl<D: Driver> Driver for Faulty<D> {
 
     fn counters(&self) -> DriverCounters {
         self.inner.counters()
+    }
+
+    fn arm_datagrams(&mut self, socket: DatagramIndex) {
+        self.inner.arm_datagrams(socket);
+    }
+
+    fn disarm_datagrams(&mut self, socket: DatagramIndex) {
+        self.inner.disarm_datagrams(socket);
+    }
+
+    fn close_datagrams(&mut self, socket: DatagramIndex, is_last: bool) -> u64 {
+        self.inner.close_datagrams(socket, is_last)
+    }
+
+    fn is_receiving(&self, socket: DatagramIndex) -> bool {
+        self.inner.is_receiving(socket)
+    }
+
+    fn datagrams_queued(&mut self, socket: DatagramIndex) -> bool {
+        self.inner.datagrams_queued(socket)
+    }
+
+    fn downgrade_datagrams(&mut self, socket: DatagramIndex) -> Option<AcceptMode> {
+        self.inner.downgrade_datagrams(socket)
+    }
+
+    fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
+        self.inner.datagram(index)
+    }
+
+    fn send_datagrams(&mut self, socket: DatagramIndex, replies: &mut Replies) -> SentBatch {
+        self.inner.send_datagrams(socket, replies)
+    }
+
+    fn end_datagrams(&mut self) {
+        self.inner.end_datagrams();
     }
 }

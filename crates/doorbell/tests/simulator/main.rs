@@ -7,6 +7,7 @@
 
 mod app;
 mod cast;
+mod datagrams;
 mod drains;
 mod oracle;
 mod pool;

@@ -21,7 +21,9 @@ pub use tear_down::TearDown;
 
 use crate::bitmap::Bitmap;
 use crate::bufs::{RecvBuf, RecvBufs};
+use crate::datagram::{self, Datagram};
 use crate::event::{SendBuf, Target};
+use crate::memory::Region;
 use crate::sends::Sends;
 use crate::setup::open;
 use crate::sys::RingFd;
@@ -29,8 +31,11 @@ use crate::token::{Tag, pack};
 use crate::{Errno, Op, Setup, SetupError, SetupReport, Token};
 use reap::Cqe;
 
-/// Number of the only buffer group of a ring.
+/// Number of the buffer group for streams.
 pub(crate) const BUFFER_GROUP: u16 = 0;
+
+/// Number of the buffer group for datagrams.
+pub(crate) const DATAGRAM_GROUP: u16 = 1;
 
 /// `IORING_RECVSEND_POLL_FIRST` (5.19).
 const POLL_FIRST: u16 = 1;
@@ -41,7 +46,31 @@ pub(crate) struct Parts {
     pub(crate) io: IoUring,
     pub(crate) ring_fd: RingFd,
     pub(crate) bufs: RecvBufs,
+    pub(crate) datagrams: Option<DatagramPool>,
     pub(crate) report: SetupReport,
+}
+
+/// The memory of multishot receives of datagrams.
+pub(crate) struct DatagramPool {
+    pub(crate) bufs: RecvBufs,
+    /// A message header that every such receive names.
+    pub(crate) header: Region,
+}
+
+impl Parts {
+    fn lent_now(&self) -> u64 {
+        let datagrams = self.datagrams.as_ref().map_or(0, |pool| pool.bufs.lent_now());
+        u64::from(self.bufs.lent_now()) + u64::from(datagrams)
+    }
+
+    /// Sets whether dropping the parts leaks the memory that the kernel may still write to.
+    fn keep(&mut self, keep: bool) {
+        self.bufs.keep(keep);
+        if let Some(pool) = &mut self.datagrams {
+            pool.bufs.keep(keep);
+            pool.header.keep(keep);
+        }
+    }
 }
 
 /// Counters since the ring was opened; fields marked "now" are current values.
@@ -175,6 +204,38 @@ impl Ring {
         }
     }
 
+    /// Receives datagrams, each into a buffer of its own, until the operation ends (`Event::more`
+    /// false). Linux before 6.0 ends it at once with `EINVAL`.
+    ///
+    /// # Panics
+    /// If [`Setup::datagram_bufs`] is 0.
+    pub fn recv_datagrams(&mut self, token: Token, socket: BorrowedFd<'_>) {
+        let pool = self.parts.datagrams.as_ref().expect("receiving datagrams needs buffers for them");
+        let header = pool.header.at(0, size_of::<libc::msghdr>()).cast_const().cast();
+        self.push_of(Tag::RecvDatagrams, token, socket, |fd| {
+            opcode::RecvMsgMulti::new(fd, header, DATAGRAM_GROUP).build()
+        });
+    }
+
+    /// The datagram in a buffer. `None` if the kernel has left impossible contents, or the sender
+    /// has no IP address.
+    ///
+    /// # Panics
+    /// If the buffer does not belong to this ring, or contains no datagram.
+    #[must_use]
+    pub fn datagram(&self, buf: &RecvBuf) -> Option<Datagram<'_>> {
+        let pool = self.parts.datagrams.as_ref().expect("the ring has received datagrams");
+        datagram::parse(pool.bufs.received(buf))
+    }
+
+    /// Returns the buffer of a datagram.
+    ///
+    /// # Panics
+    /// If the buffer does not belong to this ring, or contains no datagram.
+    pub fn recycle_datagram(&mut self, buf: RecvBuf) {
+        self.parts.datagrams.as_mut().expect("the ring has received datagrams").bufs.recycle(buf);
+    }
+
     /// Sends the unsent part of `buf` with one operation. With `more`, TCP holds back the last
     /// segment until more data or a close follows (`MSG_MORE`). The event returns `buf`.
     ///
@@ -281,11 +342,7 @@ impl Ring {
     /// A snapshot of the counters.
     #[must_use]
     pub fn counters(&self) -> RingCounters {
-        RingCounters {
-            buffers_lent: u64::from(self.parts.bufs.lent_now()),
-            in_flight: self.in_flight,
-            ..self.counters
-        }
+        RingCounters { buffers_lent: self.parts.lent_now(), in_flight: self.in_flight, ..self.counters }
     }
 
     fn cancel_everything(&mut self) {

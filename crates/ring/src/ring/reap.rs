@@ -8,8 +8,8 @@ use io_uring::cqueue;
 
 use super::Ring;
 use crate::event::{Accepted, Event, EventKind, Quick, Ready, Received};
-use crate::token::{Tag, Token, split, unpack};
-use crate::{Errno, sockopt};
+use crate::token::{Tag, Token, pack, split, unpack};
+use crate::{Errno, RecvBuf, sockopt};
 
 /// A copied completion.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +55,23 @@ impl Ring {
             if tag == Tag::PollConn as u8 {
                 return Some((token, Quick::Ready(ready(cqe.result.cast_unsigned()))));
             }
+        }
+        self.ahead = Some(cqe);
+        None
+    }
+
+    /// The next event if it is a datagram of a receive that was pushed with `token` and stays armed.
+    /// `None` means that the next event, if any, must be read with `next`.
+    #[inline]
+    pub fn next_datagram(&mut self, token: Token) -> Option<RecvBuf> {
+        let cqe = self.take()?;
+        if cqueue::more(cqe.flags)
+            && cqe.user_data == pack(Tag::RecvDatagrams, token)
+            && let (Ok(len), Some(id)) = (number(cqe), cqueue::buffer_select(cqe.flags))
+            && let Some(pool) = &mut self.parts.datagrams
+            && let Some(buf) = pool.bufs.lend(id, len)
+        {
+            return Some(buf);
         }
         self.ahead = Some(cqe);
         None
@@ -115,6 +132,7 @@ impl Ring {
             }
             Some(Tag::Close) => EventKind::Closed(number(cqe).map(drop)),
             Some(Tag::Install) => EventKind::Installed(Self::decode_install(cqe)),
+            Some(Tag::RecvDatagrams) => EventKind::Datagram(self.decode_datagram(cqe)),
             Some(Tag::PollConn) => EventKind::Ready(number(cqe).map(ready)),
             Some(Tag::PollReadable) => EventKind::Readable(number(cqe).map(drop)),
             Some(Tag::ShutDown) => EventKind::ShutDown(number(cqe).map(drop)),
@@ -146,6 +164,22 @@ impl Ring {
                 result.map(|_| Received { buf: None, more_queued })
             }
             (Err(errno), None) => {
+                self.counters.buffers_starved += u64::from(errno == Errno::NOBUFS);
+                Err(errno)
+            }
+        }
+    }
+
+    fn decode_datagram(&mut self, cqe: Cqe) -> Result<RecvBuf, Errno> {
+        let Some(pool) = &mut self.parts.datagrams else { return Err(self.bad(Errno::IO)) };
+        match (number(cqe), cqueue::buffer_select(cqe.flags)) {
+            (Ok(len), Some(id)) => pool.bufs.lend(id, len).ok_or_else(|| self.bad(Errno::IO)),
+            (Ok(_), None) => Err(self.bad(Errno::IO)),
+            (Err(errno), id) => {
+                // As in `decode_recv`: some kernels report the buffer that they did not fill.
+                if id.is_some_and(|id| !pool.bufs.give_back(id)) {
+                    self.bad(Errno::IO);
+                }
                 self.counters.buffers_starved += u64::from(errno == Errno::NOBUFS);
                 Err(errno)
             }

@@ -39,7 +39,7 @@ impl Ring {
         self.torn_down = true;
         // the buffers are leaked unless the loop below proves that nothing is in flight, so
         // they are also leaked if the loop panics.
-        self.parts.bufs.keep(true);
+        self.parts.keep(true);
         let mut cancel_at = now();
         let ends_at = cancel_at + deadline.min(DEADLINE_MAX);
         let mut events_dropped = 0;
@@ -61,7 +61,7 @@ impl Ring {
         }
         let leaked = self.in_flight > 0;
         // a dropped send table leaks its payloads in flight.
-        self.parts.bufs.keep(leaked);
+        self.parts.keep(leaked);
         self.parts.unregister_ring_fd();
         TearDown { events_dropped, in_flight: self.in_flight, leaked }
     }

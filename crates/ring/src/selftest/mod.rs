@@ -130,6 +130,8 @@ impl Bench {
             fixed_files: 8,
             recv_bufs: 8,
             recv_buf_len: 64,
+            datagram_bufs: 0,
+            datagram_len: 0,
             restrict: setup.restrict,
             levers: setup.levers,
             fault: setup.fault,

@@ -34,6 +34,11 @@ pub struct Setup {
     pub recv_bufs: u16,
     /// Bytes of one receive buffer. Default 4,096.
     pub recv_buf_len: u32,
+    /// Buffers for [`Ring::recv_datagrams`](crate::Ring::recv_datagrams), rounded up to a power of
+    /// two, 32,768 at most. Default 0: the ring receives no datagrams.
+    pub datagram_bufs: u16,
+    /// Maximum length of a datagram in bytes; longer ones are truncated. Default 1,500.
+    pub datagram_len: u32,
     /// Whether the ring is restricted to the operations of this crate. Default true.
     pub restrict: bool,
     /// Set-up flags to request. Default all.
@@ -52,6 +57,8 @@ impl Default for Setup {
             fixed_files: 0,
             recv_bufs: 256,
             recv_buf_len: 4_096,
+            datagram_bufs: 0,
+            datagram_len: 1_500,
             restrict: true,
             levers: Levers::default(),
             fault: None,

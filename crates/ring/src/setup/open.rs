@@ -13,7 +13,9 @@ use super::ladder::{Attempt, climb_down};
 use super::{Hint, Lever, Setup, SetupError, SetupReport, Step, StepDown};
 use crate::Errno;
 use crate::bufs::RecvBufs;
-use crate::ring::{BUFFER_GROUP, Parts};
+use crate::datagram;
+use crate::memory::Region;
+use crate::ring::{BUFFER_GROUP, DATAGRAM_GROUP, DatagramPool, Parts};
 use crate::sys::{self, RingFd};
 
 /// Required operations. The newest of them is `SHUTDOWN` (Linux 5.11).
@@ -47,7 +49,8 @@ pub(crate) fn open(setup: &Setup) -> Result<Parts, SetupError> {
     }
     let fd_install = probe(setup, &io)?;
     let fixed_files = register_files(setup, &io, &mut steps);
-    let bufs = register_bufs(setup, &io)?;
+    let bufs = register_bufs(setup, &io, (setup.recv_bufs, setup.recv_buf_len), BUFFER_GROUP)?;
+    let datagrams = register_datagram_pool(setup, &io)?;
     let mut levers = attempt.levers;
     let ring_fd = register_ring_fd(setup, &io, &mut steps);
     levers.registered_fd = matches!(ring_fd, RingFd::Registered(_));
@@ -62,7 +65,7 @@ pub(crate) fn open(setup: &Setup) -> Result<Parts, SetupError> {
         restricted: false,
         steps_down: steps,
     };
-    let mut parts = Parts { io, ring_fd, bufs, report };
+    let mut parts = Parts { io, ring_fd, bufs, datagrams, report };
     match start(setup, &mut parts) {
         Ok(()) => Ok(parts),
         Err((step, errno)) => {
@@ -82,6 +85,9 @@ fn check(setup: &Setup) -> Result<(), SetupError> {
     }
     if setup.recv_buf_len == 0 || setup.recv_buf_len > 1 << 24 {
         return bad("a receive buffer must be 1 byte to 16 MiB");
+    }
+    if setup.datagram_bufs > 1 << 15 || setup.datagram_len > 1 << 16 {
+        return bad("buffers for datagrams must be at most 32,768, of at most 64 KiB");
     }
     if setup.slots == 0 {
         return bad("there must be a slot");
@@ -156,25 +162,44 @@ fn register_files(setup: &Setup, io: &IoUring, steps: &mut Vec<StepDown>) -> u32
     }
 }
 
-fn register_bufs(setup: &Setup, io: &IoUring) -> Result<RecvBufs, SetupError> {
+/// Maps and registers `count` buffers of `buf_len` bytes as a group.
+fn register_bufs(
+    setup: &Setup,
+    io: &IoUring,
+    (count, buf_len): (u16, u32),
+    group: u16,
+) -> Result<RecvBufs, SetupError> {
     let failed = |errno| SetupError::new(Step::RegisterBuffers, errno);
     setup.check_fault(Step::RegisterBuffers).map_err(failed)?;
-    let bufs = RecvBufs::map(setup.recv_bufs.next_power_of_two(), setup.recv_buf_len, next_ring_id())
-        .map_err(failed)?;
+    let bufs = RecvBufs::map(count.next_power_of_two(), buf_len, next_pool_id()).map_err(failed)?;
     let submitter = io.submitter();
     // SAFETY: R-5, the memory outlives the registration: it is unmapped after the ring is closed
     // with nothing in flight.
     let registered =
-        unsafe { submitter.register_buf_ring_with_flags(bufs.ring_addr(), bufs.count(), BUFFER_GROUP, 0) };
+        unsafe { submitter.register_buf_ring_with_flags(bufs.ring_addr(), bufs.count(), group, 0) };
     if let Err(error) = registered {
         return Err(failed(Errno::of(&error)));
     }
     Ok(bufs)
 }
 
-/// Returns a unique number for a ring, so that a buffer of one ring is never mistaken for a buffer
-/// of another.
-fn next_ring_id() -> u32 {
+/// The memory for datagrams, if the ring receives them.
+fn register_datagram_pool(setup: &Setup, io: &IoUring) -> Result<Option<DatagramPool>, SetupError> {
+    if setup.datagram_bufs == 0 {
+        return Ok(None);
+    }
+    let failed = |errno| SetupError::new(Step::RegisterBuffers, errno);
+    let buf_len = (u32::from(datagram::HEAD_LEN) + setup.datagram_len).next_multiple_of(8);
+    let bufs = register_bufs(setup, io, (setup.datagram_bufs, buf_len), DATAGRAM_GROUP)?;
+    let mut header = Region::map(size_of::<libc::msghdr>()).map_err(failed)?;
+    // SAFETY: R-15, no receive has been pushed yet.
+    unsafe { header.write(0, datagram::ring_header()) };
+    Ok(Some(DatagramPool { bufs, header }))
+}
+
+/// Returns a unique number for a pool of buffers, so that a buffer of one pool is never mistaken for
+/// a buffer of another.
+fn next_pool_id() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let taken = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
     taken.expect("R-6: a process opens fewer than 2^32 rings")
@@ -221,6 +246,9 @@ fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
 
 fn restrict(parts: &Parts) -> Result<(), Errno> {
     let mut allowed: Vec<Restriction> = OPCODES.iter().map(|(code, _)| Restriction::sqe_op(*code)).collect();
+    if parts.datagrams.is_some() {
+        allowed.push(Restriction::sqe_op(opcode::RecvMsgMulti::CODE));
+    }
     if parts.report.fd_install {
         allowed.push(Restriction::sqe_op(opcode::FixedFdInstall::CODE));
     }

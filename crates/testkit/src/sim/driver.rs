@@ -11,12 +11,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use doorbell::driver::{
-    AcceptMode, Chunk, Completion, Driver, DriverCounters, DriverKind, Errno, Expect, Fault, Payload,
-    Received, SendBuf, Sent, Step, WakeSource,
+    AcceptMode, Chunk, Completion, Datagram, Driver, DriverCounters, DriverKind, Errno, Expect, Fault,
+    Payload, Received, Replies, SendBuf, Sent, SentBatch, Step, WakeSource,
 };
-use doorbell::id::{ConnId, ListenerIndex};
+use doorbell::id::{ConnId, DatagramIndex, ListenerIndex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::datagrams::SimDatagram;
 use super::events::Ready;
 use super::faults::FaultKind;
 use super::socket::Found;
@@ -39,7 +40,14 @@ impl Sim {
 
     /// The driver. Only one per simulation: a second driver would use the same slots.
     pub fn driver(&self) -> SimDriver {
-        SimDriver { world: Rc::clone(&self.world), chunk: None, chunk_number: 0, wake: None, enters: 0 }
+        SimDriver {
+            world: Rc::clone(&self.world),
+            chunk: None,
+            chunk_number: 0,
+            batch: None,
+            wake: None,
+            enters: 0,
+        }
     }
 
     /// The clock.
@@ -67,6 +75,8 @@ pub struct SimDriver {
     /// The chunk that is lent to the worker, with its number. Only one may be lent at a time.
     chunk: Option<(u32, Vec<u8>)>,
     chunk_number: u32,
+    /// The batch of datagrams that is lent to the worker, and its socket.
+    batch: Option<(DatagramIndex, Vec<SimDatagram>)>,
     wake: Option<WakeSource>,
     enters: u64,
 }
@@ -114,7 +124,15 @@ impl SimDriver {
                 Completion::Received { conn, received: self.hand_out(bytes, true) }
             }
             Ready::Stale(completion) => completion,
+            Ready::Datagrams(_) => unreachable!("`next` handles it"),
         }
+    }
+
+    fn lend_datagrams(&mut self, socket: DatagramIndex) -> Option<Completion> {
+        let batch = self.world.borrow_mut().take_datagrams(socket)?;
+        let len = u16::try_from(batch.len()).expect("a batch is short");
+        self.batch = Some((socket, batch));
+        Some(Completion::Datagrams { socket, len })
     }
 }
 
@@ -214,6 +232,7 @@ impl Driver for SimDriver {
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
         assert!(self.chunk.is_none(), "D-8: no chunk is lent during a wait");
+        assert!(self.batch.is_none(), "D-17: no batch is lent during a wait");
         self.enters += 1;
         let woken = self.take_wake();
         let timeout = if woken { Some(Duration::ZERO) } else { timeout };
@@ -222,12 +241,62 @@ impl Driver for SimDriver {
 
     fn next(&mut self) -> Option<Completion> {
         assert!(self.chunk.is_none(), "D-8: a chunk is returned before the next completion is taken");
-        let ready = self.world.borrow_mut().ready.pop_front()?;
-        Some(self.translate(ready))
+        assert!(self.batch.is_none(), "D-17: a batch is ended before the next completion is taken");
+        loop {
+            let ready = self.world.borrow_mut().ready.pop_front()?;
+            match ready {
+                Ready::Datagrams(socket) => {
+                    if let Some(completion) = self.lend_datagrams(socket) {
+                        return Some(completion);
+                    }
+                }
+                ready => return Some(self.translate(ready)),
+            }
+        }
     }
 
     fn counters(&self) -> DriverCounters {
         DriverCounters { enters: self.enters, ..DriverCounters::default() }
+    }
+
+    fn arm_datagrams(&mut self, socket: DatagramIndex) {
+        self.world.borrow_mut().arm_datagrams(socket);
+    }
+
+    fn disarm_datagrams(&mut self, socket: DatagramIndex) {
+        self.world.borrow_mut().disarm_datagrams(socket);
+    }
+
+    fn close_datagrams(&mut self, socket: DatagramIndex, is_last: bool) -> u64 {
+        let queued = self.world.borrow_mut().close_datagrams(socket);
+        if is_last { queued } else { 0 }
+    }
+
+    fn is_receiving(&self, socket: DatagramIndex) -> bool {
+        self.world.borrow().is_receiving(socket)
+    }
+
+    fn datagrams_queued(&mut self, socket: DatagramIndex) -> bool {
+        self.world.borrow().datagrams_queued(socket)
+    }
+
+    fn downgrade_datagrams(&mut self, _socket: DatagramIndex) -> Option<AcceptMode> {
+        None
+    }
+
+    fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
+        let (socket, batch) = self.batch.as_ref().expect("D-17: a batch is lent");
+        Some(self.world.borrow().reported(*socket, batch.get(index)?))
+    }
+
+    fn send_datagrams(&mut self, socket: DatagramIndex, replies: &mut Replies) -> SentBatch {
+        let lent = self.batch.as_ref().map(|(socket, _)| *socket);
+        assert_eq!(lent, Some(socket), "D-18: replies belong to the lent batch");
+        self.world.borrow_mut().send_replies(replies)
+    }
+
+    fn end_datagrams(&mut self) {
+        assert!(self.batch.take().is_some(), "D-17: a batch is ended once");
     }
 }
 
@@ -311,7 +380,9 @@ impl World {
     /// Called when the worker takes a completion: frees the resources that the completion releases.
     fn seen(&mut self, completion: &Completion) {
         match *completion {
-            Completion::AcceptEnded { .. } => {}
+            Completion::AcceptEnded { .. }
+            | Completion::Datagrams { .. }
+            | Completion::DatagramsEnded { .. } => {}
             Completion::Accepted { listener, slot } => self.accept_seen(listener, slot),
             Completion::Closed { conn } | Completion::Detached { conn, result: Ok(_) } => self.release(conn),
             Completion::Detached { conn, result: Err(_) } => {

@@ -6,14 +6,17 @@ use core::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use doorbell::driver::Completion;
-use doorbell::id::{ConnId, ListenerIndex, SlotIndex};
+use doorbell::id::{ConnId, DatagramIndex, ListenerIndex, SlotIndex};
 
+use super::datagrams::SimDatagram;
 use super::peer::PeerIndex;
 
 /// A completion, together with the bytes of a receive until the worker takes it.
 #[derive(Debug)]
 pub(super) enum Ready {
     Plain(Completion),
+    /// A socket is readable. Its datagrams are taken together with the completion.
+    Datagrams(DatagramIndex),
     Data {
         conn: ConnId,
         bytes: Vec<u8>,
@@ -39,6 +42,9 @@ pub(super) enum Event {
     Alarm,
     Cancel { slot: SlotIndex, serial: u64 },
     CloseNow { slot: SlotIndex },
+    DatagramToClient { datagram: SimDatagram },
+    DatagramToServer { socket: DatagramIndex, datagram: SimDatagram },
+    DatagramsDisarmed { socket: DatagramIndex },
     CorkTimer { peer: PeerIndex, serial: u64 },
     Deliver(Ready),
     DetachNow { conn: ConnId },

@@ -9,6 +9,7 @@
 //! the worker panics with the number of the broken rule (D-n, I-n).
 
 mod accept;
+mod datagrams;
 mod driver;
 mod events;
 mod faults;
@@ -19,6 +20,7 @@ mod rng;
 mod socket;
 mod world;
 
+pub use datagrams::{DatagramFaults, DatagramPlan, SimDatagram};
 pub use driver::{Sim, SimDriver};
 pub use faults::{FaultCounts, FaultKind, FaultPlan};
 pub use peer::{AwaitTest, OwnEnd, PeerIndex, PeerLog, PeerPlan, PeerStep, Reading, ResetCause};

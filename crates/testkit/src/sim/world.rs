@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use doorbell::driver::{AcceptMode, Errno, SendBuf};
 use doorbell::id::{ConnId, ListenerIndex, SlotIndex};
 
+use super::datagrams::{DatagramPlan, DatagramWorld};
 use super::events::{Event, EventQueue, Ready};
 use super::faults::{FaultCounts, FaultKind, FaultPlan};
 use super::peer::{Peer, PeerIndex, PeerLog, PeerPlan, Place, ResetCause};
@@ -38,6 +39,10 @@ pub struct SimConfig {
     pub accept_batch_max: u32,
     /// When the driver knows the number of bytes that a peer has not acknowledged.
     pub unsent: Unsent,
+    /// The datagram sockets, each with the maximum size of a datagram.
+    pub datagram_sizes: Vec<usize>,
+    /// Probabilities of faults of datagrams.
+    pub datagram_plan: DatagramPlan,
     /// Whether [`World::trace`] is recorded.
     pub traced: bool,
 }
@@ -54,6 +59,8 @@ impl SimConfig {
             recv_buf_len: 2048,
             accept_batch_max: 16,
             unsent: Unsent::Known,
+            datagram_sizes: Vec::new(),
+            datagram_plan: DatagramPlan::default(),
             traced: false,
         }
     }
@@ -137,6 +144,7 @@ pub struct World {
     pub(super) config: SimConfig,
     pub(super) faults: FaultCounts,
     pub(super) listeners: Vec<Listener>,
+    pub(super) datagrams: DatagramWorld,
     pub(super) slots: Vec<Slot>,
     pub(super) free: Vec<SlotIndex>,
     /// Slots that have been used before.
@@ -171,6 +179,7 @@ impl World {
             plan: config.plan.clone(),
             faults: FaultCounts::default(),
             listeners: (0..config.listeners).map(|_| listener()).collect(),
+            datagrams: DatagramWorld::new(config.seed, config.datagram_plan, &config.datagram_sizes),
             slots: (0..config.slots).map(|_| Slot::default()).collect(),
             free: (0..config.slots).rev().map(SlotIndex).collect(),
             used: Vec::new(),
@@ -306,6 +315,9 @@ impl World {
             Event::Cancel { slot, serial } => self.cancel_now(slot, serial),
             Event::CloseNow { slot } => self.close_now(slot),
             Event::CorkTimer { peer, serial } => self.cork_timeout(peer, serial),
+            Event::DatagramToClient { datagram } => self.datagram_at_client(datagram),
+            Event::DatagramToServer { socket, datagram } => self.datagram_at_server(socket, datagram),
+            Event::DatagramsDisarmed { socket } => self.datagrams_disarmed(socket, None),
             Event::Deliver(ready) => self.ready.push_back(ready),
             Event::DetachNow { conn } => self.detach_now(conn),
             Event::DisarmNow { listener } => self.disarm_now(listener),
@@ -394,7 +406,14 @@ impl World {
         // Segments that left the server earlier still arrive.
         while let Some((at, event)) = self.events.take() {
             self.clock.advance_to(at);
-            if matches!(event, Event::ToPeer { .. } | Event::ToServer { .. } | Event::PeerRead(_)) {
+            let is_on_its_way = matches!(
+                event,
+                Event::ToPeer { .. }
+                    | Event::ToServer { .. }
+                    | Event::PeerRead(_)
+                    | Event::DatagramToClient { .. }
+            );
+            if is_on_its_way {
                 self.play(event);
             }
         }

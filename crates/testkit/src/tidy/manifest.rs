@@ -22,7 +22,7 @@ pub const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "benches",
         may: &["doorbell-http"],
-        may_in_tests: &["doorbell", "doorbell-health", "doorbell-proxy", "doorbell-testkit"],
+        may_in_tests: &["doorbell", "doorbell-health", "doorbell-proxy", "doorbell-ring", "doorbell-testkit"],
     },
     // The parser is compared with other servers. The engine is not involved.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
 use super::socket::{HalfClose, Handle, Installed, Poll, Socket};
-use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_of};
+use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, datagrams, errno_of, listener_of};
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
@@ -23,6 +23,7 @@ impl Uring {
         match kind {
             EventKind::Accepted(result) => self.on_accepted(token, result, more),
             EventKind::Closed(_) => self.on_closed(token),
+            EventKind::Datagram(result) => self.on_datagram(token, result, more),
             EventKind::Installed(result) => self.on_installed(token, result),
             EventKind::Ready(result) => self.on_ready(token, result, more),
             EventKind::Readable(result) => self.on_readable(token, result, more),
@@ -112,6 +113,9 @@ impl Uring {
                 }
             }
             return None;
+        }
+        if let Some(socket) = datagrams::index_of(token) {
+            return self.on_datagrams_readable(socket, result, more);
         }
         let listener = listener_of(token);
         let state = &mut self.listeners[listener.index()];

@@ -9,6 +9,7 @@
 //! connection, signals input. With direct descriptors no system call is possible, so every
 //! operation goes to the ring, and receives use its buffer pool.
 
+mod datagrams;
 mod detach;
 mod events;
 mod socket;
@@ -21,15 +22,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use doorbell_ring::{Op, Ring, Setup, SetupError, SetupReport, Token};
 use rustix::io::Errno;
 
+use self::datagrams::RingDatagrams;
 use self::socket::{HalfClose, Handle, Installed, Poll, Socket};
 use super::alarm::Alarm;
+use super::datagrams::DriverSockets;
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
 use super::{
-    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Quick,
-    Received, SendBuf, Sent, Step, WakeSource,
+    AcceptMode, Chunk, ChunkSource, Completion, Datagram, Driver, DriverCounters, DriverKind, Expect, Fault,
+    Quick, Received, Replies, SendBuf, Sent, SentBatch, Step, WakeSource,
 };
-use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
+use crate::id::{ConnId, DatagramIndex, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 use crate::tuning::{Receiving, Tuning};
 
@@ -62,13 +65,14 @@ pub struct Uring {
     direct: bool,
     tuning: Tuning,
     listeners: Vec<Listener>,
+    datagrams: RingDatagrams,
     sockets: Vec<Option<Socket>>,
     free: FreeSlots,
     wake: WakeSource,
     /// `None` if no descriptor was available for the timer.
     alarm: Option<Alarm>,
-    /// Completions produced by a call instead of an event. At most one per listener and one per
-    /// live connection.
+    /// Completions produced by a call instead of an event. At most one per listener, one per datagram
+    /// socket and one per live connection.
     made: VecDeque<Completion>,
     /// Listeners in [`AcceptMode::Readiness`] whose backlog may not be empty, without duplicates.
     /// The poll reports a backlog only once, so a listener stays here until `accept4(2)` finds it
@@ -111,7 +115,7 @@ enum Arm {
 pub struct UringOptions {
     /// Keep connections in the ring's fixed-file table.
     pub direct: bool,
-    /// First accept mode.
+    /// First mode of listeners and of datagram sockets.
     pub accept_mode: AcceptMode,
     /// Submission queue length. Default 1,024.
     pub sq_entries: u32,
@@ -136,18 +140,18 @@ impl Default for UringOptions {
 }
 
 impl Uring {
-    /// Creates a driver for `listeners` (non-blocking, listening) with slots for `slots_max`
+    /// Creates a driver for `sockets` (non-blocking, listening) with slots for `slots_max`
     /// connections.
     ///
     /// # Errors
-    /// The step of the ring's set-up that failed, with its likely cause. The listeners are
-    /// returned.
+    /// The step of the ring's set-up that failed, with its likely cause. The sockets are returned.
     pub fn new(
-        listeners: Vec<OwnedFd>,
+        sockets: impl Into<DriverSockets>,
         slots_max: u32,
         wake: WakeSource,
         options: &UringOptions,
-    ) -> Result<Self, (SetupError, Vec<OwnedFd>)> {
+    ) -> Result<Self, (SetupError, DriverSockets)> {
+        let sockets = sockets.into();
         // Direct descriptors require an accept that stays armed. A shared listener must not have
         // such an accept.
         let direct = options.direct && !options.shared.contains(&true);
@@ -158,13 +162,16 @@ impl Uring {
             fixed_files: if direct { slots_max } else { 0 },
             recv_bufs: RECV_BUFS,
             recv_buf_len: RECV_BUF_LEN,
+            datagram_bufs: datagrams::bufs_for(&sockets.datagrams),
+            datagram_len: datagrams::len_for(&sockets.datagrams),
             levers: options.tuning.levers(),
             ..Setup::default()
         };
         let mut ring = match Ring::open(&setup) {
             Ok(ring) => ring,
-            Err(error) => return Err((error, listeners)),
+            Err(error) => return Err((error, sockets)),
         };
+        let DriverSockets { listeners, datagrams } = sockets;
         ring.poll_readable(Token::new(WAKER, 0), wake.as_fd());
         let alarm = Alarm::new().ok();
         if let Some(alarm) = &alarm {
@@ -176,7 +183,7 @@ impl Uring {
             // armed, the kernel always chooses the first one, even if the thread of its ring is
             // busy. A poll is reported to all rings, and the first idle thread accepts.
             let mode = if is_shared { AcceptMode::Readiness } else { options.accept_mode };
-            Listener { fd: Some(fd), mode, arm: Arm::Off, is_shared, taken: 0, failed: None }
+            Listener { fd, mode, arm: Arm::Off, is_shared, taken: 0, failed: None }
         };
         // Without a fixed-file table, whose size is limited by `RLIMIT_NOFILE`, the ring accepts
         // ordinary descriptors.
@@ -186,6 +193,7 @@ impl Uring {
             direct,
             tuning: options.tuning.bounded(),
             listeners: listeners.into_iter().enumerate().map(listener).collect(),
+            datagrams: RingDatagrams::new(datagrams, options.accept_mode),
             sockets: Vec::new(),
             free: FreeSlots::new(slots_max),
             wake,
@@ -210,9 +218,12 @@ impl Uring {
         self.direct
     }
 
-    /// Returns the listeners for use by another driver. All connections end.
-    pub fn into_listeners(self) -> Vec<Option<OwnedFd>> {
-        self.listeners.into_iter().map(|listener| listener.fd).collect()
+    /// Returns the sockets for use by another driver. All connections end.
+    pub fn into_sockets(self) -> DriverSockets {
+        DriverSockets {
+            listeners: self.listeners.into_iter().map(|listener| listener.fd).collect(),
+            datagrams: self.datagrams.into_sockets(),
+        }
     }
 
     fn socket(&mut self, conn: ConnId) -> &mut Socket {
@@ -456,7 +467,10 @@ impl Driver for Uring {
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
         self.accepts_left = ACCEPTS_A_TURN_MAX;
-        let busy = !self.made.is_empty() || !self.backlogged.is_empty() || timeout == Some(Duration::ZERO);
+        let busy = self.begin_datagrams()
+            || !self.made.is_empty()
+            || !self.backlogged.is_empty()
+            || timeout == Some(Duration::ZERO);
         let comes = core::mem::take(&mut self.gathered) > 0;
         let gather = self.tuning.wait_min;
         let (wait_for, timeout) = if busy {
@@ -506,6 +520,9 @@ impl Driver for Uring {
             if let Some((listener, slot)) = self.accept_one() {
                 return Some(Completion::Accepted { listener, slot });
             }
+            if let Some(completion) = self.recv_polled_datagrams() {
+                return Some(completion);
+            }
             let event = self.ring.next()?;
             if let Some(completion) = self.on_event(event) {
                 return Some(completion);
@@ -521,6 +538,43 @@ impl Driver for Uring {
             enters: ring.enters,
             recv_bufs_starved: self.recv_bufs_starved,
         }
+    }
+
+    fn arm_datagrams(&mut self, socket: DatagramIndex) {
+        self.arm_socket(socket);
+    }
+
+    fn disarm_datagrams(&mut self, socket: DatagramIndex) {
+        self.disarm_socket(socket);
+    }
+
+    fn close_datagrams(&mut self, socket: DatagramIndex, is_last: bool) -> u64 {
+        self.datagrams.close(socket, is_last)
+    }
+
+    fn is_receiving(&self, socket: DatagramIndex) -> bool {
+        self.datagrams.is_open(socket)
+    }
+
+    fn datagrams_queued(&mut self, socket: DatagramIndex) -> bool {
+        self.datagrams.is_queued(socket)
+    }
+
+    fn downgrade_datagrams(&mut self, socket: DatagramIndex) -> Option<AcceptMode> {
+        self.datagrams.downgrade(socket)
+    }
+
+    #[inline]
+    fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
+        self.datagrams.datagram(&self.ring, index)
+    }
+
+    fn send_datagrams(&mut self, socket: DatagramIndex, replies: &mut Replies) -> SentBatch {
+        self.datagrams.send(socket, replies)
+    }
+
+    fn end_datagrams(&mut self) {
+        self.datagrams.end();
     }
 }
 

@@ -5,8 +5,13 @@
 //! Each counter is written by one thread and read by other threads, so an increment is a plain
 //! load, add and store without a locked instruction.
 
+mod datagrams;
+
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+pub(crate) use datagrams::DatagramCounters;
+pub use datagrams::DatagramSnapshot;
 
 use rustix::io::Errno;
 
@@ -48,6 +53,8 @@ macro_rules! counters {
             /// Counters by [`ListenerIndex`](crate::id::ListenerIndex); set when the worker is
             /// created.
             listeners: OnceLock<Arc<[ListenerCounters]>>,
+            /// Counters by [`DatagramIndex`](crate::id::DatagramIndex), like `listeners`.
+            datagrams: OnceLock<Arc<[DatagramCounters]>>,
         }
 
         /// Counters of one worker, or their sum over several, at one moment. All counters start at
@@ -284,6 +291,19 @@ impl Counters {
     pub(crate) fn listeners(&self, count: usize) -> Arc<[ListenerCounters]> {
         let new = || (0..count).map(|_| ListenerCounters::default()).collect();
         Arc::clone(self.listeners.get_or_init(new))
+    }
+
+    /// Returns counters for `count` datagram listeners, like [`Self::listeners`].
+    pub(crate) fn datagrams(&self, count: usize) -> Arc<[DatagramCounters]> {
+        let new = || (0..count).map(|_| DatagramCounters::default()).collect();
+        Arc::clone(self.datagrams.get_or_init(new))
+    }
+
+    /// Adds the counters of each datagram listener to `sums`.
+    pub(crate) fn add_datagrams(&self, sums: &mut Vec<DatagramSnapshot>) {
+        let datagrams = self.datagrams.get().map_or(&[][..], |datagrams| &**datagrams);
+        sums.resize_with(sums.len().max(datagrams.len()), DatagramSnapshot::default);
+        sums.iter_mut().zip(datagrams).for_each(|(sum, counters)| sum.add(counters));
     }
 
     /// Counts all open connections as lost, after their driver or worker has failed.

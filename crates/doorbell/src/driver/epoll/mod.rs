@@ -16,30 +16,29 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
+mod datagrams;
+mod listener;
+mod source;
+
+use self::listener::Listener;
+use self::source::Source;
 use super::alarm::Alarm;
+use super::datagrams::{Datagrams, DriverSockets};
 use super::slots::FreeSlots;
 use super::sock::{self, SCRATCH_LEN};
 use super::{
-    AcceptMode, Chunk, ChunkSource, Completion, Driver, DriverCounters, DriverKind, Expect, Fault, Quick,
-    Received, SendBuf, Sent, Step, WakeSource,
+    AcceptMode, Chunk, ChunkSource, Completion, Datagram, Driver, DriverCounters, DriverKind, Expect, Fault,
+    Quick, Received, Replies, SendBuf, Sent, SentBatch, Step, WakeSource,
 };
-use crate::id::{ConnId, ListenerIndex, SlotIndex};
+use crate::id::{ConnId, DatagramIndex, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
 /// Maximum number of events that one wait returns.
 const EVENTS_MAX: usize = 256;
-
-/// Maximum number of connections accepted from one listener per turn.
-const ACCEPTS_A_TURN_MAX: u32 = 256;
-
-/// Number of consecutive reports with as many connections as expected, after which the expectation
-/// is doubled. An accept that finds no client costs about 2,500 instructions, because the kernel
-/// allocates a file and a socket first; a repeated report costs half of that.
-const REPORTS_BEFORE_MORE: u32 = 8;
 
 /// The epoll driver. The [module](self) documents it.
 pub struct Epoll {
@@ -48,6 +47,9 @@ pub struct Epoll {
     /// `None` if no descriptor was available for the timer.
     alarm: Option<Alarm>,
     listeners: Vec<Listener>,
+    datagrams: Datagrams,
+    /// The datagram sockets that epoll watches.
+    datagrams_armed: Vec<DatagramIndex>,
     sockets: Vec<Option<Socket>>,
     /// Pending sends by slot. `Socket` has no such field, because most connections never wait.
     sends: Vec<Option<PendingSend>>,
@@ -57,44 +59,12 @@ pub struct Epoll {
     /// The listener whose backlog is being accepted, and the accepts since its report.
     accepting: Option<(ListenerIndex, u32)>,
     /// Completions produced by a call instead of an event. At most two per live connection and one
-    /// per listener.
+    /// per socket that listens or receives datagrams.
     made: VecDeque<Completion>,
     scratch: Box<[u8]>,
     /// Event flags of listeners. Level-triggered: clients left in the backlog are reported again.
     listener_flags: EventFlags,
     counters: DriverCounters,
-}
-
-#[derive(Debug)]
-struct Listener {
-    fd: Option<OwnedFd>,
-    armed: bool,
-    /// Number of connections expected per report, which is the maximum number of accepts after a
-    /// report. Epoll reports the remaining clients again.
-    expected: u32,
-    /// Number of consecutive reports with at least `expected` connections.
-    met: u32,
-}
-
-impl Listener {
-    const fn new(fd: Option<OwnedFd>) -> Self {
-        Self { fd, armed: false, expected: 1, met: 0 }
-    }
-
-    /// Called when a report had as many connections as expected.
-    fn take_more(&mut self) {
-        self.met += 1;
-        if self.met >= REPORTS_BEFORE_MORE {
-            self.met = 0;
-            self.expected = (self.expected * 2).min(ACCEPTS_A_TURN_MAX);
-        }
-    }
-
-    /// Called when a report had fewer connections than expected.
-    fn take_fewer(&mut self, taken: u32) {
-        self.met = 0;
-        self.expected = taken.max(1);
-    }
 }
 
 #[derive(Debug)]
@@ -120,30 +90,21 @@ struct PendingSend {
     more: bool,
 }
 
-#[derive(Clone, Copy)]
-enum Source {
-    Alarm,
-    Conn(SlotIndex),
-    Listener(ListenerIndex),
-    Waker,
-}
-
 impl Epoll {
-    /// Creates a driver for `slots_max` connections of `listeners` (non-blocking, listening).
+    /// Creates a driver for `slots_max` connections of `sockets` (non-blocking, listening).
     ///
     /// # Errors
     /// The failed call and its errno, usually `EMFILE`.
-    pub fn new(listeners: Vec<OwnedFd>, slots_max: u32, wake: WakeSource) -> Result<Self, Fault> {
-        let listeners = listeners.into_iter().map(Some).collect();
-        Self::in_place_of(listeners, DriverCounters::default(), slots_max, wake)
+    pub fn new(sockets: impl Into<DriverSockets>, slots_max: u32, wake: WakeSource) -> Result<Self, Fault> {
+        Self::in_place_of(sockets.into(), DriverCounters::default(), slots_max, wake)
     }
 
-    /// Creates a driver with the open listeners and the counters of the driver that it replaces.
+    /// Creates a driver with the open sockets and the counters of the driver that it replaces.
     ///
     /// # Errors
     /// As [`Epoll::new`].
     pub fn in_place_of(
-        listeners: Vec<Option<OwnedFd>>,
+        sockets: DriverSockets,
         counters: DriverCounters,
         slots_max: u32,
         wake: WakeSource,
@@ -159,7 +120,9 @@ impl Epoll {
             epoll,
             wake,
             alarm,
-            listeners: listeners.into_iter().map(Listener::new).collect(),
+            listeners: sockets.listeners.into_iter().map(Listener::new).collect(),
+            datagrams: Datagrams::new(sockets.datagrams),
+            datagrams_armed: Vec::new(),
             sockets: Vec::new(),
             sends: Vec::new(),
             free: FreeSlots::new(slots_max),
@@ -546,6 +509,11 @@ impl Driver for Epoll {
                         return Some(completion);
                     }
                 }
+                Source::Datagrams(socket) => {
+                    if let Some(completion) = self.recv_datagrams(socket) {
+                        return Some(completion);
+                    }
+                }
                 Source::Listener(listener) => self.accepting = Some((listener, 0)),
                 Source::Waker => self.wake.clear(),
             }
@@ -555,31 +523,42 @@ impl Driver for Epoll {
     fn counters(&self) -> DriverCounters {
         self.counters
     }
-}
 
-impl Source {
-    const LISTENER: u64 = 1 << 32;
-    const WAKER: u64 = 2 << 32;
-    const ALARM: u64 = 3 << 32;
-
-    fn pack(self) -> EventData {
-        EventData::new_u64(match self {
-            Self::Alarm => Self::ALARM,
-            Self::Conn(slot) => u64::from(slot.0),
-            Self::Listener(listener) => Self::LISTENER | u64::from(listener.0),
-            Self::Waker => Self::WAKER,
-        })
+    fn arm_datagrams(&mut self, socket: DatagramIndex) {
+        self.watch_datagrams(socket);
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "`pack` stored values of these widths")]
-    fn unpack(data: EventData) -> Self {
-        let word = data.u64();
-        match word & !0xFFFF_FFFF {
-            0 => Self::Conn(SlotIndex(word as u32)),
-            Self::ALARM => Self::Alarm,
-            Self::LISTENER => Self::Listener(ListenerIndex(word as u16)),
-            _ => Self::Waker,
-        }
+    fn disarm_datagrams(&mut self, socket: DatagramIndex) {
+        self.unwatch_datagrams(socket, None);
+    }
+
+    fn close_datagrams(&mut self, socket: DatagramIndex, is_last: bool) -> u64 {
+        debug_assert!(!self.datagrams_armed.contains(&socket), "D-19: closed only while not armed");
+        self.datagrams.close(socket, is_last)
+    }
+
+    fn is_receiving(&self, socket: DatagramIndex) -> bool {
+        self.datagrams.get(socket).is_some()
+    }
+
+    fn datagrams_queued(&mut self, socket: DatagramIndex) -> bool {
+        self.datagrams.is_queued(socket)
+    }
+
+    fn downgrade_datagrams(&mut self, _socket: DatagramIndex) -> Option<AcceptMode> {
+        None
+    }
+
+    fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
+        self.datagrams.datagram(index)
+    }
+
+    fn send_datagrams(&mut self, socket: DatagramIndex, replies: &mut Replies) -> SentBatch {
+        self.datagrams.send(socket, replies)
+    }
+
+    fn end_datagrams(&mut self) {
+        self.datagrams.end();
     }
 }
 
