@@ -2,8 +2,8 @@
 //!
 //! Does not know about: the text format, health.
 
-use doorbell::Snapshot;
 use doorbell::time::Time;
+use doorbell::{DatagramSnapshot, Snapshot};
 
 use crate::family::{Families, Filling};
 use crate::origin::Origin;
@@ -15,6 +15,41 @@ pub struct Workers<'s> {
     pub all: &'s [Snapshot],
     /// The time of day at which the clock of the workers was 0.
     pub origin: Origin,
+}
+
+/// The counters of datagram listeners at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagrams<'s> {
+    /// Names of listeners and their counters. Listeners with the same name are added up.
+    pub all: &'s [(&'s str, DatagramSnapshot)],
+}
+
+impl Datagrams<'_> {
+    /// Adds one family with a sample for each listener and counter.
+    pub fn gather(&self, families: &mut Families) {
+        if self.all.is_empty() {
+            return;
+        }
+        let mut family = datagrams(families);
+        let mut sums: Vec<(&str, DatagramSnapshot)> = Vec::new();
+        for (name, counters) in self.all {
+            match sums.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => sum.merge(counters),
+                None => sums.push((name, *counters)),
+            }
+        }
+        for (listener, counters) in sums {
+            for (result, count) in counters.fields() {
+                family.count([("listener", listener), ("result", result)], count);
+            }
+        }
+    }
+}
+
+/// Adds the family for counters of datagrams, with the labels `listener` and `result`.
+pub fn datagrams(families: &mut Families) -> Filling<'_> {
+    let help = "Datagrams, by result; received counts every datagram, dropped those in a closed queue.";
+    families.counter("doorbell_datagrams", help)
 }
 
 /// Counters of the engine that are exported separately, not by [`named`].
@@ -107,6 +142,27 @@ fn named(field: &str) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn datagrams_are_added_up_by_listener() {
+        let mut counters = DatagramSnapshot::default();
+        counters.replied = 2;
+        let text = |all: &[_]| {
+            let mut families = Families::default();
+            Datagrams { all }.gather(&mut families);
+            crate::Exposition::OpenMetrics.render(families)
+        };
+        let rendered = text(&[("a", counters), ("b", counters), ("a", counters)]);
+        assert!(
+            rendered.contains("doorbell_datagrams_total{listener=\"a\",result=\"replied\"} 4"),
+            "{rendered}"
+        );
+        assert!(
+            rendered.contains("doorbell_datagrams_total{listener=\"b\",result=\"replied\"} 2"),
+            "{rendered}"
+        );
+        assert!(!text(&[]).contains("doorbell_datagrams"), "no listener, no family");
+    }
 
     #[test]
     fn every_counter_of_the_engine_has_a_name() {

@@ -4,7 +4,7 @@
 //! | families | items |
 //! |---|---|
 //! | endpoints, checks, probers | [`HealthSample`] |
-//! | workers of the engine (Linux) | [`Workers`] |
+//! | workers of the engine, datagrams (Linux) | [`Workers`], [`Datagrams`] |
 //! | the process (Linux) | [`Process`] |
 //!
 //! [`Families`] collects them; [`Exposition`] selects the text format and renders it.
@@ -23,7 +23,7 @@ mod requests;
 mod text;
 
 #[cfg(target_os = "linux")]
-pub use engine::Workers;
+pub use engine::{Datagrams, Workers, datagrams};
 pub use family::{Families, Filling, as_f64};
 pub use health::{CheckSample, EndpointSample, HealthSample, LastResult};
 pub use origin::Origin;
