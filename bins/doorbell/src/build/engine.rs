@@ -84,7 +84,13 @@ pub(crate) fn announce(
     );
 }
 
-pub(crate) fn show(addr: &LocalAddr) -> String {
+/// The addresses of a server, those of datagram listeners last.
+pub(crate) fn addresses(server: &Server) -> Vec<String> {
+    let datagrams = server.datagram_addrs().iter().map(|addr| show(&LocalAddr::Udp(*addr)));
+    server.local_addrs().iter().map(show).chain(datagrams).collect()
+}
+
+fn show(addr: &LocalAddr) -> String {
     match addr {
         LocalAddr::Tcp(addr) => addr.to_string(),
         LocalAddr::Udp(addr) => format!("udp:{addr}"),

@@ -20,6 +20,7 @@ use crate::registry::HealthRegistry;
 use crate::registry::agent;
 use crate::reload::watch::Watched;
 use crate::routes::{Materials, RouteServices};
+use crate::sockets::udp::{self, Closable};
 use crate::sockets::{descriptor_store, listener};
 use crate::stats::server::ServerStats;
 use crate::workers;
@@ -39,6 +40,8 @@ pub(super) struct Built {
     pub(super) checks: Option<ChecksPlan>,
     pub(super) push: Option<Push>,
     pub(super) plan: Option<Plan>,
+    /// UDP ports that are closed while an endpoint is not up.
+    pub(super) closable: Closable,
     pub(super) builder: ServerBuilder,
     pub(super) tables: Arc<Tables>,
     pub(super) compute: Option<Offload>,
@@ -59,9 +62,7 @@ impl Built {
         let lane = shared.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
         let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
-        let none = Tables::default();
-        let tables = Tables::after(before.map_or(&none, |before| &before.tables), config);
-        let tables = Arc::new(tables.map_err(bad_config)?);
+        let tables = Arc::new(tables(config, before)?);
         let (common, readers) =
             Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
         watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
@@ -78,7 +79,8 @@ impl Built {
         };
         let mut server_stats = server_stats(&common, config, access.as_ref());
         let (builder, incidents) = engine::builder(config, &registry, &shared.operator);
-        let mut builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
+        let builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
+        let (mut builder, closable) = udp::add(builder, config, &registry, &mut server_stats);
         if let Some(connector) = checks.as_ref().and_then(doorbell_checks::Plan::connector) {
             server_stats.set_checks(Arc::clone(&shared.checks), Arc::clone(connector));
             tracing::debug!("ports of checks: {}", connector.report());
@@ -116,6 +118,7 @@ impl Built {
             checks,
             push,
             plan,
+            closable,
             builder,
             tables,
             compute: lane,
@@ -141,6 +144,12 @@ fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) ->
     registry.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
     checks.iter().for_each(|plan| registry.count_in(plan.stats()));
     Ok((registry, checks, push))
+}
+
+/// The tables of clients, with the counts of the previous generation.
+fn tables(config: &Config, before: Option<&Generation>) -> Result<Tables, Failure> {
+    let none = Tables::default();
+    Tables::after(before.map_or(&none, |before| &before.tables), config).map_err(bad_config)
 }
 
 fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) -> ServerStats {

@@ -249,7 +249,7 @@ impl Generations {
             .map_err(|failure| failure.to_string())?;
         started.tell_notes();
         let number = started.generation.number;
-        let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
+        let addresses = engine::addresses(&started.server).join(" ");
         self.put_in_place(inside, started);
         self.shared.process_stats.count(|reloads| reloads.done += 1);
         Ok(format!("generation {number} serves at {addresses}"))
@@ -302,6 +302,9 @@ impl Generations {
         self.shared.operator.install(running);
         self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);
+        // The predecessor no longer opens or closes ports once it has retired.
+        let (closable, registry) =
+            (std::mem::take(&mut generation.closable), Arc::clone(&generation.registry));
         inside.current = Some(generation);
         if let Some(predecessor) = predecessor {
             predecessor.http2.iter().for_each(|http2| http2.allow(PATIENCE));
@@ -310,6 +313,7 @@ impl Generations {
             }
             self.retire(inside, predecessor);
         }
+        closable.follow(&registry, &successor);
     }
 
     fn retire(&self, inside: &mut Inside, mut predecessor: Generation) {

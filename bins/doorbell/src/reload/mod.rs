@@ -34,6 +34,7 @@ use crate::operator::{Incidents, MaintenanceFiles, Operator, Running};
 use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
+use crate::sockets::udp::Closable;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::ServerStats;
 use build::Built;
@@ -87,6 +88,8 @@ pub(crate) struct Generation {
     hurry: Option<RunNow>,
     /// Heartbeat of the check thread.
     pulse: Option<Heartbeat>,
+    /// UDP ports that are closed while an endpoint is not up.
+    closable: Closable,
     ports: Ports,
     /// State of the checks for the next generation.
     left: Option<Left>,
@@ -188,6 +191,7 @@ impl Generation {
             checks,
             push,
             plan,
+            closable,
             mut builder,
             tables,
             compute,
@@ -199,8 +203,6 @@ impl Generation {
         if let Some(before) = before {
             registry.inherit(&before.registry, &same);
             builder = builder.succeed(&before.handle);
-        }
-        if before.is_some() {
             shared.operator.prepare(&registry);
         } else {
             shared.begin(&config, &registry);
@@ -239,6 +241,7 @@ impl Generation {
             push,
             hurry,
             pulse,
+            closable,
             ports: Ports::default(),
             left,
             tables,
@@ -259,7 +262,7 @@ impl Generation {
             report: server.driver_report().clone(),
             incidents: Arc::clone(&self.incidents),
             awaited: Arc::clone(&self.awaited),
-            addresses: server.local_addrs().iter().map(crate::build::engine::show).collect(),
+            addresses: crate::build::engine::addresses(server),
             ports: self.ports.addresses(&self.config),
             origin: origin.to_owned(),
             lifecycle: self.config.lifecycle.clone(),

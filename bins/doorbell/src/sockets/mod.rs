@@ -9,3 +9,4 @@ pub(crate) mod listener;
 pub(crate) mod port;
 pub(crate) mod raw;
 pub(crate) mod systemd;
+pub(crate) mod udp;

@@ -27,6 +27,8 @@ pub(crate) struct ServerStats {
     limiters: Vec<(Box<str>, Arc<Limiter>)>,
     /// Names of the listeners, in the order of the engine.
     listeners: Vec<Box<str>>,
+    /// Names of the datagram listeners, in the order of the engine.
+    datagrams: Vec<Box<str>>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<SchedulerCounters>>,
@@ -53,6 +55,11 @@ pub(crate) enum Item {
     },
     /// Connections of checks, by result.
     Connect(&'static str),
+    /// Datagrams, by result.
+    Datagrams {
+        listener: Box<str>,
+        result: &'static str,
+    },
     /// Connections of checks that first found no free port.
     ConnectRetry,
     /// Connections to a TCP gate, by result.
@@ -132,6 +139,11 @@ impl ServerStats {
     /// Adds the name of the engine's next listener.
     pub(crate) fn add_listener(&mut self, name: &str) {
         self.listeners.push(name.into());
+    }
+
+    /// Adds the name of the engine's next datagram listener.
+    pub(crate) fn add_datagrams(&mut self, name: &str) {
+        self.datagrams.push(name.into());
     }
 
     pub(crate) fn set_http2(&mut self, counters: Arc<Counters>) {
@@ -244,6 +256,7 @@ impl ServerStats {
     pub(crate) fn items(&self, handle: &Handle) -> Vec<(Source, Item, u64)> {
         let mut items = Vec::new();
         self.add_listeners(handle, &mut items);
+        self.add_datagrams_of(handle, &mut items);
         self.add_handshakes(&mut items);
         for (name, limiter) in &self.limiters {
             let (source, counts) = (Arc::as_ptr(limiter).addr(), limiter.counts());
@@ -286,6 +299,13 @@ impl ServerStats {
                 };
                 add(Item::Proxied { listener: name.clone(), version, result }, stats.proxied(proxied));
             }
+        }
+    }
+
+    fn add_datagrams_of(&self, handle: &Handle, items: &mut Vec<(Source, Item, u64)>) {
+        for (name, stats) in self.datagrams.iter().zip(handle.datagram_stats()) {
+            let item = |result| Item::Datagrams { listener: name.clone(), result };
+            items.extend(stats.fields().map(|(result, count)| (self.source(), item(result), count)));
         }
     }
 

@@ -38,6 +38,7 @@ mod control_access;
 mod counts;
 mod crowd;
 mod curl;
+mod datagrams;
 mod declared;
 mod denied;
 mod descriptors;

@@ -20,6 +20,7 @@ mod runtime;
 mod systemd;
 mod tls;
 mod tuning;
+mod udp;
 
 pub use admin::Admin;
 pub use auth::{Auth, Jwt, JwtAlgorithm};
@@ -52,6 +53,7 @@ pub use systemd::{FdStore, ReadyOn, Systemd};
 pub(crate) use tls::is_field_value;
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 pub use tuning::{Descriptors, Tuning};
+pub use udp::{Udp, UdpReply, UdpWhenDown};
 
 /// Maximum number of checks of a configuration.
 pub const CHECKS_MAX: usize = 10_000;
@@ -114,6 +116,8 @@ pub struct Config {
     /// Ports that are open only while an endpoint is up, by name.
     #[key(name = "tcp_gate")]
     pub tcp_gates: Named<TcpGate>,
+    /// Replies to datagrams, by name.
+    pub udp: Named<Udp>,
     /// Probes on request, compatible with Prometheus' blackbox_exporter. Default: none.
     #[key(shown)]
     pub blackbox: Option<Blackbox>,

@@ -3,7 +3,7 @@
 //! Does not know about: errors; contents of files.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, Config, Details, Lifecycle, Listener, Route};
+use super::super::model::{Action, Config, Details, Lifecycle, Listener, Route, Udp};
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
 use doorbell_checks::options::CheckKind;
@@ -104,7 +104,8 @@ fn unused_health(config: &Config, places: &Places, problems: &Problems) {
         let agents = config.agents.iter().map(|agent| &agent.health);
         let gates = config.tcp_gates.iter().map(|gate| &gate.health);
         let routes = config.routes.iter().filter_map(|route| route.health.as_ref());
-        let used = services.chain(agents).chain(gates).chain(routes).any(names)
+        let datagrams = config.udp.iter().filter_map(Udp::follows);
+        let used = services.chain(agents).chain(gates).chain(datagrams).chain(routes).any(names)
             // Through such an agent, HAProxy can select any endpoint by name.
             || config.agents.iter().any(|agent| agent.select_by_send);
         // An endpoint without a table is not reported: its checks may serve metrics only.

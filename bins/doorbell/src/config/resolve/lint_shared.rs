@@ -3,7 +3,7 @@
 //!
 //! Does not know about: errors; replies of an endpoint.
 
-use super::super::model::{Config, Health};
+use super::super::model::{Config, Health, Udp};
 use doorbell_checks::options::HostPort;
 use doorbell_config::{Places, Problem, Problems};
 use doorbell_health::Severity;
@@ -36,6 +36,7 @@ fn is_asked(config: &Config, position: usize) -> bool {
     routes
         || config.agents.iter().any(|agent| agent.select_by_send || agent.health.position == position)
         || config.tcp_gates.iter().any(|gate| gate.health.position == position)
+        || config.udp.iter().filter_map(Udp::follows).any(|link| link.position == position)
 }
 
 struct Shared<'a> {

@@ -20,10 +20,11 @@ use super::bind::Bind;
 use super::defaults::default_routes;
 use super::model::{CHECKS_MAX, Config, Listener};
 use doorbell_checks::options::CheckKind;
-use doorbell_config::{Names, Places, Problem, Problems};
+use doorbell_config::{At, Names, Places, Problem, Problems};
 pub(crate) use http2::own_route as own_grpc_route;
 use route::Resolver;
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 
 /// Resolves names and reports problems between tables. Continues after problems. `grace` is the
@@ -39,7 +40,8 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
     let names = config.health.iter().map(|health| &health.name);
     let endpoints = Names::new(["health", "unknown-health"], names, problems);
     let links = config.agents.iter_mut().map(|agent| &mut agent.health);
-    for link in links.chain(config.tcp_gates.iter_mut().map(|gate| &mut gate.health)) {
+    let links = links.chain(config.tcp_gates.iter_mut().map(|gate| &mut gate.health));
+    for link in links.chain(config.udp.iter_mut().map(|udp| &mut udp.health)) {
         endpoints.find(link);
     }
     for window in &mut config.maintenance.windows {
@@ -125,11 +127,21 @@ fn find_twice_bound(config: &Config, problems: &Problems) {
             continue;
         }
         if let Some(first) = known.insert(bind.clone(), span) {
-            problems.add(
-                Problem::error("bound-twice", span.clone(), format!("{bind} is bound twice"))
-                    .also(first.clone(), "first here")
-                    .help("give one of them another address"),
-            );
+            problems.add(bound_twice(&bind, span, first));
         }
     }
+    // UDP has ports of its own.
+    let mut known = HashMap::new();
+    let datagrams = config.udp.iter().flat_map(|udp| &udp.binds);
+    for At { value: addr, span } in datagrams.filter(|at| at.value.port() != 0) {
+        if let Some(first) = known.insert(addr, span) {
+            problems.add(bound_twice(addr, span, first));
+        }
+    }
+}
+
+fn bound_twice(address: &impl fmt::Display, span: &Range<usize>, first: &Range<usize>) -> Problem {
+    Problem::error("bound-twice", span.clone(), format!("{address} is bound twice"))
+        .also(first.clone(), "first here")
+        .help("give one of them another address")
 }

@@ -10,6 +10,11 @@ use std::collections::BTreeMap;
 
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
     connections(scrape, families);
+    of(scrape, doorbell_metrics::datagrams(families), |datagrams, item, count| {
+        if let Item::Datagrams { listener, result } = item {
+            datagrams.count([("listener", listener), ("result", result)], count);
+        }
+    });
     requests(scrape, families);
     handshakes(scrape, families);
     limits(scrape, families);

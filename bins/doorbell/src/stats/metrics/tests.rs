@@ -51,6 +51,7 @@ fn items() -> BTreeMap<Item, u64> {
         (Item::Connect("connected"), 29),
         (Item::Connect("refused"), 1),
         (Item::ConnectRetry, 2),
+        (Item::Datagrams { listener: "dns".into(), result: "replied" }, 15),
         (Item::Gated { gate: "lb".into(), result: "held" }, 12),
         (Item::GateError { gate: "lb".into(), call: "listen" }, 1),
         (Item::Handshake { listener: listener(), version: "1.3", result: "done" }, 6),
