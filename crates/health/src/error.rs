@@ -17,6 +17,8 @@ pub enum ConfigError {
     BodyLen,
     /// A status code that is not final (below 200 or above 599), or a code of 400 or more for "up".
     Code,
+    /// Fail-open with a percentage above 99.
+    FailOpen,
     /// A flap rule without a window, or with too many transitions.
     Flap,
     /// A history length above the cap.
@@ -53,6 +55,7 @@ impl fmt::Display for ConfigError {
             Self::Code => {
                 write!(f, "a status code must be 200 to 599; the code for the state up must be 200 to 399")
             }
+            Self::FailOpen => write!(f, "fail-open allows 0 to 99 percent of healthy members"),
             Self::Flap => {
                 write!(f, "a flap rule needs a window, a hold and 1 to {FLAP_TRANSITIONS_MAX} transitions")
             }

@@ -27,7 +27,7 @@ enum Step {
 #[derive(Default)]
 struct Oracle {
     was_up: bool,
-    group_down_since: Option<u64>,
+    group_failed_since: Option<u64>,
     draining: bool,
     maintained: bool,
     forced: Option<ForcedState>,
@@ -101,9 +101,15 @@ impl Oracle {
         };
         let group: Vec<char> =
             config.uses.iter().zip(&marks).filter(|(one, _)| in_group(one)).map(|(_, &mark)| mark).collect();
-        let all_down = !group.is_empty() && group.iter().all(|&mark| mark == '-');
-        self.group_down_since = all_down.then(|| self.group_down_since.unwrap_or(now));
-        let open = match (config.fail_open, self.group_down_since) {
+        let grace = config.grace.is_some_and(|grace| !config.latch && now < grace.duration.as_secs());
+        let max_healthy = config.fail_open.map_or(0, |rule| usize::from(rule.max_healthy));
+        let healthy = group.iter().filter(|&&mark| mark != '-').count();
+        let counted = group.iter().filter(|&&mark| matches!(mark, '+' | '~') || mark == '?' && grace).count();
+        let members = u32::try_from(group.len()).expect("at most six");
+        let is_reached = config.quorum.is_some_and(|quorum| counted >= quorum.min(members) as usize);
+        let is_failed = healthy < group.len() && healthy * 100 <= max_healthy * group.len() && !is_reached;
+        self.group_failed_since = is_failed.then(|| self.group_failed_since.unwrap_or(now));
+        let open = match (config.fail_open, self.group_failed_since) {
             (Some(rule), Some(since)) => self.was_up && now < since + rule.max_age.as_secs(),
             _ => false,
         };
@@ -163,7 +169,7 @@ proptest! {
     fn every_verdict_matches_a_full_count(
         uses in uses(),
         quorum in prop::option::of(1_u8..=100),
-        fail_open in prop::option::of(1_u64..40),
+        fail_open in prop::option::of((1_u64..40, prop::sample::select(vec![0_u8, 0, 30, 50, 99]))),
         grace in prop::option::of(1_u64..40),
         latch in any::<bool>(),
         on_stale in prop::sample::select(vec![OnStale::Degraded, OnStale::Down, OnStale::Keep, OnStale::Unknown]),
@@ -183,7 +189,8 @@ proptest! {
         let config = EndpointConfig {
             uses: uses.collect(),
             quorum,
-            fail_open: fail_open.map(|secs| FailOpen { max_age: Duration::from_secs(secs) }),
+            fail_open: fail_open
+                .map(|(secs, max_healthy)| FailOpen { max_age: Duration::from_secs(secs), max_healthy }),
             grace: grace.map(|secs| Grace { duration: Duration::from_secs(secs) }),
             latch,
             on_stale,

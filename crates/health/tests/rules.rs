@@ -80,7 +80,7 @@ fn a_member_that_is_unknown_is_blamed_once_the_grace_is_over() {
 fn an_open_endpoint_is_blamed_on_what_would_have_closed_it() {
     let (mut board, checks, endpoint) = bench(2, |config, c| {
         let config = config.with(c[0], Severity::Required).with(c[1], Severity::Info);
-        EndpointConfig { fail_open: Some(FailOpen { max_age: 50 * SECOND }), ..config }
+        EndpointConfig { fail_open: Some(FailOpen { max_age: 50 * SECOND, max_healthy: 0 }), ..config }
     });
     for (secs, outcome) in [(1, UP), (2, DOWN)] {
         checks.iter().for_each(|check| tell(&mut board, *check, outcome, secs));

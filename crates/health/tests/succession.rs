@@ -87,7 +87,7 @@ fn role() -> impl Strategy<Value = Role> {
 #[derive(Clone, Debug)]
 struct Rules {
     quorum: Option<Quorum>,
-    fail_open: Option<u64>,
+    fail_open: Option<(u64, u8)>,
     latch: bool,
     grace: Option<u64>,
     on_stale: OnStale,
@@ -102,7 +102,8 @@ fn rules() -> impl Strategy<Value = Rules> {
     let on_stale =
         prop::sample::select(vec![OnStale::Degraded, OnStale::Down, OnStale::Keep, OnStale::Unknown]);
     let time = || prop::option::of(1..60_u64);
-    (quorum, time(), any::<bool>(), time(), on_stale).prop_map(
+    let fail_open = prop::option::of((1..60_u64, prop::sample::select(vec![0_u8, 30, 60, 99])));
+    (quorum, fail_open, any::<bool>(), time(), on_stale).prop_map(
         |(quorum, fail_open, latch, grace, on_stale)| Rules { quorum, fail_open, latch, grace, on_stale },
     )
 }
@@ -121,7 +122,7 @@ fn build(checks: &[CheckConfig], roles: &[Role], rules: &Rules, now: Time) -> Bo
     let config = EndpointConfig {
         uses: uses.collect(),
         quorum,
-        fail_open: rules.fail_open.map(|age| FailOpen { max_age: seconds(age) }),
+        fail_open: rules.fail_open.map(|(age, max_healthy)| FailOpen { max_age: seconds(age), max_healthy }),
         latch: rules.latch,
         grace: rules.grace.map(|time| Grace { duration: seconds(time) }),
         on_stale: rules.on_stale,

@@ -225,7 +225,7 @@ mod tests {
         let registry = registry(|uses| EndpointConfig {
             uses: uses.map(|one| Use { severity: Severity::Degrading, in_quorum: true, ..one }).into(),
             quorum: Some(Quorum::Count(1)),
-            fail_open: Some(FailOpen { max_age: Duration::from_mins(2) }),
+            fail_open: Some(FailOpen { max_age: Duration::from_mins(2), max_healthy: 0 }),
             ..EndpointConfig::new("readyz")
         });
         let lines = AgentLines::follow(&registry, None);

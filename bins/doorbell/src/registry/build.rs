@@ -49,7 +49,10 @@ fn endpoint_config(
     Ok(EndpointConfig {
         uses: uses.collect::<Result<_, _>>()?,
         quorum: health.quorum(),
-        fail_open: health.fail_open.as_ref().map(|open| FailOpen { max_age: open.max_age }),
+        fail_open: health
+            .fail_open
+            .as_ref()
+            .map(|open| FailOpen { max_age: open.max_age, max_healthy: open.max_healthy }),
         latch: health.latch,
         on_stale: health.on_stale,
         grace,

@@ -351,7 +351,7 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
         let checks: Vec<CheckIndex> =
             names.iter().map(|name| builder.check(name, quick()).unwrap()).collect();
         let config = EndpointConfig {
-            fail_open: Some(FailOpen { max_age: Duration::from_secs(60) }),
+            fail_open: Some(FailOpen { max_age: Duration::from_secs(60), max_healthy: 0 }),
             quorum: has_quorum.then_some(Quorum::Count(2)),
             ..EndpointConfig::new("ready")
         };

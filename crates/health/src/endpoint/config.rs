@@ -102,17 +102,29 @@ pub enum OnStale {
     Unknown,
 }
 
-/// Keeps the endpoint degraded instead of down while the whole group is down: if all members fail
+/// Keeps the endpoint degraded instead of down while most of the group is down: if the members fail
 /// at the same time, a failed shared dependency is more likely than a failure of each member.
 ///
 /// The group is the quorum's checks or, without a quorum, the required ones. Fail-open has two
 /// conditions. The endpoint must have been up or degraded before, which excludes a replica that
-/// never worked. Every member must be down by its results, not unknown or in maintenance. Envoy's
-/// panic threshold and the load balancers of AWS do the same, without a time limit.
+/// never worked. At most `max_healthy` percent of the members may be anything but down by their
+/// results: an unknown member and one in maintenance count as healthy. Envoy's panic threshold
+/// and the load balancers of AWS do the same, without a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOpen {
-    /// Maximum duration of fail-open, from the time when all members were down.
+    /// Maximum duration of fail-open, from the time when few enough members were healthy.
     pub max_age: Duration,
+    /// Maximum percentage of healthy members, 0 to 99. With 0, every member must be down.
+    pub max_healthy: u8,
+}
+
+impl FailOpen {
+    /// Whether at most `max_healthy` percent of a group's members are healthy: all members but
+    /// those that are down. False for a group without a member that is down.
+    pub const fn covers(max_healthy: u8, down: u32, members: u32) -> bool {
+        let healthy = members.saturating_sub(down) as u64;
+        down > 0 && healthy * 100 <= members as u64 * max_healthy as u64
+    }
 }
 
 /// Grace period: unknown checks count as up for a time after the start.
@@ -202,7 +214,7 @@ pub struct EndpointConfig {
     pub uses: Vec<Use>,
     /// Minimum number of uses with `in_quorum` whose checks must be up.
     pub quorum: Option<Quorum>,
-    /// Whether the endpoint fails open when all checks of the group are down.
+    /// Whether the endpoint fails open when few or no checks of the group are healthy.
     pub fail_open: Option<FailOpen>,
     /// Whether the endpoint stays up once it was up or degraded, as startup probes require.
     pub latch: bool,
@@ -276,6 +288,9 @@ impl EndpointConfig {
         };
         if !sound {
             return Err(ConfigError::Quorum);
+        }
+        if self.fail_open.is_some_and(|rule| rule.max_healthy >= 100) {
+            return Err(ConfigError::FailOpen);
         }
         let drains = self.on_drain.iter().filter_map(|answer| match answer {
             OnDrain::Code(code) => Some(*code),

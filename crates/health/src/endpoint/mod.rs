@@ -78,8 +78,8 @@ pub struct Endpoint {
     tally: Tally,
     /// Whether the endpoint has ever been up or degraded by its checks.
     was_up: bool,
-    /// The time since which the whole fail-open group has been down.
-    group_down_since: Option<Time>,
+    /// The time since which the fail-open group has been failed as a whole.
+    group_failed_since: Option<Time>,
     /// Start of a grace period.
     start: Time,
     grace_until: Time,
@@ -122,7 +122,7 @@ impl Endpoint {
             coded: coded.collect(),
             tally,
             was_up: false,
-            group_down_since: None,
+            group_failed_since: None,
             start: now,
             grace_until: grace_until(&config, now),
             in_grace: false,
@@ -171,10 +171,10 @@ impl Endpoint {
             self.forced = None;
         }
         let in_grace = now < self.grace_until;
-        if !verdict::group_is_down(&self.config, &self.tally) {
-            self.group_down_since = None;
-        } else if self.group_down_since.is_none() {
-            self.group_down_since = Some(now);
+        if !verdict::group_is_failed(&self.config, &self.tally, in_grace) {
+            self.group_failed_since = None;
+        } else if self.group_failed_since.is_none() {
+            self.group_failed_since = Some(now);
         }
         let may_fail_open = now < self.open_until();
         self.moved |= (in_grace, may_fail_open) != (self.in_grace, self.may_fail_open);
@@ -222,10 +222,10 @@ impl Endpoint {
         }
     }
 
-    /// The end of fail-open while the whole group is down; the origin of time if the endpoint must
-    /// not fail open.
+    /// The end of fail-open while the group is failed as a whole; the origin of time if the endpoint
+    /// must not fail open.
     fn open_until(&self) -> Time {
-        match (self.config.fail_open, self.group_down_since) {
+        match (self.config.fail_open, self.group_failed_since) {
             (Some(rule), Some(since)) if self.was_up => since.after(rule.max_age),
             _ => Time::ZERO,
         }
@@ -245,7 +245,7 @@ impl Endpoint {
         self.start = predecessor.start;
         self.grace_until = grace_until(&self.config, self.start);
         self.was_up = predecessor.was_up;
-        self.group_down_since = predecessor.group_down_since;
+        self.group_failed_since = predecessor.group_failed_since;
         self.drain.clone_from(&predecessor.drain);
         self.verdict = predecessor.verdict;
         self.since = predecessor.since;
@@ -257,8 +257,8 @@ impl Endpoint {
         let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
         match verdict::judge(&self.config, &self.tally, given).state {
             EndpointState::Down | EndpointState::Drain => Class::Unknown,
-            // The endpoint fails open because the whole group is down; a member that is up would
-            // end fail-open.
+            // The endpoint fails open because its group is failed as a whole; a healthy member
+            // could end fail-open.
             _ if self.may_fail_open && verdict::is_in_group(config, one) => Class::Down,
             EndpointState::Degraded | EndpointState::Up => Class::Up,
             EndpointState::Maintenance => Class::Maintenance,

@@ -185,7 +185,7 @@ fn weighed(c: &[CheckIndex]) -> EndpointConfig {
 
 #[test]
 fn what_serves_whatever_its_checks_say_has_all_its_weight() {
-    let fail_open = Some(FailOpen { max_age: 30 * SECOND });
+    let fail_open = Some(FailOpen { max_age: 30 * SECOND, max_healthy: 0 });
     let mut opens = Bench::new(2, |c| EndpointConfig { fail_open, ..weighed(c) });
     opens.feed("++", 1);
     opens.feed("--", 2);
@@ -226,7 +226,7 @@ fn what_is_not_known_within_grace_has_its_weight() {
 
 fn open(c: &[CheckIndex]) -> EndpointConfig {
     let config = EndpointConfig::new("e").with(c[0], Severity::Required).with(c[1], Severity::Required);
-    EndpointConfig { fail_open: Some(FailOpen { max_age: 30 * SECOND }), ..config }
+    EndpointConfig { fail_open: Some(FailOpen { max_age: 30 * SECOND, max_healthy: 0 }), ..config }
 }
 
 #[test]
@@ -247,6 +247,71 @@ fn stays_open_for_a_while_when_all_are_down() {
     bench.feed("+?", 41);
     bench.feed("-?", 42);
     assert_eq!(bench.said(), (Degraded, Open), "another outage");
+}
+
+#[test]
+fn groups_that_are_failed_as_a_whole() {
+    for (max_healthy, down, members, expected) in [
+        (0, 0, 0, false),
+        (0, 0, 2, false),
+        (0, 1, 2, false),
+        (0, 2, 2, true),
+        (50, 0, 2, false),
+        (50, 1, 2, true),
+        (50, 1, 3, false),
+        (50, 2, 3, true),
+        (33, 2, 3, false),
+        (34, 2, 3, true),
+        (99, 1, 100, true),
+        (99, 1, 101, false),
+        (99, u32::MAX / 100, u32::MAX, false),
+        (99, u32::MAX / 100 + 1, u32::MAX, true),
+    ] {
+        assert_eq!(FailOpen::covers(max_healthy, down, members), expected, "{max_healthy} % {down}/{members}");
+    }
+    let config = EndpointConfig::new("e");
+    let rule = |max_healthy| Some(FailOpen { max_age: SECOND, max_healthy });
+    assert_eq!(EndpointConfig { fail_open: rule(99), ..config.clone() }.validate(), Ok(()));
+    let error = EndpointConfig { fail_open: rule(100), ..config }.validate();
+    assert_eq!(error, Err(ConfigError::FailOpen));
+}
+
+/// Three of four members are down, as with a panic threshold of 25 %.
+#[test]
+fn opens_while_few_are_healthy() {
+    let fail_open = Some(FailOpen { max_age: 30 * SECOND, max_healthy: 25 });
+    let required = |c: &[CheckIndex]| {
+        let config = EndpointConfig::new("e");
+        let config = c.iter().fold(config, |config, &check| config.with(check, Severity::Required));
+        EndpointConfig { fail_open, ..config }
+    };
+    let mut bench = Bench::new(4, required);
+    bench.feed("++++", 1);
+    bench.feed("--++", 2);
+    assert_eq!(bench.said(), (Down, Checks), "half of the checks are healthy");
+    bench.feed("--+-", 3);
+    assert_eq!((bench.said(), bench.deciding()), ((Degraded, Open), vec![0, 1, 3]));
+    bench.feed("--m-", 4);
+    assert_eq!(bench.said(), (Maint, Checks));
+    bench.feed("----", 5);
+    assert_eq!(bench.said(), (Degraded, Open));
+    bench.tick(32);
+    assert_eq!(bench.said(), (Degraded, Open));
+    bench.tick(33);
+    assert_eq!(bench.said(), (Down, Checks), "the time limit counts from the third check");
+
+    let mut bench = Bench::new(4, |c| {
+        let config = EndpointConfig::new("e");
+        let config = c.iter().fold(config, |config, &check| config.with_member(check, Severity::Info));
+        EndpointConfig { quorum: Some(Quorum::Count(1)), fail_open, ..config }
+    });
+    bench.feed("++++", 1);
+    bench.feed("--+-", 2);
+    assert_eq!(bench.said(), (Up, Checks), "the quorum is reached");
+    bench.feed("----", 60);
+    assert_eq!(bench.said(), (Degraded, Open), "the time limit counts from the missed quorum");
+    bench.tick(90);
+    assert_eq!(bench.said(), (Down, ByQuorum));
 }
 
 #[test]
@@ -272,7 +337,7 @@ fn an_open_quorum_does_not_cover_what_is_required() {
             .with(c[0], Severity::Required)
             .with_member(c[1], Severity::Degrading)
             .with_member(c[2], Severity::Degrading);
-        let fail_open = Some(FailOpen { max_age: 30 * SECOND });
+        let fail_open = Some(FailOpen { max_age: 30 * SECOND, max_healthy: 0 });
         EndpointConfig { quorum: Some(Quorum::Count(1)), fail_open, ..config }
     });
     bench.feed("+++", 1);

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: single checks, formats.
 
-use super::config::{EndpointConfig, OnDrain, Severity, Use};
+use super::config::{EndpointConfig, FailOpen, OnDrain, Severity, Use};
 use super::tally::{Class, Tally};
 
 /// The state of an endpoint.
@@ -43,7 +43,7 @@ pub enum Cause {
     Checks,
     /// A drain.
     Drain,
-    /// Fail-open: all checks of the group are down.
+    /// Fail-open: the group of checks is failed as a whole.
     FailOpen,
     /// A state forced by an operator.
     Forced,
@@ -90,7 +90,7 @@ impl Verdict {
 pub(super) struct Circumstances {
     /// Whether unknown checks still count as up.
     pub(super) in_grace: bool,
-    /// Whether the whole group is down, and the time limit of fail-open has not passed.
+    /// Whether the group is failed as a whole, and the time limit of fail-open has not passed.
     pub(super) may_fail_open: bool,
 }
 
@@ -98,10 +98,7 @@ pub(super) struct Circumstances {
 pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances) -> Verdict {
     use EndpointState::{Degraded, Down, Maintenance, Up};
     let bad_unknown = |unknown: u32| if given.in_grace { 0 } else { unknown };
-    let members = tally.quorum.total();
-    let quorum_min = config.quorum.map_or(0, |quorum| quorum.min(members));
-    let granted = if given.in_grace { tally.quorum.of(Class::Unknown) } else { 0 };
-    let quorum_up = tally.quorum.of(Class::Up) + tally.quorum.of(Class::Degraded) + granted;
+    let (quorum_up, quorum_min) = quorum_of(config, tally, given.in_grace);
     let quorum_fails = quorum_up < quorum_min;
 
     let group_is_quorum = config.quorum.is_some();
@@ -132,10 +129,25 @@ pub(super) fn is_in_group(config: &EndpointConfig, one: &Use) -> bool {
     if config.quorum.is_some() { one.in_quorum } else { one.severity == Severity::Required }
 }
 
-/// Whether every member of the fail-open group (see [`is_in_group`]) is down by its results.
-pub(super) fn group_is_down(config: &EndpointConfig, tally: &Tally) -> bool {
+/// The members of the quorum that count as up, and the minimum; 0 and 0 without a quorum.
+fn quorum_of(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> (u32, u32) {
+    let members = &tally.quorum;
+    let granted = if in_grace { members.of(Class::Unknown) } else { 0 };
+    let up = members.of(Class::Up) + members.of(Class::Degraded) + granted;
+    (up, config.quorum.map_or(0, |quorum| quorum.min(members.total())))
+}
+
+/// Whether the fail-open group (see [`is_in_group`]) is failed as a whole: too few members are
+/// healthy, and the endpoint would be down because of them.
+pub(super) fn group_is_failed(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> bool {
+    let (quorum_up, quorum_min) = quorum_of(config, tally, in_grace);
+    if config.quorum.is_some() && quorum_up >= quorum_min {
+        return false;
+    }
     let group = if config.quorum.is_some() { &tally.quorum } else { &tally.required };
-    group.total() > 0 && group.of(Class::Down) == group.total()
+    // The start of an outage is known even without a rule, because a reload may add one.
+    let max_healthy = config.fail_open.map_or(0, |rule| rule.max_healthy);
+    FailOpen::covers(max_healthy, group.of(Class::Down), group.total())
 }
 
 /// Whether a use whose check counts as `class` is among those that led to `verdict`.

@@ -8,6 +8,7 @@ use doorbell_health::limits::{BODY_LEN_MAX, BODY_LEN_MIN};
 pub use doorbell_health::{Codes, OnDrain, OnStale, Quorum};
 use doorbell_probes::StateFields;
 use serde_json::json;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::de::DeValue;
 
@@ -43,8 +44,8 @@ pub struct Health {
     /// Weight of each check: its share of the capacity, for `endpoint_weight` and agents.
     #[key(range = 0..=1_000_000)]
     pub weight: Map<u32>,
-    /// Keeps the endpoint degraded instead of down while all checks of the quorum (without a
-    /// quorum: all required checks) are down. Default: the endpoint is down.
+    /// Keeps the endpoint degraded instead of down while all or most checks of the quorum (without
+    /// a quorum: of the required checks) are down. Default: the endpoint is down.
     pub fail_open: Option<FailOpen>,
     /// Keeps the endpoint up once it has been up.
     #[key(default = false)]
@@ -91,13 +92,18 @@ pub struct QuorumOf {
     pub min: Option<At<Quorum>>,
 }
 
-/// Keeps the endpoint degraded instead of down while all checks of the quorum (without a quorum:
-/// all required checks) are down.
+/// Keeps the endpoint degraded instead of down while all or most checks of the quorum (without a
+/// quorum: of the required checks) are down.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct FailOpen {
     /// Maximum duration of the degraded state; then the endpoint is down. Required.
     #[key(required = "\"2m\"", range = "100ms..=30d")]
     pub max_age: Duration,
+    /// Maximum share of these checks that may still be healthy, such as "50%", as in the panic
+    /// threshold of Envoy: with more, the endpoint is down. All checks but those that are down
+    /// count as healthy.
+    #[key(default = "0%", with = healthy_share)]
+    pub max_healthy: u8,
 }
 
 /// Replies to each audience during a drain.
@@ -256,22 +262,45 @@ impl CheckUse {
     }
 }
 
+/// Reads a percentage such as `"60%"`.
+fn percent_of(entry: &Entry<'_>, range: &RangeInclusive<u8>, help: &str) -> Option<u8> {
+    let text = entry.string()?;
+    let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
+    let percent = percent.filter(|percent| range.contains(percent));
+    percent.or_else(|| {
+        let message = format!("{text:?} is not a percentage of the checks");
+        entry.refuse("bad-value", message, help)
+    })
+}
+
+/// Reader of the share of healthy checks.
+mod healthy_share {
+    use super::{Entry, Json, Key, json, percent_of};
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<u8> {
+        percent_of(entry, &(0..=99), "write a percentage from \"0%\" to \"99%\"")
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature required by the `Table` derive")]
+    pub(super) fn dump(percent: &u8) -> Option<Json> {
+        Some(json!(format!("{percent}%")))
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        json!({ "type": "string", "pattern": "%$|\\$\\{" })
+    }
+}
+
 /// Reader of a quorum: a count, or a percentage such as `"60%"`.
 mod quorum_min {
-    use super::{At, DeValue, Entry, Json, Key, Quorum, json};
+    use super::{At, DeValue, Entry, Json, Key, Quorum, json, percent_of};
 
     pub(super) fn read(entry: &Entry<'_>) -> Option<Option<At<Quorum>>> {
         let quorum = match entry.raw() {
             DeValue::Integer(_) => Quorum::Count(u32::try_from(entry.integer(&(1..=10_000))?).ok()?),
             DeValue::String(_) => {
-                let text = entry.string()?;
-                let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
-                let Some(percent) = percent.filter(|percent| (1..=100).contains(percent)) else {
-                    let message = format!("{text:?} is not a percentage of the checks");
-                    let help = "write a number of checks, or a percentage such as \"60%\"";
-                    return entry.refuse("bad-value", message, help);
-                };
-                Quorum::Percent(percent)
+                let help = "write a number of checks, or a percentage such as \"60%\"";
+                Quorum::Percent(percent_of(entry, &(1..=100), help)?)
             }
             _ => return entry.wrong_type("a whole number, or a percentage such as \"60%\""),
         };
