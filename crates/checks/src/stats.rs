@@ -78,16 +78,25 @@ impl CheckStats {
             counts.took(phase, u64::from(took_us));
         }
         if !is_timed {
-            // A kind without phases counts as one phase.
-            counts.took(Phase::Processing, u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+            counts.took_in_all(latency);
         }
         if let Some(ends) = certificate {
             counts.certificate_ends = ends.as_secs();
         }
     }
 
-    /// Counts a pushed result, or the result of an aborted run.
-    pub fn pushed(&self, outcome: Outcome) {
+    /// Counts a pushed result.
+    pub fn pushed(&self, outcome: Outcome, latency: Duration) {
+        let mut counts = self.lock();
+        counts.attempt(outcome, VERDICT);
+        // Zero means that the result came without a latency.
+        if !latency.is_zero() {
+            counts.took_in_all(latency);
+        }
+    }
+
+    /// Counts the result of an aborted run.
+    pub fn aborted(&self, outcome: Outcome) {
         self.lock().attempt(outcome, VERDICT);
     }
 
@@ -126,6 +135,11 @@ impl CheckCounts {
             Some((_, _, count)) => *count += 1,
             None => self.attempts.push((outcome, why, 1)),
         }
+    }
+
+    /// Counts a duration without phases as one phase.
+    fn took_in_all(&mut self, latency: Duration) {
+        self.took(Phase::Processing, u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
     fn took(&mut self, phase: Phase, took_us: u64) {
@@ -193,11 +207,17 @@ mod tests {
         spent.took_us[Phase::Connect as usize] = Some(2_501);
         stats.ran(Outcome::Timeout, ms(3), &spent, Some(Duration::from_secs(7)));
         stats.ran(Outcome::Timeout, ms(3), &spent, None);
-        stats.pushed(Outcome::Failure);
+        [0, 4].into_iter().for_each(|latency| stats.pushed(Outcome::Failure, ms(latency)));
+        stats.aborted(Outcome::Error);
         let counts = stats.counts();
         assert_eq!(
             counts.attempts().collect::<Vec<_>>(),
-            [("success", "none", 1), ("timeout", "connect", 2), ("failure", "verdict", 1)]
+            [
+                ("success", "none", 1),
+                ("timeout", "connect", 2),
+                ("failure", "verdict", 2),
+                ("error", "verdict", 1)
+            ]
         );
         assert_eq!(counts.certificate_ends(), Some(7));
         let durations: Vec<_> =
@@ -206,7 +226,7 @@ mod tests {
             durations,
             [
                 ("connect", [0, 0, 2, 0, 0, 0, 0, 0], 5_002),
-                ("processing", [0, 0, 1, 0, 0, 0, 0, 0], 3_000),
+                ("processing", [0, 0, 2, 0, 0, 0, 0, 0], 7_000),
                 ("resolve", [2, 0, 0, 0, 0, 0, 0, 0], 0),
             ]
         );

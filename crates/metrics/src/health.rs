@@ -234,7 +234,7 @@ fn results(sample: &HealthSample, families: &mut Families) {
         }
     });
     if sample.checks.len() <= TIMED_MAX {
-        let help = "Duration of the phases of runs.";
+        let help = "Duration of the phases of runs; a pushed latency is one phase.";
         each(sample, families.histogram("doorbell_check_duration_seconds", help), |times, check, counts| {
             for (phase, one) in counts.durations() {
                 let labels = [("check", check), ("phase", phase.as_str())];

@@ -6,7 +6,7 @@ use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
 use doorbell_checks::Finding;
-use doorbell_health::{CheckIndex, Outcome};
+use doorbell_health::CheckIndex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,13 +109,13 @@ impl Operator {
     }
 
     /// Accepts a pushed result of a check of type ttl.
-    pub(crate) fn push(&self, name: &str, outcome: Outcome, note: String) -> Result<String, Refusal> {
+    pub(crate) fn push(&self, name: &str, finding: Finding) -> Result<String, Refusal> {
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
         let (Some(position), Some(push)) = (running.registry.position_of_pushed(check), &running.push) else {
             let text = format!("check {name} does not accept results: only checks of `type = \"ttl\"` do");
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
-        if push.leave(position, Finding { outcome, latency: Duration::ZERO, reason: note }) {
+        if push.leave(position, finding) {
             Ok(format!("check {name}: result accepted"))
         } else {
             Err(Refusal::new(RefusalKind::Busy, "too many results: try again".to_owned()))

@@ -4,6 +4,7 @@
 
 use super::fixed::{Fixed, with_headers};
 use crate::config::model::Config;
+use crate::config::parse_duration;
 use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
@@ -25,6 +26,7 @@ pub(super) struct PushAnswer {
     taken: StaticReply,
     busy: StaticReply,
     bad_result: StaticReply,
+    bad_latency: StaticReply,
     cross_site: StaticReply,
     /// Whether the route is limited to named hosts.
     has_hosts: bool,
@@ -47,6 +49,7 @@ impl PushAnswer {
             taken: with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
             busy: text(Status::SERVICE_UNAVAILABLE, "too many results at once\n")?,
             bad_result: text(Status::BAD_REQUEST, "a result is pass, warn, fail or maintenance\n")?,
+            bad_latency: text(Status::BAD_REQUEST, "a latency is a number and a unit, as in 250ms or 2s\n")?,
             cross_site: text(Status::FORBIDDEN, "a page of another site may not push results\n")?,
             has_hosts,
         })
@@ -73,16 +76,35 @@ impl PushAnswer {
             b"warn" => Outcome::Degraded,
             _ => return reply.send(&self.bad_result),
         };
-        let reason = note_of(request.query_bytes().unwrap_or_default());
-        let finding = Finding { outcome, latency: Duration::ZERO, reason };
+        let query = request.query_bytes().unwrap_or_default();
+        let Some(latency) = latency_of(query) else { return reply.send(&self.bad_latency) };
+        let finding = Finding { outcome, latency, reason: note_of(query) };
         reply.send(if self.push.leave(check, finding) { &self.taken } else { &self.busy })
+    }
+}
+
+/// Returns the raw value of a parameter of a query; empty if there is none.
+fn value_of<'q>(query: &'q [u8], name: &[u8]) -> &'q [u8] {
+    let mut parts = query.split(|&byte| byte == b'&');
+    let value = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix(b"="));
+    value.unwrap_or_default()
+}
+
+/// Returns the duration of the work that led to the result: `latency` in a query, zero without it.
+/// `None` if it is not a duration. A number without a unit is in seconds, as on the admin address.
+fn latency_of(query: &[u8]) -> Option<Duration> {
+    match value_of(query, b"latency") {
+        b"" => Some(Duration::ZERO),
+        text => {
+            let text = str::from_utf8(text).ok()?;
+            parse_duration(text).or_else(|| text.parse().ok().map(Duration::from_secs))
+        }
     }
 }
 
 /// Returns the decoded value of `note` in a query.
 fn note_of(query: &[u8]) -> String {
-    let note = query.split(|&byte| byte == b'&').find_map(|part| part.strip_prefix(b"note="));
-    let note = note.unwrap_or_default();
+    let note = value_of(query, b"note");
     let mut bytes = Vec::new();
     let mut rest = &note[..note.len().min(NOTE_BYTES_MAX)];
     while let Some((&first, after)) = rest.split_first() {
@@ -107,6 +129,24 @@ fn digit(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn latencies() {
+        for (query, expected) in [
+            ("", Some(0)),
+            ("latency=", Some(0)),
+            ("note=x&latency=250ms", Some(250_000)),
+            ("latency=1m2s&latency=3s", Some(62_000_000)),
+            ("my_latency=3s", Some(0)),
+            ("latency=3", Some(3_000_000)),
+            ("latency=-1s", None),
+            ("latency=%32s", None),
+            ("latency=\u{e9}", None),
+        ] {
+            let expected = expected.map(Duration::from_micros);
+            assert_eq!(latency_of(query.as_bytes()), expected, "{query:?}");
+        }
+    }
 
     #[test]
     fn notes() {

@@ -235,14 +235,22 @@ fn results_are_pushed_to_a_check(engine: &str) {
         ("warn", "degraded", 200),
         ("maintenance", "maintenance", 503),
     ] {
-        let path = format!("/-/checks/app/{result}?note=as+told%21");
+        let path = format!("/-/checks/app/{result}?note=as+told%21&latency=20ms");
         let method = if result == "fail" { "PUT" } else { "POST" };
         assert_eq!(send(admin, method, &path, "").0, 200, "{result}");
         assert!(wait_until(LIMIT, || check().0 == state).is_some(), "{result}: {:?}", check());
         assert_eq!(kubelet_status(), status, "{result}");
         assert!(result == "pass" || check().1 == "as told!", "{result}: {:?}", check());
     }
+    let (_, metrics) = get(admin, "/metrics");
+    for line in [
+        "doorbell_check_duration_seconds_count{check=\"app\",phase=\"processing\"} 4",
+        "doorbell_check_duration_seconds_sum{check=\"app\",phase=\"processing\"} 0.08",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+    }
     for (method, path, expected) in [
+        ("POST", "/-/checks/app/pass?latency=soon", 404),
         ("GET", "/-/checks/app/pass", 404),
         ("DELETE", "/-/checks/app/pass", 405),
         ("POST", "/-/checks/app/good", 404),

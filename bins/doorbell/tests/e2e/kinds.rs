@@ -167,6 +167,12 @@ fn an_application_pushes_results(engine: &str) {
     await_answer(&doorbell, "/readyz/worker", (200, "degraded: queue is long\n"));
     assert_eq!(tell("/-/checks/worker/fail?note=broken"), 204);
     await_answer(&doorbell, "/readyz/worker", (503, "down: broken\n"));
+    assert_eq!(tell("/-/checks/worker/fail?latency=1250ms&note=slow"), 204);
+    await_answer(&doorbell, "/readyz/worker", (503, "down: slow\n"));
+    assert_eq!(tell("/-/checks/worker/pass?latency=soon"), 400);
+    let accepts = "GET /readyz HTTP/1.1\r\nHost: a\r\nAccept: application/health+json";
+    let json = String::from_utf8(ask_with(&doorbell, accepts).body).unwrap();
+    assert!(json.contains("\"observedValue\":1250"), "{json}");
     assert_eq!(tell("/-/checks/worker/maintenance"), 204);
     await_answer(&doorbell, "/readyz", (503, "maintenance\n"));
     assert_eq!(tell("/-/checks/worker/pass"), 204);

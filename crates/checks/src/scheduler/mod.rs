@@ -244,7 +244,7 @@ impl Plan {
         let (_requests, mut requested) = (self.requests, self.requested);
         let mut work = Work::new(runs, in_flight_max, counters, sink);
         let pushed = |check: usize, finding: &Finding| {
-            stats.get(check).into_iter().for_each(|one| one.pushed(finding.outcome));
+            stats.get(check).into_iter().for_each(|one| one.pushed(finding.outcome, finding.latency));
             sink.found(check, finding);
         };
         loop {

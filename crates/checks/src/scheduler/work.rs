@@ -179,7 +179,7 @@ impl Work {
         let Some((at, start)) = self.tasks.remove(&id) else { return };
         count(&self.counters.runs);
         if has_died {
-            self.runs[at].stats.pushed(finding.outcome);
+            self.runs[at].stats.aborted(finding.outcome);
         }
         if finding.outcome.is_success() == Some(false) {
             count(&self.counters.failed);

@@ -23,11 +23,17 @@ impl Pushed {
     /// Reports a result; the text of an error is the reason of the failure. Returns false and
     /// counts the loss if too many results are pending, or the `Health` was dropped.
     pub fn report<E: fmt::Display>(&self, result: Result<(), E>) -> bool {
+        self.report_after(result, Duration::ZERO)
+    }
+
+    /// Reports a result and the duration of the work that led to it; see [`Self::report`]. Metrics
+    /// and replies then show this latency as that of a run.
+    pub fn report_after<E: fmt::Display>(&self, result: Result<(), E>, latency: Duration) -> bool {
         let (outcome, reason) = match result {
             Ok(()) => (Outcome::Success, String::new()),
             Err(error) => (Outcome::Failure, error.to_string()),
         };
-        self.push.leave(self.check, Finding { outcome, latency: Duration::ZERO, reason })
+        self.push.leave(self.check, Finding { outcome, latency, reason })
     }
 
     /// Reports a success; see [`Self::report`].

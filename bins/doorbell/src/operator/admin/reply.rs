@@ -12,6 +12,7 @@ use crate::operator::Operator;
 use crate::stats::metrics;
 use crate::wire::{AudienceWord, Lifecycle, Refusal, RefusalKind};
 use bytes::Bytes;
+use doorbell_checks::Finding;
 use doorbell_health::Outcome;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -78,7 +79,7 @@ struct Asked {
 enum Wish {
     Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
     Maintain { target: String, reason: String, time: Option<Duration> },
-    Push { check: String, outcome: Outcome, note: String },
+    Push { check: String, outcome: Outcome, latency: Duration, note: String },
     Quit { now: bool },
     Ready { target: String },
     Reload,
@@ -328,7 +329,9 @@ impl Asked {
         };
         let mut note = query::value(&self.query, "note").unwrap_or_default();
         note.truncate(note.floor_char_boundary(NOTE_LEN_MAX));
-        Some(Ok(Wish::Push { check: query::decoded(name)?, outcome, note }))
+        let check = query::decoded(name)?;
+        let latency = self.duration("latency").map(Option::unwrap_or_default);
+        Some(latency.map(|latency| Wish::Push { check, outcome, latency, note }))
     }
 
     fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
@@ -356,7 +359,9 @@ impl Wish {
                 operator.drain(&target, &reason, time, is_kept)
             }
             Self::Maintain { target, reason, time } => operator.maintain(&target, &reason, time),
-            Self::Push { check, outcome, note } => operator.push(&check, outcome, note),
+            Self::Push { check, outcome, latency, note } => {
+                operator.push(&check, Finding { outcome, latency, reason: note })
+            }
             Self::Quit { now } => operator.quit(now),
             Self::Ready { target } => operator.ready(&target),
             Self::Reload => operator.reload(),
