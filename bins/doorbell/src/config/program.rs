@@ -60,8 +60,9 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
             let secrets = [check.get("bearer"), check.get("password"), password.flatten()];
             secrets.into_iter().flatten().for_each(|secret| hide(secret, OPEN_KEYS, &mut spans));
             // The user chooses the names of a request's header fields.
-            let fields = check.get("headers").and_then(|headers| headers.get_ref().as_table());
-            let fields = fields.into_iter().flatten().filter(|(name, _)| is_credential(name.get_ref()));
+            let fields = ["headers", "metadata"].map(|key| check.get(key)?.get_ref().as_table());
+            let fields = fields.into_iter().flatten().flatten();
+            let fields = fields.filter(|(name, _)| is_credential(name.get_ref()));
             fields.for_each(|(_, field)| hide(field, OPEN_KEYS, &mut spans));
             check.get("url").into_iter().for_each(|url| hide_user(url, &mut spans));
         }

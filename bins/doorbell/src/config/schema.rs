@@ -102,7 +102,7 @@ mod tests {
             ("check_defaults.flap", Some("off".into())),
             ("check_defaults.flap.window", Some("5m".into())),
             ("health.NAME.status.down", Some(503.into())),
-            ("check.NAME.expect.reply", Some("PONG".into())),
+            ("check.NAME.expect.code", Some("NOERROR".into())),
             ("route.NAME.redirect", None),
             ("check_defaults.timeout", None),
             ("check_defaults.down_interval", None),

@@ -5,7 +5,7 @@
 
 use super::{Ask, Facts, Report, Verdict};
 use doorbell_checks::options::{
-    Address, Check, CheckKind, EgressOptions, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
+    Address, Check, CheckKind, EgressOptions, FieldValue, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
 };
 use doorbell_checks::{Connector, GRPC_UNKNOWN, Phases, Runner, Shared, Stage, Trace, tls_client};
 use doorbell_health::Outcome;
@@ -17,12 +17,14 @@ pub(super) fn grpc(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Rep
     // An empty value removes the prober's user agent.
     let is_mute =
         ask.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("user-agent") && value.is_empty());
+    let metadata = ask.headers.iter().filter(|(_, value)| !value.is_empty());
+    let metadata = metadata.map(|(name, value)| (name.clone(), FieldValue::Open(value.clone())));
     let grpc = GrpcCheck {
         service: service.to_owned(),
         user_agent: ask.prober.grpc_agent().filter(|_| !is_mute),
         tls: is_tls.then(|| ask.tls.clone()),
         authority: ask.host.clone(),
-        headers: ask.headers.iter().filter(|(_, value)| !value.is_empty()).cloned().collect(),
+        metadata: metadata.collect(),
         ..GrpcCheck::new(Address::Tcp(at.clone()))
     };
     // The client is built again later; this only reports an unusable file.

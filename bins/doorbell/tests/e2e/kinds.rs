@@ -122,20 +122,37 @@ fn grpc_services_are_checked(engine: &str) {
             "version = 1\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\n\
              [listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
              [listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\ntls = \"web\"\n\
-             [health.cart]\ninitial = \"down\"\n[grpc]\nservices = {{ \"shop.Cart\" = \"cart\" }}\n"
+             [listener.unix]\nbind = \"unix:{}\"\nhttp2 = true\n\
+             [health.cart]\ninitial = \"down\"\n[grpc]\nservices = {{ \"shop.Cart\" = \"cart\" }}\n",
+            scratch.path("grpc.sock").display()
         ),
     );
     let http1 = Upstream::start(Does::reply(200, ""));
     let hung = Upstream::start(Does::Hang);
-    let (plain, tls) = (upstream.addr_of(0), upstream.addr_of(1));
+    let (plain, tls) = (upstream.addr_of(0).to_string(), upstream.addr_of(1).to_string());
+    let socket = format!("unix:{}", scratch.path("grpc.sock").display());
+    let method = |name: &str, more: &str| format!("method = \"/grpc.health.v1.Health/{name}\"\n{more}");
     let mut more = String::new();
     for (name, addr, lines) in [
-        ("overall", plain, String::new()),
-        ("cart", plain, "service = \"shop.Cart\"".to_owned()),
-        ("nobody", plain, "service = \"shop.Nobody\"".to_owned()),
-        ("tls", tls, format!("tls = {{ ca = {trusted:?}, server_name = \"localhost\" }}")),
-        ("http1", http1.addr, String::new()),
-        ("hung", hung.addr, String::new()),
+        ("overall", &plain, String::new()),
+        ("cart", &plain, "service = \"shop.Cart\"".to_owned()),
+        ("nobody", &plain, "service = \"shop.Nobody\"".to_owned()),
+        ("tls", &tls, format!("tls = {{ ca = {trusted:?}, server_name = \"localhost\" }}")),
+        ("http1", &http1.addr.to_string(), String::new()),
+        ("hung", &hung.addr.to_string(), String::new()),
+        ("method", &socket, method("Check", "expect = { reply = [\"\", \"08 01\"] }")),
+        // The field `service` with the text "shop.Cart".
+        (
+            "message",
+            &socket,
+            method(
+                "Check",
+                "request = \"0a 09 73686f702e43617274\"\nexpect = { reply = \"08 01\" }\n\
+                 metadata = { x-probe = \"e2e\" }\nauthority = \"cart.internal\"",
+            ),
+        ),
+        ("status", &socket, method("Check", "request = \"0a 01 78\"\nexpect = { status = \"NOT_FOUND\" }")),
+        ("stranger", &plain, method("Ring", "")),
     ] {
         more.push_str(&format!(
             "[check.{name}]\ntype = \"grpc\"\nseverity = \"degrading\"\naddress = \"{addr}\"\n{lines}\n"
@@ -149,6 +166,10 @@ fn grpc_services_are_checked(engine: &str) {
         ("nobody", 503, "down: the server does not know this service\n"),
         ("http1", 503, "down: "),
         ("hung", 503, "down: no response within 500ms\n"),
+        ("method", 200, "ok"),
+        ("message", 503, "down: unexpected message \"0802\" (2 bytes)\n"),
+        ("status", 200, "ok"),
+        ("stranger", 503, "down: the server has no method /grpc.health.v1.Health/Ring\n"),
     ] {
         await_answer(&doorbell, &format!("/readyz/{name}"), (status, text));
     }

@@ -1,7 +1,7 @@
-//! A call of `grpc.health.v1.Health` on a separate connection: one `Check`, or one long-lived
-//! `Watch`.
+//! A call on a separate connection: `Check` of `grpc.health.v1.Health`, a long-lived `Watch` of it,
+//! or another unary method.
 //!
-//! Does not know about: services other than health.
+//! Does not know about: the methods of services other than health.
 
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
@@ -10,10 +10,12 @@ use crate::kinds::channel::Channel;
 use crate::kinds::expectations::in_time;
 use crate::kinds::first_bytes::{FirstBytes, noting};
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
+use crate::kinds::unary::Unary;
 use crate::kinds::watch::Watch;
-use crate::options::{Address, ClientTls, GrpcCheck, GrpcMode, Pace};
+use crate::options::{Address, ClientTls, FieldValue, GrpcCheck, GrpcMode, Pace};
 use crate::progress::{Progress, Stage};
 use crate::scheduler::run_requests::ChangeNotice;
+use bytes::Bytes;
 use hyper::Uri;
 use hyper::client::conn::http2;
 use hyper::header::{HeaderName, HeaderValue, USER_AGENT};
@@ -28,8 +30,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Maximum length of a message. The response contains only a number.
-const MESSAGE_LEN_MAX: usize = 4096;
+/// Maximum length of a message. That of a health check contains only a number.
+pub(super) const MESSAGE_LEN_MAX: usize = 4096;
 
 /// Maximum size of header lists and frames, and of the data a server may send before it is read.
 const HEADER_LIST_MAX: u32 = 16 << 10;
@@ -39,7 +41,7 @@ const WINDOW: u32 = 64 << 10;
 /// Maximum length of the server's error message in a reason.
 const MESSAGE_SHOWN_MAX: usize = 128;
 
-/// Checks one service.
+/// Checks one service or method.
 #[derive(Debug)]
 pub(crate) struct GrpcRunner {
     check: GrpcCheck,
@@ -49,6 +51,8 @@ pub(crate) struct GrpcRunner {
     /// Additional fields of each call.
     fields: Arc<[(HeaderName, HeaderValue)]>,
     traces: Option<Unsampled>,
+    /// The method to call instead of those of health.
+    unary: Option<Unary>,
     /// State of watch mode.
     watch: Watch,
 }
@@ -71,9 +75,11 @@ impl GrpcRunner {
         };
         let origin = format!("{scheme}://{authority}");
         let origin = origin.parse().map_err(|_| format!("{origin} is not a server address"))?;
-        let traces = check.traceparent.then(Unsampled::default);
-        let fields = fields_of(check)?;
-        Ok(Self { check: check.clone(), dialer, tls, origin, fields, traces, watch: Watch::new(pace) })
+        let given = |name: &str| check.metadata.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        let traces = (check.traceparent && !given(TRACEPARENT)).then(Unsampled::default);
+        let (fields, unary) = (fields_of(check, given)?, Unary::build(check)?);
+        let (check, watch) = (check.clone(), Watch::new(pace));
+        Ok(Self { check, dialer, tls, origin, fields, traces, unary, watch })
     }
 
     /// Sets the notice by which a watch reports changes.
@@ -88,27 +94,26 @@ impl GrpcRunner {
     pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
         let known = match self.check.mode {
             GrpcMode::Check => None,
-            GrpcMode::Watch => self.watch.known(|| self.request(), progress).await,
+            GrpcMode::Watch => self.watch.known(|| self.request(self.health()), progress).await,
         };
         let answer = match known {
-            Some(status) => Ok(status),
+            Some(status) => Ok(status.into()),
             None => self.connect_and_ask(progress).await?,
         };
         let latency = start.elapsed();
         progress.see(|seen| {
             seen.grpc_status = Some(answer.as_ref().map_or_else(|status| status.code() as i32, |_| 0));
-            seen.serving_status = answer.as_ref().ok().map(ServingStatus::as_str_name);
+            let serving = answer.as_ref().ok().and_then(|answer| answer.serving);
+            seen.serving_status = serving.map(|status| status.as_str_name());
         });
-        match answer {
-            Ok(ServingStatus::Serving) => {}
-            Ok(ServingStatus::ServiceUnknown) => return Err(Issue::failure(UNKNOWN)),
-            Ok(other) => return Err(Issue::failure(other.as_str_name())),
-            Err(status) => return Err(refused(&status)),
+        match &self.unary {
+            Some(unary) => unary.evaluate(answer.map(|answer| answer.message))?,
+            None => evaluate(answer.map(|answer| answer.serving))?,
         }
         in_time(latency, self.check.latency)
     }
 
-    async fn connect_and_ask(&self, progress: &Progress) -> Result<Result<ServingStatus, Status>, Issue> {
+    async fn connect_and_ask(&self, progress: &Progress) -> Result<Result<Answer, Status>, Issue> {
         let mut conn = self.dialer.connect(progress).await?;
         // In HTTP/2 the client closes first. It closes with FIN, because a reset would look like a
         // fault.
@@ -129,8 +134,12 @@ impl GrpcRunner {
         }
     }
 
-    fn request(&self) -> tonic::Request<HealthCheckRequest> {
-        let mut request = tonic::Request::new(HealthCheckRequest { service: self.check.service.clone() });
+    fn health(&self) -> HealthCheckRequest {
+        HealthCheckRequest { service: self.check.service.clone() }
+    }
+
+    fn request<M>(&self, message: M) -> tonic::Request<M> {
+        let mut request = tonic::Request::new(message);
         if let Some(traces) = &self.traces
             && let Ok(value) = MetadataValue::try_from(&traces.next()[..])
         {
@@ -139,7 +148,7 @@ impl GrpcRunner {
         request
     }
 
-    async fn call<S>(&self, stream: S) -> Result<ServingStatus, Status>
+    async fn call<S>(&self, stream: S) -> Result<Answer, Status>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -148,7 +157,7 @@ impl GrpcRunner {
         called.map_err(|status| if first.is_http1() { Status::unavailable(HTTP1) } else { status })
     }
 
-    async fn call_over<S>(&self, stream: S) -> Result<ServingStatus, Status>
+    async fn call_over<S>(&self, stream: S) -> Result<Answer, Status>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -159,17 +168,15 @@ impl GrpcRunner {
             .max_frame_size(FRAME_MAX)
             .max_header_list_size(HEADER_LIST_MAX);
         let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-        let client =
-            HealthClient::with_origin(Channel(sender, Arc::clone(&self.fields)), self.origin.clone());
-        let mut client = client.max_decoding_message_size(MESSAGE_LEN_MAX);
-        let request = self.request();
+        let channel = Channel(sender, Arc::clone(&self.fields));
         if self.check.mode == GrpcMode::Watch {
-            return self.watch.begin(client, request, conn).await;
+            let client = self.health_client(channel);
+            return self.watch.begin(client, self.request(self.health()), conn).await.map(Answer::from);
         }
         let mut conn = Box::pin(conn);
-        let mut work = pin!(client.check(request));
+        let mut work = pin!(self.call_on(channel));
         let ended = tokio::select! {
-            done = &mut work => return Ok(done?.into_inner().status()),
+            done = &mut work => return done,
             ended = &mut conn => ended,
         };
         // Responses that were already read are still delivered. A request that was never sent fails
@@ -177,8 +184,51 @@ impl GrpcRunner {
         drop(conn);
         match (work.await, ended) {
             (Err(status), Err(error)) if status.code() == Code::Cancelled => Err(broken(&error)),
-            (done, _) => Ok(done?.into_inner().status()),
+            (done, _) => done,
         }
+    }
+
+    fn health_client(&self, channel: Channel) -> HealthClient<Channel> {
+        let client = HealthClient::with_origin(channel, self.origin.clone());
+        client.max_decoding_message_size(MESSAGE_LEN_MAX)
+    }
+
+    /// Makes one call that is not a watch.
+    async fn call_on(&self, channel: Channel) -> Result<Answer, Status> {
+        match &self.unary {
+            Some(unary) => {
+                let request = self.request(unary.message());
+                let message = unary.call(channel, self.origin.clone(), request).await?;
+                Ok(Answer { serving: None, message })
+            }
+            None => {
+                let response = self.health_client(channel).check(self.request(self.health())).await?;
+                Ok(response.into_inner().status().into())
+            }
+        }
+    }
+}
+
+/// The content of a response.
+#[derive(Debug)]
+struct Answer {
+    /// The status in a message of `grpc.health.v1`.
+    serving: Option<ServingStatus>,
+    /// The message of another method.
+    message: Bytes,
+}
+
+impl From<ServingStatus> for Answer {
+    fn from(status: ServingStatus) -> Self {
+        Self { serving: Some(status), message: Bytes::new() }
+    }
+}
+
+fn evaluate(response: Result<Option<ServingStatus>, Status>) -> Verdict {
+    match response.map_err(|status| refused(&status))?.unwrap_or_default() {
+        ServingStatus::Serving => Ok(()),
+        ServingStatus::ServiceUnknown => Err(Issue::failure(UNKNOWN)),
+        other => Err(Issue::failure(other.as_str_name())),
     }
 }
 
@@ -188,20 +238,24 @@ pub const UNKNOWN: &str = "the server does not know this service";
 /// Reason when the server responds to the HTTP/2 preface with a status line.
 const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is this the port of gRPC?";
 
-/// The reason for a call without a response.
+/// The reason for a health check without a response.
 fn refused(status: &Status) -> Issue {
+    match status.code() {
+        Code::NotFound => Issue::failure(UNKNOWN),
+        Code::Unimplemented => Issue::failure("the server has no grpc.health.v1"),
+        _ => Issue::failure(refused_by(status)),
+    }
+}
+
+/// Describes a status: its code, and the message of the server or the cause.
+pub(super) fn refused_by(status: &Status) -> String {
     let said = match status.message() {
         // With these texts the library reports an error of a lower layer, and only the sources show
         // the cause.
         "http2 error" | "transport error" => root_cause(status),
         said => said.to_owned(),
     };
-    let said = at_most(&said, MESSAGE_SHOWN_MAX);
-    match status.code() {
-        Code::NotFound => Issue::failure(UNKNOWN),
-        Code::Unimplemented => Issue::failure("the server has no grpc.health.v1"),
-        code => Issue::failure(format!("{code:?}: {said}")),
-    }
+    format!("{:?}: {}", status.code(), at_most(&said, MESSAGE_SHOWN_MAX))
 }
 
 /// The last error in the chain of sources.
@@ -215,16 +269,19 @@ fn broken(error: &hyper::Error) -> Status {
     Status::unavailable(cause)
 }
 
-/// The user agent and the configured fields; a configured field replaces the default of the same
-/// name.
-fn fields_of(check: &GrpcCheck) -> Result<Arc<[(HeaderName, HeaderValue)]>, String> {
-    let given = |name: &str| check.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+/// The user agent and the configured metadata, which replaces the default of the same name.
+fn fields_of(
+    check: &GrpcCheck,
+    given: impl Fn(&str) -> bool,
+) -> Result<Arc<[(HeaderName, HeaderValue)]>, String> {
     let agent = check.user_agent.filter(|_| !given(USER_AGENT.as_str()));
     let agent = agent.map(|agent| (USER_AGENT, HeaderValue::from_static(agent)));
-    let headers = check.headers.iter().map(|(name, value)| {
+    let metadata = check.metadata.iter().map(|(name, value)| {
         let name = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a header field name"))?;
-        let value = HeaderValue::try_from(value).map_err(|_| format!("invalid value of {name}"))?;
-        Ok((name, value))
+        let mut sent =
+            HeaderValue::try_from(value.reveal()).map_err(|_| format!("invalid value of {name}"))?;
+        sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
+        Ok((name, sent))
     });
-    agent.into_iter().map(Ok).chain(headers).collect()
+    agent.into_iter().map(Ok).chain(metadata).collect()
 }

@@ -24,6 +24,7 @@ pub(crate) mod tls;
 mod traceparent;
 #[cfg(feature = "udp")]
 pub(crate) mod udp;
+mod unary;
 mod watch;
 
 use crate::connect::dialer::Dialer;

@@ -3,13 +3,14 @@
 //! Does not know about: the meaning of a kind's keys, and how a check runs.
 
 use super::address::{Address, ClientTls, HostPort, Url};
+use super::grpc::GrpcCheck;
 use super::http::HttpCheck;
 #[cfg(feature = "icmp")]
 use super::icmp::IcmpCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
 #[cfg(feature = "process")]
 use super::process::ProcessCheck;
-use super::remote::{DnsCheck, GrpcCheck, RedisCheck, TcpCheck, TlsCheck};
+use super::remote::{DnsCheck, RedisCheck, TcpCheck, TlsCheck};
 use super::target::Target;
 #[cfg(feature = "udp")]
 use super::udp::UdpCheck;
@@ -29,7 +30,7 @@ pub enum CheckKind {
     File(FileCheck),
     /// A metric of this machine.
     Gauge(GaugeCheck),
-    /// A call of `grpc.health.v1`.
+    /// A call of `grpc.health.v1`, or of another unary method.
     Grpc(Box<GrpcCheck>),
     /// An HTTP request.
     Http(Box<HttpCheck>),

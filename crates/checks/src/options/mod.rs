@@ -6,6 +6,8 @@ mod address;
 mod egress;
 mod fields;
 mod gauge;
+mod grpc;
+mod hex;
 mod http;
 mod http_method;
 #[cfg(feature = "icmp")]
@@ -27,6 +29,7 @@ pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
 use doorbell_config::{Problem, Section, Table};
 use doorbell_health::Severity;
 pub use egress::EgressOptions;
+pub use grpc::{GrpcCheck, GrpcMode, GrpcStatus};
 pub use http::{FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern};
 #[cfg(feature = "icmp")]
 pub use icmp::IcmpCheck;
@@ -38,7 +41,7 @@ pub use payload::Payload;
 #[cfg(feature = "process")]
 pub use process::ProcessCheck;
 pub use remote::{
-    CertificateRule, DnsCheck, DnsCode, DnsRecord, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck,
+    CertificateRule, DnsCheck, DnsCode, DnsRecord, RedisCheck, TcpCheck, TlsCheck,
 };
 pub use status::{StatusRange, StatusSet};
 #[cfg(feature = "udp")]

@@ -2,12 +2,10 @@
 //!
 //! Does not know about: how they are sent.
 
+use super::hex;
 use super::http::Pattern;
 use doorbell_config::{Dump, Entry, JsonMap, Key, Problem, Section, Table};
 use std::sync::OnceLock;
-
-/// Maximum number of bytes that are sent or expected.
-const BYTES_MAX: usize = 4096;
 
 /// Bytes to send, and requirements for the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,13 +25,13 @@ struct Keys {
     /// datagram is empty.
     send: Option<String>,
     /// Bytes to send, as pairs of hexadecimal digits.
-    #[key(read = hex)]
+    #[key(read = filled_hex)]
     send_hex: Option<String>,
     /// Text that the response must contain.
     #[key(table = "expect")]
     contains: Option<String>,
     /// Bytes that the response must contain, as pairs of hexadecimal digits.
-    #[key(table = "expect", read = hex)]
+    #[key(table = "expect", read = filled_hex)]
     hex: Option<String>,
     /// Regular expression that the response must match, as text.
     #[key(table = "expect")]
@@ -72,10 +70,7 @@ impl Table for Payload {
             let text = str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
             text.map(str::to_owned)
         };
-        let hex = |bytes: &[u8]| {
-            let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            str::from_utf8(bytes).is_err().then(|| digits.join(" "))
-        };
+        let hex = |bytes: &[u8]| str::from_utf8(bytes).is_err().then(|| hex::format(bytes));
         let keys = Keys {
             send: text(&self.send),
             send_hex: hex(&self.send),
@@ -98,7 +93,7 @@ impl Payload {
 impl Keys {
     fn build(self) -> Payload {
         let bytes = |text: Option<String>, hex: Option<String>| {
-            let hex = hex.and_then(|hex| parse_hex(&hex));
+            let hex = hex.and_then(|text| hex::parse(&text));
             text.map(String::into_bytes).or(hex).unwrap_or_default()
         };
         Payload {
@@ -109,41 +104,9 @@ impl Keys {
     }
 }
 
-/// Parses pairs of hexadecimal digits. Spaces are ignored.
-fn hex(entry: &Entry<'_>) -> Option<Option<String>> {
+/// Reads bytes in hexadecimal as text.
+fn filled_hex(entry: &Entry<'_>) -> Option<Option<String>> {
     let text = entry.string()?;
-    if parse_hex(&text).is_some() {
-        return Some(Some(text));
-    }
-    let message = format!("`{}` is not bytes in hexadecimal", entry.name());
-    let help = format!("write pairs of digits, as in \"02 0000 50494e47\", at most {BYTES_MAX} bytes");
-    entry.refuse("bad-value", message, help)
-}
-
-fn parse_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> = text
-        .chars()
-        .filter(|char| !char.is_ascii_whitespace())
-        .map(|char| char.to_digit(16))
-        .collect::<Option<_>>()?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    let is_whole = rest.is_empty() && (1..=BYTES_MAX).contains(&pairs.len());
-    is_whole.then(|| pairs.iter().filter_map(|[high, low]| u8::try_from(high << 4 | low).ok()).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hexadecimal() {
-        assert_eq!(parse_hex("02 0000 50494e47").as_deref(), Some(&b"\x02\0\0PING"[..]));
-        assert_eq!(parse_hex("fF").as_deref(), Some(&b"\xff"[..]));
-        for bad in ["", " ", "0", "0g", "é0", "0 0 0"] {
-            assert_eq!(parse_hex(bad), None, "{bad:?}");
-        }
-        assert!(
-            parse_hex(&"00".repeat(BYTES_MAX)).is_some() && parse_hex(&"00".repeat(BYTES_MAX + 1)).is_none()
-        );
-    }
+    let is_filled = hex::parse(&text).is_some_and(|bytes| !bytes.is_empty());
+    if is_filled { Some(Some(text)) } else { hex::refuse(entry) }
 }

@@ -1,4 +1,4 @@
-//! Options of the kinds that contact a server without HTTP requests: gRPC, TCP, TLS, Redis, DNS.
+//! Options of the kinds that contact a server without HTTP: TCP, TLS, Redis, DNS.
 //!
 //! Does not know about: how the protocols work.
 
@@ -9,53 +9,6 @@ use super::target::Target;
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Words};
 use std::net::IpAddr;
 use std::time::Duration;
-
-/// A call of `grpc.health.v1`.
-#[derive(Clone, Debug, PartialEq, Eq, Table)]
-#[table(check = Self::check)]
-pub struct GrpcCheck {
-    /// Address to connect to, "host:port" or "unix:/path". Required.
-    #[key(required = "\"127.0.0.1:50051\"")]
-    pub address: Address,
-    /// Name of the service; empty for the server as a whole.
-    #[key(default = "")]
-    pub service: String,
-    /// check makes a call of Check for each run. watch makes one call of Watch, which stays open
-    /// and reports every change; if it ends, the next call of Watch begins no sooner than
-    /// `fast_interval` after the start of the previous one. In addition, each run makes a call of
-    /// Check, which must complete in time.
-    #[key(default = "check")]
-    pub mode: GrpcMode,
-    /// Send a `traceparent` with the sampled flag cleared.
-    #[key(default = true)]
-    pub traceparent: bool,
-    /// TLS of the connection. Default: none.
-    #[key(shown)]
-    pub tls: Option<ClientTls>,
-    /// Limits on the latency.
-    #[key(flatten)]
-    pub latency: LatencyRule,
-    /// Use of the addresses of the host.
-    pub resolve: Resolve,
-    /// Value of `User-Agent`; differs if the check imitates a prober.
-    #[key(skip = Some(concat!("doorbell/", env!("CARGO_PKG_VERSION"))))]
-    pub user_agent: Option<&'static str>,
-    /// Value of `:authority`, if it is not the address.
-    #[key(skip)]
-    pub authority: Option<String>,
-    /// Further metadata of each call.
-    #[key(skip)]
-    pub headers: Vec<(String, String)>,
-}
-
-/// Method of `grpc.health.v1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum GrpcMode {
-    /// `Check`, on a new connection for each run.
-    Check,
-    /// `Watch`: one call that stays open and reports each change.
-    Watch,
-}
 
 /// A connection, and optionally bytes on it.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
@@ -118,7 +71,7 @@ pub struct RedisCheck {
     /// TLS of the connection. Default: none.
     #[key(shown)]
     pub tls: Option<ClientTls>,
-    /// Expected reply to PING.
+    /// Expected reply to PING. Default: PONG.
     #[key(table = "expect", default = "PONG")]
     pub reply: String,
     /// Key whose existence means maintenance.
@@ -222,32 +175,6 @@ impl CertificateRule {
                     .also(after_place, "down from here on")
                     .help("make `certificate_expires_within` the longer one"),
             );
-        }
-    }
-}
-
-impl Target for GrpcCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        self.tls.as_ref()
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
-
-impl GrpcCheck {
-    /// Checks the server as a whole, without TLS.
-    #[must_use]
-    pub fn new(address: Address) -> Self {
-        Self { address, ..Self::default() }
-    }
-
-    fn check(&self, at: &Section<'_>) {
-        let (mode, all) = (at.right_place("mode"), at.right_place("resolve.all"));
-        if let (Some(mode), Some(all), GrpcMode::Watch, true) = (mode, all, self.mode, self.resolve.all) {
-            let problem = Problem::error("contradiction", all, "a watch is one call to one address");
-            at.problem(problem.also(mode, "the watch").help("remove one of them"));
         }
     }
 }

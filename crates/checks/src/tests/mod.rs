@@ -10,6 +10,7 @@ mod kinds;
 mod names;
 mod pushes;
 mod requests;
+mod unary;
 mod watches;
 
 use super::connect::certificate;

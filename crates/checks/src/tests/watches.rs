@@ -7,7 +7,7 @@ use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A frame of HTTP/2 (RFC 9113 4.1) of the first stream, or of the connection.
-fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let len = u8::try_from(payload.len()).unwrap();
     let mut frame = vec![0, 0, len, kind, flags, 0, 0, 0, stream];
     frame.extend_from_slice(payload);
@@ -15,7 +15,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A literal header field without indexing (RFC 7541 6.2.2).
-fn field(name: &str, value: &str) -> Vec<u8> {
+pub(super) fn field(name: &str, value: &str) -> Vec<u8> {
     let len = |text: &str| u8::try_from(text.len()).unwrap();
     [&[0, len(name)], name.as_bytes(), &[len(value)], value.as_bytes()].concat()
 }
@@ -29,7 +29,7 @@ fn read_frame(stream: &mut std::net::TcpStream) -> std::io::Result<(u8, u8, u8)>
 }
 
 /// Reads the preface and all frames up to and including the head of a request.
-fn await_request(stream: &mut std::net::TcpStream) {
+pub(super) fn await_request(stream: &mut std::net::TcpStream) {
     stream.read_exact(&mut [0; 24]).unwrap();
     while read_frame(stream).unwrap().0 != 1 {}
 }
@@ -40,7 +40,7 @@ fn serving(stream: u8) -> Vec<u8> {
     [frame(1, 4, stream, &fields), frame(0, 0, stream, &[0, 0, 0, 0, 2, 8, 1])].concat()
 }
 
-fn end(stream: u8) -> Vec<u8> {
+pub(super) fn end(stream: u8) -> Vec<u8> {
     frame(1, 5, stream, &field("grpc-status", "0"))
 }
 

@@ -98,7 +98,10 @@ fn a_tick_at_every_deadline_leaves_nothing_due() {
     let a = builder.check("a", CheckConfig { flap: Some(flap), ..quick() }).unwrap();
     let config = EndpointConfig::new("e").with(a, Severity::Required);
     let endpoint = builder
-        .endpoint(EndpointConfig { fail_open: Some(FailOpen { max_age: 3 * SECOND, max_healthy: 0 }), ..config })
+        .endpoint(EndpointConfig {
+            fail_open: Some(FailOpen { max_age: 3 * SECOND, max_healthy: 0 }),
+            ..config
+        })
         .unwrap();
     let mut board = builder.build();
     for (secs, result) in [(1, UP), (2, DOWN), (3, UP), (4, DOWN)] {

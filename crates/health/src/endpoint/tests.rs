@@ -267,7 +267,11 @@ fn groups_that_are_failed_as_a_whole() {
         (99, u32::MAX / 100, u32::MAX, false),
         (99, u32::MAX / 100 + 1, u32::MAX, true),
     ] {
-        assert_eq!(FailOpen::covers(max_healthy, down, members), expected, "{max_healthy} % {down}/{members}");
+        assert_eq!(
+            FailOpen::covers(max_healthy, down, members),
+            expected,
+            "{max_healthy} % {down}/{members}"
+        );
     }
     let config = EndpointConfig::new("e");
     let rule = |max_healthy| Some(FailOpen { max_age: SECOND, max_healthy });
