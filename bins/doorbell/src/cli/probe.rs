@@ -7,8 +7,9 @@ use super::output::{print, print_error};
 use super::trust::TrustArgs;
 use crate::config::{format_duration, parse_duration};
 use crate::exit::{Exit, Failure};
-use crate::probe::{Ask, Prober, ProxyHeader, Report, TARGET_FORM, Target, Verdict};
+use crate::probe::{Ask, Prober, Report, TARGET_FORM, Target, Verdict};
 use clap::{Args, ValueEnum};
+use doorbell_checks::options::ProxyHeader;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -30,6 +31,27 @@ keepalived follow their source code; elb, gcp, azure and route53 send the header
 grpc.health.v1 Check with the user agent of the prober. An option that does not apply to the target is an error.
 
 Exit codes: 0 healthy, 1 invalid command line, 2 connection failed, 3 invalid response, 4 unhealthy, 124 timeout";
+
+/// Kinds of PROXY headers.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SendProxy {
+    /// Version 1 with the addresses of the connection: HAProxy's check-send-proxy with send-proxy
+    V1,
+    /// Version 2 with the addresses of the connection
+    V2,
+    /// Version 2 without addresses (LOCAL): HAProxy's check-send-proxy with send-proxy-v2
+    Local,
+}
+
+impl From<SendProxy> for ProxyHeader {
+    fn from(header: SendProxy) -> Self {
+        match header {
+            SendProxy::V1 => Self::V1,
+            SendProxy::V2 => Self::V2,
+            SendProxy::Local => Self::Local,
+        }
+    }
+}
 
 /// Options of `probe`.
 #[derive(Debug, Args)]
@@ -71,7 +93,7 @@ pub struct ProbeArgs {
 
     /// Send a PROXY header first; for HTTP, TCP, TLS and Redis targets
     #[arg(long, value_name = "WHICH")]
-    send_proxy: Option<ProxyHeader>,
+    send_proxy: Option<SendProxy>,
 
     /// Send HAProxy's state of the server (http-check send-state): up, without connections
     #[arg(long)]
@@ -137,7 +159,7 @@ fn ask_of(args: &ProbeArgs) -> Ask {
         host: args.host.clone(),
         timeout: args.timeout.unwrap_or(default.timeout),
         tls: args.trust.client(default.tls.verify),
-        proxy_header: args.send_proxy,
+        proxy_header: args.send_proxy.map(ProxyHeader::from),
         send_state: args.send_state,
         ..default
     }

@@ -292,8 +292,8 @@ impl Run<'_> {
         self.sent.clear();
         if let Some(header) = self.ask.proxy_header {
             let addrs = stream.socket.local_addr().and_then(|from| Ok((from, stream.socket.peer_addr()?)));
-            let (source, target) = addrs.map_err(|error| self.broken(&error, "connection"))?;
-            self.sent = header.bytes(source, target);
+            let addrs = addrs.map_err(|error| self.broken(&error, "connection"))?;
+            self.sent = header.bytes(Some(addrs));
             stream.write_all(&self.sent).map_err(|error| self.broken(&error, "connection"))?;
         }
         Ok(stream)

@@ -6,17 +6,15 @@ mod checked;
 mod exchange;
 mod exported;
 mod prober;
-mod proxied;
 mod reply;
 #[cfg(test)]
 mod tests;
 
 use crate::config::{format_duration, is_credential};
-use doorbell_checks::options::{ClientTls, HostPort, Url};
+use doorbell_checks::options::{ClientTls, HostPort, ProxyHeader, Url};
 use doorbell_checks::{Phases, Seen};
 pub(crate) use exported::{Exported, Kind};
 pub(crate) use prober::Prober;
-pub(crate) use proxied::ProxyHeader;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -3,9 +3,10 @@
 //! Does not know about: command lines.
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
-use super::{Ask, Prober, ProxyHeader, Report, Target, Verdict};
+use super::{Ask, Prober, Report, Target, Verdict};
 use crate::http::prober::Prober as Known;
 use clap::ValueEnum as _;
+use doorbell_checks::options::ProxyHeader;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;

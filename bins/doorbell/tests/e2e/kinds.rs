@@ -13,6 +13,7 @@ use crate::upstream::{Does, Upstream};
 
 on_auto! {
     https_is_checked_as_configured
+    requests_use_http2_and_proxy_headers
     connections_and_their_data
     files_come_and_go
     grpc_services_are_checked
@@ -62,6 +63,51 @@ fn https_is_checked_as_configured(engine: &str) {
     );
     let refused = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap_err();
     assert!(refused.contains("contains no certificate"), "{refused}");
+}
+
+fn requests_use_http2_and_proxy_headers(engine: &str) {
+    let scratch = Scratch::new();
+    let (cert, key) = localhost().write(&scratch, "tls");
+    let upstream = Doorbell::start_with(
+        engine,
+        &format!(
+            "version = 1\n[tls.web]\ncert = {cert:?}\nkey = {key:?}\n\
+             [listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
+             [listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\ntls = \"web\"\n\
+             [listener.old]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n\
+             [listener.proxied]\nbind = \"127.0.0.1:0\"\nproxy_protocol = \"require\"\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
+             [route.hello]\nlistener = [\"plain\", \"web\", \"old\", \"proxied\"]\npath = \"/hello\"\nreply = {{ body = \"hello\\n\" }}\n"
+        ),
+    );
+    let url = |listener: usize, scheme: &str| format!("{scheme}://{}/hello", upstream.addr_of(listener));
+    let mut more = String::new();
+    for (name, url, lines) in [
+        (
+            "h2c",
+            url(0, "http"),
+            "http_version = \"HTTP/2\"\nexpect = { http_version = \"HTTP/2\", body_contains = \"hello\" }",
+        ),
+        ("h2", url(1, "https"), "http_version = \"HTTP/2\"\nexpect = { http_version = \"HTTP/2\" }"),
+        ("auto", url(1, "https"), "http_version = \"auto\"\nexpect = { http_version = \"HTTP/2\" }"),
+        ("old", url(2, "https"), "http_version = \"auto\"\nexpect = { http_version = \"HTTP/1.1\" }"),
+        ("host", url(0, "http"), "http_version = \"HTTP/2\"\nheaders = { Host = \"shop.internal\" }"),
+        ("v1", url(3, "http"), "proxy_protocol = \"v1\""),
+        ("v2", url(3, "http"), "proxy_protocol = \"v2\""),
+        ("local", url(3, "http"), "proxy_protocol = \"local\""),
+        ("without", url(3, "http"), ""),
+        ("only_h1", url(2, "https"), "http_version = \"HTTP/2\""),
+    ] {
+        more.push_str(&format!(
+            "[check.{name}]\ntype = \"http\"\nseverity = \"degrading\"\nurl = \"{url}\"\ntls = {{ verify = false }}\n{lines}\n"
+        ));
+    }
+    let doorbell = start(engine, &more);
+    for name in ["h2c", "h2", "auto", "old", "host", "v1", "v2", "local"] {
+        await_answer(&doorbell, &format!("/readyz/{name}"), (200, "ok"));
+    }
+    for name in ["without", "only_h1"] {
+        await_answer(&doorbell, &format!("/readyz/{name}"), (503, "down: "));
+    }
 }
 
 fn connections_and_their_data(engine: &str) {
@@ -178,7 +224,8 @@ fn grpc_services_are_checked(engine: &str) {
 fn an_application_pushes_results(engine: &str) {
     let more = "[check.worker]\ntype = \"ttl\"\nttl = \"1s\"\n\
                 [check.app]\ntype = \"file\"\npath = \"/\"\n\
-                [route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n";
+                [route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n\
+                [route.json]\npath = \"/json\"\nhealth = \"readyz\"\nformat = \"health+json\"\ndetails = \"always\"\n";
     let doorbell = start(engine, more);
     let tell = |target: &str| ask_with(&doorbell, &format!("PUT {target} HTTP/1.1\r\nHost: a")).status;
     assert_eq!(ask(&doorbell, "/readyz/worker"), (503, "unknown\n".to_owned()));
@@ -191,8 +238,7 @@ fn an_application_pushes_results(engine: &str) {
     assert_eq!(tell("/-/checks/worker/fail?latency=1250ms&note=slow"), 204);
     await_answer(&doorbell, "/readyz/worker", (503, "down: slow\n"));
     assert_eq!(tell("/-/checks/worker/pass?latency=soon"), 400);
-    let accepts = "GET /readyz HTTP/1.1\r\nHost: a\r\nAccept: application/health+json";
-    let json = String::from_utf8(ask_with(&doorbell, accepts).body).unwrap();
+    let (_, json) = ask(&doorbell, "/json");
     assert!(json.contains("\"observedValue\":1250"), "{json}");
     assert_eq!(tell("/-/checks/worker/maintenance"), 204);
     await_answer(&doorbell, "/readyz", (503, "maintenance\n"));
@@ -214,7 +260,7 @@ fn an_application_pushes_results(engine: &str) {
         wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == wanted).expect("the pushed result is reported");
     }
     let totals = doorbell.totals();
-    assert!(totals["checks"].as_str().unwrap().contains("pushed=26"), "{totals}");
+    assert!(totals["checks"].as_str().unwrap().contains("pushed=27"), "{totals}");
 }
 
 fn a_quorum_decides(engine: &str) {

@@ -193,6 +193,14 @@ impl ConnectResult {
 }
 
 impl Conn {
+    /// The local address and that of the peer; `None` for a Unix socket.
+    pub(crate) fn addrs(&self) -> Option<(SocketAddr, SocketAddr)> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.local_addr().ok().zip(stream.peer_addr().ok()),
+            Stream::Closed | Stream::Unix(_) => None,
+        }
+    }
+
     /// Makes the connection close with FIN instead of a reset, which would look like a fault to the
     /// peer, for example on a connection without any data. The local port then stays in TIME-WAIT
     /// for a minute.

@@ -7,7 +7,7 @@ use crate::connect::connector::{Conn, Connector};
 use crate::connect::datagrams::Datagrams;
 use crate::connect::resolver::Name;
 use crate::finding::{Issue, cause_of};
-use crate::options::{Address, HostPort, Prefer, Resolve};
+use crate::options::{Address, HostPort, Prefer, ProxyHeader, Resolve};
 use crate::progress::{Progress, Stage};
 use doorbell_config::format_duration;
 use doorbell_egress::SpeaksFirst;
@@ -16,6 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout};
 
 /// Maximum number of addresses of a name to try; they share the timeout of the connection.
@@ -35,6 +36,8 @@ pub(crate) struct Dialer {
     timeout: Duration,
     connector: Arc<Connector>,
     first: SpeaksFirst,
+    /// Header to send first on each connection.
+    proxy: Option<ProxyHeader>,
     goes_to: GoesTo,
     /// Time of the last failure of the cached addresses. Addresses cached before it are looked up
     /// again.
@@ -57,10 +60,17 @@ impl Dialer {
             },
             Address::Unix(path) => GoesTo::Path(path),
         };
-        Self { resolve, timeout, connector, first: SpeaksFirst::We, goes_to, doubted: Mutex::new(None) }
+        let first = SpeaksFirst::We;
+        Self { resolve, timeout, connector, first, proxy: None, goes_to, doubted: Mutex::new(None) }
     }
 
-    /// A dialer for another address with the same options.
+    /// Sets a header to send first on each connection.
+    pub(crate) const fn sends(mut self, proxy: Option<ProxyHeader>) -> Self {
+        self.proxy = proxy;
+        self
+    }
+
+    /// A dialer for another address with the same options, but without a header.
     pub(crate) fn to(&self, at: HostPort) -> Self {
         let resolve = Resolve { all: false, ..self.resolve };
         Self::new(Address::Tcp(at), resolve, self.timeout, Arc::clone(&self.connector))
@@ -79,7 +89,9 @@ impl Dialer {
     /// Sets that the check sends no data, so that the handshake is completed immediately and the
     /// peer sees the connection.
     pub(crate) const fn listens(mut self) -> Self {
-        self.first = SpeaksFirst::Peer;
+        if self.proxy.is_none() {
+            self.first = SpeaksFirst::Peer;
+        }
         self
     }
 
@@ -123,15 +135,24 @@ impl Dialer {
         Ok(addr)
     }
 
-    /// Opens a connection to the first address that accepts.
+    /// Opens a connection to the first address that accepts, and sends the header.
     pub(crate) async fn connect(&self, progress: &Progress) -> Result<Conn, Issue> {
-        match timeout(self.timeout, self.try_all(progress)).await {
+        match timeout(self.timeout, self.open(progress)).await {
             Ok(connected) => connected,
             Err(_elapsed) => {
                 self.forget();
                 Err(Issue::timeout(format!("no connection within {}", format_duration(self.timeout))))
             }
         }
+    }
+
+    async fn open(&self, progress: &Progress) -> Result<Conn, Issue> {
+        let mut conn = self.try_all(progress).await?;
+        if let Some(proxy) = self.proxy {
+            let sent = conn.write_all(&proxy.bytes(conn.addrs())).await;
+            sent.map_err(|error| Issue::failure(cause_of(&error)))?;
+        }
+        Ok(conn)
     }
 
     async fn try_all(&self, progress: &Progress) -> Result<Conn, Issue> {

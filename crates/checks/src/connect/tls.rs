@@ -44,33 +44,36 @@ impl std::fmt::Debug for Tls {
 
 /// The TLS configurations of all checks; equal configurations are shared.
 #[derive(Debug, Default)]
-pub(crate) struct TlsPool(Vec<(ClientTls, &'static str, Tls)>);
+pub(crate) struct TlsPool(Vec<(ClientTls, Protocols, Tls)>);
+
+/// Protocols that are offered by ALPN, in the order of preference.
+pub(crate) type Protocols = &'static [&'static str];
 
 impl TlsPool {
     /// Returns an existing equal configuration, or the result of [`Tls::build`].
     pub(crate) fn take(
         &mut self,
         tls: &ClientTls,
-        protocol: &'static str,
+        protocols: Protocols,
         is_needed: bool,
     ) -> Result<Tls, String> {
         // The server name is a parameter of each handshake.
         let key = ClientTls { server_name: None, ..tls.clone() };
-        let found = self.0.iter().find(|(known, spoken, _)| *known == key && *spoken == protocol);
+        let found = self.0.iter().find(|(known, spoken, _)| *known == key && *spoken == protocols);
         match found {
             Some((_, _, Tls::None)) | None => {}
             Some((_, _, built)) => return Ok(built.clone()),
         }
-        let built = Tls::build(tls, protocol, is_needed)?;
-        self.0.push((key, protocol, built.clone()));
+        let built = Tls::build(tls, protocols, is_needed)?;
+        self.0.push((key, protocols, built.clone()));
         Ok(built)
     }
 }
 
 impl Tls {
-    /// Builds a configuration. `protocol` is offered by ALPN unless empty. A system without roots
-    /// is an error only if `is_needed`.
-    fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
+    /// Builds a configuration that offers `protocols` by ALPN. A system without roots is an error
+    /// only if `is_needed`.
+    fn build(tls: &ClientTls, protocols: &[&str], is_needed: bool) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -99,9 +102,7 @@ impl Tls {
         };
         // A resumed session has the certificates of its first handshake, which are not verified again.
         config.resumption = Resumption::disabled();
-        if !protocol.is_empty() {
-            config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-        }
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Ok(Self::With(TlsClient { config: Arc::new(config), roots }))
     }
 
@@ -121,7 +122,8 @@ impl Tls {
 /// # Errors
 /// A file cannot be used, or this system has no roots.
 pub fn tls_client(tls: &ClientTls, protocol: &str) -> Result<TlsClient, String> {
-    match Tls::build(tls, protocol, true)? {
+    let protocols: &[&str] = if protocol.is_empty() { &[] } else { &[protocol] };
+    match Tls::build(tls, protocols, true)? {
         Tls::With(client) => Ok(client),
         Tls::None => Err("this system trusts no certificate authority".into()),
     }

@@ -8,6 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf};
 
+/// Reason when the server responds to the HTTP/2 preface with a status line.
+pub(crate) const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is this the right port?";
+
 /// Whether the first bytes were HTTP/1; set by the first read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstBytes(Arc<OnceLock<bool>>);

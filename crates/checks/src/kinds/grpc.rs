@@ -8,7 +8,7 @@ use crate::connect::tls::{Tls, TlsPool, handshake};
 use crate::finding::{Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
 use crate::kinds::expectations::in_time;
-use crate::kinds::first_bytes::{FirstBytes, noting};
+use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
 use crate::kinds::unary::Unary;
 use crate::kinds::watch::Watch;
@@ -65,7 +65,7 @@ impl GrpcRunner {
         pool: &mut TlsPool,
     ) -> Result<Self, String> {
         let (scheme, tls) = match &check.tls {
-            Some(tls) => ("https", pool.take(tls, "h2", true)?),
+            Some(tls) => ("https", pool.take(tls, &["h2"], true)?),
             None => ("http", Tls::None),
         };
         let authority = match &check.address {
@@ -234,9 +234,6 @@ fn evaluate(response: Result<Option<ServingStatus>, Status>) -> Verdict {
 
 /// Reason of a check whose service the server does not know.
 pub const UNKNOWN: &str = "the server does not know this service";
-
-/// Reason when the server responds to the HTTP/2 preface with a status line.
-const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is this the port of gRPC?";
 
 /// The reason for a health check without a response.
 fn refused(status: &Status) -> Issue {

@@ -3,36 +3,29 @@
 //! Does not know about: the evaluation of the response.
 
 use crate::connect::certificate;
+use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Tls, TlsPool, handshake};
+use crate::connect::tls::{Protocols, Tls, TlsPool, handshake};
 use crate::finding::{Issue, Verdict, worse};
+use crate::kinds::exchange::{over_http1, over_http2};
 use crate::kinds::expectations::{HttpResponse, evaluate};
 use crate::kinds::tls as tls_check;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
-use crate::options::{ClientTls, FieldValue, FollowRedirects, HostPort, HttpCheck, Url};
-use crate::progress::{Progress, Seen, Stage};
+use crate::options::{ClientTls, FieldValue, FollowRedirects, HostPort, HttpCheck, RequestVersion, Url};
+use crate::progress::{Progress, Stage};
 use base64::Engine as _;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1;
+use http_body_util::Full;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
-    LOCATION, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
 };
-use hyper::{Method, Request, Response, Uri};
-use hyper_util::rt::TokioIo;
+use hyper::http::uri::Scheme;
+use hyper::{Method, Request, Uri, Version};
 use std::borrow::Cow;
-use std::pin::pin;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 /// Maximum number of redirects per run, as in the kubelet and browsers.
 const REDIRECTS_MAX: usize = 10;
-
-/// Maximum size of a response head, and size of a read.
-const HEAD_BYTES_MAX: usize = 32 << 10;
-const FIELDS_MAX: usize = 100;
 
 const OUR_NAME: &str = concat!("doorbell/", env!("CARGO_PKG_VERSION"));
 
@@ -89,11 +82,16 @@ impl HttpRunner {
         let method = Method::from_bytes(check.method.as_str().as_bytes());
         let method = method.map_err(|_| format!("{} is not a method", check.method))?;
         let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
-        let tls = if needs_tls { pool.take(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
+        let protocols: Protocols = match check.http_version {
+            RequestVersion::Auto => &["h2", "http/1.1"],
+            RequestVersion::Http11 => &["http/1.1"],
+            RequestVersion::Http2 => &["h2"],
+        };
+        let tls = if needs_tls { pool.take(&check.tls, protocols, check.url.is_https)? } else { Tls::None };
         let anonymous = ClientTls { cert: None, key: None, ..check.tls.clone() };
         let tls_elsewhere = match check.follow_redirects {
             FollowRedirects::No => Tls::None,
-            _ => pool.take(&anonymous, "http/1.1", false)?,
+            _ => pool.take(&anonymous, protocols, false)?,
         };
         Ok(Self {
             check: check.clone(),
@@ -124,26 +122,17 @@ impl HttpRunner {
         let (mut is_plain_get, mut is_home) = (false, true);
         for _redirect in 0..=REDIRECTS_MAX {
             let dialer = elsewhere.as_ref().unwrap_or(&self.dialer);
-            let stream = dialer.connect(progress).await?;
+            let mut stream = dialer.connect(progress).await?;
             let request = self.request(&url, is_plain_get, is_home)?;
             let (answer, location) = if url.is_https {
-                progress.enter(Stage::Handshake);
-                let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
                 // Boxed, so that runs without TLS are small.
-                let tls = if is_home { &self.tls } else { &self.tls_elsewhere };
-                let secured = async {
-                    let stream = handshake(tls, name, stream).await?;
-                    progress.see_tls(stream.get_ref().1, tls);
-                    if !self.check.certificate.is_empty() {
-                        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                        let ends = certificate::ends_at(chain)?;
-                        progress.certificate_ends(ends);
-                    }
-                    self.exchange(stream, request, progress).await
-                };
-                Box::pin(secured).await?
+                Box::pin(self.over_tls(stream, request, &url, is_home, progress)).await?
+            } else if self.check.http_version == RequestVersion::Http2 {
+                stream.gently();
+                let request = for_http2(request, &url)?;
+                Box::pin(over_http2(stream, request, self.len_max(), progress)).await?
             } else {
-                self.exchange(stream, request, progress).await?
+                over_http1(stream, request, self.len_max(), progress).await?
             };
             let status = answer.status;
             let Some(next) = self.next(&url, status, location)? else {
@@ -161,7 +150,8 @@ impl HttpRunner {
             };
             // A check with an explicit address connects to it for every redirect.
             if next.at != url.at && self.check.address.is_none() {
-                elsewhere = Some(self.dialer.to(self.address_of(&next, progress)));
+                let is_first = next.at == self.check.url.at;
+                elsewhere = (!is_first).then(|| self.dialer.to(self.address_of(&next, progress)));
             }
             // So that a run has one connection at a time.
             progress.end().await;
@@ -172,6 +162,43 @@ impl HttpRunner {
             url = Cow::Owned(next);
         }
         Err(Issue::failure(format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    /// Performs the handshake and one exchange.
+    async fn over_tls(
+        &self,
+        conn: Conn,
+        request: Request<Full<Bytes>>,
+        url: &Url,
+        is_home: bool,
+        progress: &Progress,
+    ) -> Result<(HttpResponse, Option<HeaderValue>), Issue> {
+        progress.enter(Stage::Handshake);
+        let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
+        let tls = if is_home { &self.tls } else { &self.tls_elsewhere };
+        let mut stream = handshake(tls, name, conn).await?;
+        let (conn, session) = stream.get_mut();
+        progress.see_tls(session, tls);
+        if !self.check.certificate.is_empty() {
+            let chain = session.peer_certificates().unwrap_or_default();
+            progress.certificate_ends(certificate::ends_at(chain)?);
+        }
+        let is_http2 = session.alpn_protocol() == Some(b"h2");
+        if is_http2 {
+            // In HTTP/2 the client closes first. It closes with FIN, because a reset would look
+            // like a fault.
+            conn.gently();
+            return over_http2(stream, for_http2(request, url)?, self.len_max(), progress).await;
+        }
+        if self.check.http_version == RequestVersion::Http2 {
+            return Err(Issue::failure("the server did not choose HTTP/2 by ALPN"));
+        }
+        over_http1(stream, request, self.len_max(), progress).await
+    }
+
+    /// Maximum number of bytes of content that are read.
+    const fn len_max(&self) -> usize {
+        self.check.body_bytes as usize
     }
 
     /// The address of a redirect's target. A part of a run that covers one address of the host
@@ -252,96 +279,19 @@ impl HttpRunner {
         }
         Ok(request)
     }
-
-    /// Sends one request and reads its response, then closes the connection. Also returns the
-    /// `Location`.
-    async fn exchange<S>(
-        &self,
-        stream: S,
-        request: Request<Full<Bytes>>,
-        progress: &Progress,
-    ) -> Result<(HttpResponse, Option<HeaderValue>), Issue>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        progress.enter(Stage::Response);
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(FIELDS_MAX);
-        let (mut sender, mut conn) =
-            builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-        let answered = {
-            let mut work = pin!(async {
-                let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-                progress.enter(Stage::Content);
-                let location = response.headers().get(LOCATION).cloned();
-                progress.see(|seen| note_head(seen, &response));
-                let answer = self.read(response).await?;
-                progress.enter(Stage::End);
-                progress.see(|seen| seen.body_len = answer.body.len());
-                Ok((answer, location))
-            });
-            tokio::select! {
-                done = &mut work => done,
-                // Responses already read are still delivered; if the connection failed, the request
-                // returns the cause.
-                _ended = &mut conn => work.await,
-            }
-        };
-        if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
-            progress.leave(conn.into_parts().io.into_inner());
-        }
-        answered
-    }
-
-    /// Reads the content up to the limit.
-    async fn read(&self, response: Response<Incoming>) -> Result<HttpResponse, Issue> {
-        let len_max = self.check.body_bytes as usize;
-        let (head, mut content) = response.into_parts();
-        let (status, version, headers) = (head.status.as_u16(), head.version, head.headers);
-        let mut body = Vec::new();
-        while body.len() < len_max {
-            match content.frame().await {
-                None => return Ok(HttpResponse { status, version, headers, body, is_cut: false }),
-                Some(Err(error)) => return Err(broken(&error)),
-                Some(Ok(frame)) => {
-                    let data = frame.into_data().unwrap_or_default();
-                    let wanted = data.len().min(len_max - body.len());
-                    body.extend_from_slice(&data[..wanted]);
-                }
-            }
-        }
-        Ok(HttpResponse { status, version, headers, body, is_cut: true })
-    }
 }
 
-fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
-    let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    seen.status = Some(response.status().as_u16());
-    seen.version = Some(response.version());
-    seen.content_length = response.body().size_hint().exact();
-    seen.location = text(LOCATION);
-    seen.last_modified = text(LAST_MODIFIED);
-}
-
-/// Describes a connection error by its innermost cause.
-fn broken(error: &hyper::Error) -> Issue {
-    let cause = std::error::Error::source(error);
-    let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
-    let is_cut = io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof);
-    if error.is_incomplete_message() || is_cut {
-        return Issue::failure("the connection ended before the response was complete");
-    }
-    if error.is_parse() {
-        return Issue::failure("the response is not HTTP/1");
-    }
-    if error.is_canceled() {
-        return Issue::failure("the server closed the connection or sent data before the request");
-    }
-    match (io, cause) {
-        (Some(io), _) => Issue::failure(crate::finding::cause_of(io)),
-        (None, Some(cause)) => Issue::failure(cause.to_string()),
-        (None, None) => Issue::failure(error.to_string()),
-    }
+/// Converts a request for HTTP/2, where the URI contains scheme and authority (RFC 9113 8.3.1).
+fn for_http2(mut request: Request<Full<Bytes>>, url: &Url) -> Result<Request<Full<Bytes>>, Issue> {
+    let unusable = || Issue::error(format!("{url} cannot be requested over HTTP/2"));
+    request.headers_mut().remove(CONNECTION);
+    let host = request.headers_mut().remove(HOST).ok_or_else(unusable)?;
+    let target = request.uri().path_and_query().cloned().ok_or_else(unusable)?;
+    let scheme = if url.is_https { Scheme::HTTPS } else { Scheme::HTTP };
+    let uri = Uri::builder().scheme(scheme).authority(host.as_bytes()).path_and_query(target);
+    *request.uri_mut() = uri.build().map_err(|_| unusable())?;
+    *request.version_mut() = Version::HTTP_2;
+    Ok(request)
 }
 
 /// Resolves a `Location` against the URL of the request (RFC 3986 5.2).

@@ -6,6 +6,7 @@ pub(crate) mod blocking;
 mod channel;
 pub(crate) mod children;
 pub(crate) mod dns;
+mod exchange;
 pub(crate) mod exec;
 pub(crate) mod expectations;
 pub(crate) mod file;

@@ -66,7 +66,7 @@ impl RedisRunner {
             command(&mut commands, &["EXISTS", key]);
         }
         let tls = match &check.tls {
-            Some(tls) => pool.take(tls, "", true)?,
+            Some(tls) => pool.take(tls, &[], true)?,
             None => Tls::None,
         };
         Ok(Self { check: check.clone(), dialer, tls, commands })

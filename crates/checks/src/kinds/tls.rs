@@ -35,7 +35,7 @@ impl Ask for TlsRunner {
 
 impl TlsRunner {
     pub(crate) fn build(check: &TlsCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
-        Ok(Self { check: check.clone(), dialer, tls: pool.take(&check.tls, "", true)? })
+        Ok(Self { check: check.clone(), dialer, tls: pool.take(&check.tls, &[], true)? })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {

@@ -3,6 +3,7 @@
 //! Does not know about: how a request is sent.
 
 use super::address::{Address, ClientTls, HostPort, Resolve, Url};
+use super::proxy_header::ProxyHeader;
 use super::remote::CertificateRule;
 use super::status::{self, StatusSet};
 use super::target::Target;
@@ -21,6 +22,13 @@ pub struct HttpCheck {
     pub url: Url,
     /// Address to connect to instead of the host of the URL.
     pub address: Option<Address>,
+    /// PROXY header before everything else: v1 or v2 with the addresses of the connection, or local
+    /// (version 2 without addresses). Not sent after a redirect to another host or port.
+    pub proxy_protocol: Option<ProxyHeader>,
+    /// HTTP version of requests. auto: HTTP/2 if the server of an https URL chooses it by ALPN,
+    /// otherwise HTTP/1.1. HTTP/2: by ALPN with https, with prior knowledge (h2c) with http.
+    #[key(default = "HTTP/1.1")]
+    pub http_version: RequestVersion,
     /// Request method.
     #[key(default = "GET", with = http_method)]
     pub method: Method,
@@ -147,7 +155,21 @@ pub enum FollowRedirects {
     SameHost,
 }
 
-/// Version of a response; requests use HTTP/1.1.
+/// Version of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
+pub enum RequestVersion {
+    /// The version that the server chooses by ALPN; `HTTP/1.1` without TLS.
+    #[word("auto")]
+    Auto,
+    /// `HTTP/1.1`
+    #[word("HTTP/1.1")]
+    Http11,
+    /// `HTTP/2`
+    #[word("HTTP/2")]
+    Http2,
+}
+
+/// Version of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum HttpVersion {
     /// `HTTP/1.0`
@@ -156,6 +178,9 @@ pub enum HttpVersion {
     /// `HTTP/1.1`
     #[word("HTTP/1.1")]
     Http11,
+    /// `HTTP/2`
+    #[word("HTTP/2")]
+    Http2,
 }
 
 impl HttpVersion {
@@ -163,6 +188,7 @@ impl HttpVersion {
         match self {
             Self::Http10 => hyper::Version::HTTP_10,
             Self::Http11 => hyper::Version::HTTP_11,
+            Self::Http2 => hyper::Version::HTTP_2,
         }
     }
 }
@@ -266,6 +292,7 @@ impl HttpCheck {
 
     fn check(&self, at: &Section<'_>) {
         self.check_authorization(at);
+        self.check_version(at);
         let url = at.right_place("url");
         if let (Some(tls), Some(url), false) = (at.place("tls"), &url, self.url.is_https) {
             let problem = Problem::warning("no-effect", tls, "`tls` has no effect on an `http` URL");
@@ -288,6 +315,25 @@ impl HttpCheck {
         if let (Some(certificate), Some(url), false) = (certificate, url, self.url.is_https) {
             let problem = Problem::error("contradiction", certificate, "an `http` URL has no certificate");
             at.problem(problem.also(url, "not https").help("write \"https://\", or remove it"));
+        }
+    }
+
+    /// Refuses an expected version that no response to these requests has.
+    fn check_version(&self, at: &Section<'_>) {
+        let is_two = self.expect.http_version == Some(HttpVersion::Http2);
+        let is_possible = match self.http_version {
+            RequestVersion::Auto => true,
+            RequestVersion::Http11 => !is_two,
+            RequestVersion::Http2 => is_two,
+        };
+        if let Some(expected) = at.right_place("expect.http_version").filter(|_| !is_possible) {
+            let message = "no response to these requests has this version";
+            let mut problem = Problem::error("contradiction", expected, message);
+            if let Some(sent) = at.right_place("http_version") {
+                problem = problem.also(sent, "the version of requests");
+            }
+            let version = if is_two { "HTTP/2" } else { "HTTP/1.1" };
+            at.problem(problem.help(format!("add `http_version = \"{version}\"`, or remove it")));
         }
     }
 

@@ -19,6 +19,7 @@ mod pace;
 mod payload;
 #[cfg(feature = "process")]
 mod process;
+mod proxy_header;
 mod remote;
 mod status;
 mod target;
@@ -30,7 +31,9 @@ use doorbell_config::{Problem, Section, Table};
 use doorbell_health::Severity;
 pub use egress::EgressOptions;
 pub use grpc::{GrpcCheck, GrpcMode, GrpcStatus};
-pub use http::{FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern};
+pub use http::{
+    FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern, RequestVersion,
+};
 #[cfg(feature = "icmp")]
 pub use icmp::IcmpCheck;
 pub use kind::CheckKind;
@@ -40,9 +43,8 @@ pub use pace::Pace;
 pub use payload::Payload;
 #[cfg(feature = "process")]
 pub use process::ProcessCheck;
-pub use remote::{
-    CertificateRule, DnsCheck, DnsCode, DnsRecord, RedisCheck, TcpCheck, TlsCheck,
-};
+pub use proxy_header::ProxyHeader;
+pub use remote::{CertificateRule, DnsCheck, DnsCode, DnsRecord, RedisCheck, TcpCheck, TlsCheck};
 pub use status::{StatusRange, StatusSet};
 #[cfg(feature = "udp")]
 pub use udp::UdpCheck;

@@ -5,6 +5,7 @@
 use super::address::{Address, ClientTls, HostPort, Resolve};
 use super::latency::LatencyRule;
 use super::payload::Payload;
+use super::proxy_header::ProxyHeader;
 use super::target::Target;
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Words};
 use std::net::IpAddr;
@@ -16,6 +17,9 @@ pub struct TcpCheck {
     /// Address to connect to, "host:port" or "unix:/path". Required.
     #[key(required = "\"127.0.0.1:5432\"")]
     pub address: Address,
+    /// PROXY header before everything else: v1 or v2 with the addresses of the connection, or local
+    /// (version 2 without addresses).
+    pub proxy_protocol: Option<ProxyHeader>,
     /// Bytes to send after connecting, and to expect.
     #[key(flatten)]
     pub payload: Payload,
@@ -32,6 +36,9 @@ pub struct TlsCheck {
     /// Address to connect to, "host:port" or "unix:/path". Required.
     #[key(required = "\"queue.internal:8883\"")]
     pub address: Address,
+    /// PROXY header before everything else: v1 or v2 with the addresses of the connection, or local
+    /// (version 2 without addresses).
+    pub proxy_protocol: Option<ProxyHeader>,
     /// Verification of the certificates.
     pub tls: ClientTls,
     /// Required lifetime of the certificates.

@@ -88,7 +88,7 @@ impl TargetRunner {
             }
             CheckKind::Http(http) => {
                 let at = http.address.clone().unwrap_or_else(|| Address::Tcp(http.url.at.clone()));
-                let dialer = dialer(at, http.resolve);
+                let dialer = dialer(at, http.resolve).sends(http.proxy_protocol);
                 Kind::Http(Box::new(HttpRunner::build(http, dialer, pool).map_err(named)?))
             }
             #[cfg(feature = "icmp")]
@@ -103,11 +103,11 @@ impl TargetRunner {
                 Kind::Other(Box::new(RedisRunner::build(redis, dialer, pool).map_err(named)?))
             }
             CheckKind::Tcp(tcp) => {
-                let dialer = dialer(tcp.address.clone(), tcp.resolve);
+                let dialer = dialer(tcp.address.clone(), tcp.resolve).sends(tcp.proxy_protocol);
                 Kind::Tcp(Box::new(TcpRunner::new(tcp.clone(), dialer)))
             }
             CheckKind::Tls(tls) => {
-                let dialer = dialer(tls.address.clone(), tls.resolve);
+                let dialer = dialer(tls.address.clone(), tls.resolve).sends(tls.proxy_protocol);
                 Kind::Other(Box::new(TlsRunner::build(tls, dialer, pool).map_err(named)?))
             }
             CheckKind::Ttl(_) => return Ok(None),

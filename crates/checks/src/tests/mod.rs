@@ -11,6 +11,7 @@ mod names;
 mod pushes;
 mod requests;
 mod unary;
+mod versions;
 mod watches;
 
 use super::connect::certificate;

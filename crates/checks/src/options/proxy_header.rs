@@ -2,25 +2,33 @@
 //!
 //! Does not know about: sockets. The format is that of the PROXY protocol, sections 2.1 and 2.2.
 
-use clap::ValueEnum;
+use doorbell_config::Words;
 use std::net::SocketAddr;
 
 /// Kinds of PROXY headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProxyHeader {
-    /// Version 1 with the addresses of the connection: HAProxy's check-send-proxy with send-proxy
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
+pub enum ProxyHeader {
+    /// Version 1 with the addresses of the connection.
     V1,
-    /// Version 2 with the addresses of the connection
+    /// Version 2 with the addresses of the connection.
     V2,
-    /// Version 2 without addresses (LOCAL): HAProxy's check-send-proxy with send-proxy-v2
+    /// Version 2 without addresses (LOCAL).
     Local,
 }
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 impl ProxyHeader {
-    /// Encodes the header of a connection from `source` to `target`.
-    pub(super) fn bytes(self, source: SocketAddr, target: SocketAddr) -> Vec<u8> {
+    /// Encodes the header of a connection by its source and its target; `None` for a connection
+    /// without IP addresses.
+    #[must_use]
+    pub fn bytes(self, addrs: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
+        let Some((source, target)) = addrs else {
+            return match self {
+                Self::V1 => b"PROXY UNKNOWN\r\n".to_vec(),
+                Self::V2 | Self::Local => Self::local(),
+            };
+        };
         match self {
             Self::V1 => {
                 let family = if source.is_ipv4() { "TCP4" } else { "TCP6" };
@@ -38,8 +46,12 @@ impl ProxyHeader {
                 let len = u16::try_from(addresses.len() + ports.len()).unwrap_or(u16::MAX);
                 [SIGNATURE, &[0x21, family][..], &len.to_be_bytes(), &addresses, &ports].concat()
             }
-            Self::Local => [SIGNATURE, &[0x20, 0, 0, 0][..]].concat(),
+            Self::Local => Self::local(),
         }
+    }
+
+    fn local() -> Vec<u8> {
+        [SIGNATURE, &[0x20, 0, 0, 0][..]].concat()
     }
 }
 
@@ -56,7 +68,7 @@ mod tests {
 
     #[test]
     fn headers() {
-        let addrs = |from: &str, to: &str| (from.parse().unwrap(), to.parse().unwrap());
+        let addrs = |from: &str, to: &str| Some((from.parse().unwrap(), to.parse().unwrap()));
         let v4 = addrs("192.0.2.1:513", "198.51.100.2:80");
         let v6 = addrs("[2001:db8::1]:513", "[2001:db8::2]:80");
         let mut long = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24".to_vec();
@@ -64,7 +76,9 @@ mod tests {
             b"\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x02",
         );
         long.extend_from_slice(b"\x02\x01\0\x50");
-        for (header, (source, target), expected) in [
+        for (header, addrs, expected) in [
+            (ProxyHeader::V1, None, &b"PROXY UNKNOWN\r\n"[..]),
+            (ProxyHeader::V2, None, b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"),
             (ProxyHeader::V1, v4, &b"PROXY TCP4 192.0.2.1 198.51.100.2 513 80\r\n"[..]),
             (ProxyHeader::V1, v6, b"PROXY TCP6 2001:db8::1 2001:db8::2 513 80\r\n"),
             (
@@ -76,7 +90,7 @@ mod tests {
             // As captured from HAProxy 2.6.
             (ProxyHeader::Local, v4, b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"),
         ] {
-            let found = header.bytes(source, target);
+            let found = header.bytes(addrs);
             assert_eq!(found.escape_ascii().to_string(), expected.escape_ascii().to_string(), "{header:?}");
         }
     }

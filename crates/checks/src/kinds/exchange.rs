@@ -1,0 +1,160 @@
+//! One HTTP request and its response on a connection, over HTTP/1 or HTTP/2.
+//!
+//! Does not know about: redirects, the evaluation of the response.
+
+use crate::finding::{Issue, cause_of};
+use crate::kinds::expectations::HttpResponse;
+use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
+use crate::progress::{Progress, Seen, Stage};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::header::{HeaderValue, LAST_MODIFIED, LOCATION};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::pin::pin;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Maximum size of a response head, and size of a read.
+const HEAD_BYTES_MAX: u16 = 32 << 10;
+const FIELDS_MAX: usize = 100;
+
+/// Data that a server may send before it is read, and size of frames.
+const WINDOW: u32 = 64 << 10;
+const FRAME_MAX: u32 = 16 << 10;
+
+/// A response, and its `Location`.
+type Answer = (HttpResponse, Option<HeaderValue>);
+
+/// Sends one request over HTTP/1.1 and reads up to `len_max` bytes of content. A complete response
+/// leaves the connection to the server, which closes it.
+pub(crate) async fn over_http1<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    len_max: usize,
+    progress: &Progress,
+) -> Result<Answer, Issue>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    progress.enter(Stage::Response);
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
+    let (mut sender, mut conn) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    let answered = {
+        let mut work = pin!(answer(sender.send_request(request), len_max, progress));
+        tokio::select! {
+            done = &mut work => done,
+            // Responses already read are still delivered; if the connection failed, the request
+            // returns the cause.
+            _ended = &mut conn => work.await,
+        }
+    };
+    if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
+        progress.leave(conn.into_parts().io.into_inner());
+    }
+    answered
+}
+
+/// Sends one request over HTTP/2 and reads up to `len_max` bytes of content.
+pub(crate) async fn over_http2<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    len_max: usize,
+    progress: &Progress,
+) -> Result<Answer, Issue>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    progress.enter(Stage::Response);
+    let first = FirstBytes::default();
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_frame_size(FRAME_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX.into());
+    let (mut sender, conn) =
+        builder.handshake(TokioIo::new(noting(stream, &first))).await.map_err(|error| broken(&error))?;
+    let mut conn = Box::pin(conn);
+    let mut work = pin!(answer(sender.send_request(request), len_max, progress));
+    let answered = tokio::select! {
+        done = &mut work => done,
+        ended = &mut conn => {
+            // A request that was never sent fails only when the connection is dropped.
+            drop(conn);
+            match (work.await, ended) {
+                (Err(_), Err(error)) => Err(broken(&error)),
+                (done, _) => done,
+            }
+        }
+    };
+    answered.map_err(|issue| if first.is_http1() { Issue::failure(HTTP1) } else { issue })
+}
+
+/// Waits for the response and reads its content.
+async fn answer(
+    response: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    len_max: usize,
+    progress: &Progress,
+) -> Result<Answer, Issue> {
+    let response = response.await.map_err(|error| broken(&error))?;
+    progress.enter(Stage::Content);
+    let location = response.headers().get(LOCATION).cloned();
+    progress.see(|seen| note_head(seen, &response));
+    let answer = read(response, len_max).await?;
+    progress.enter(Stage::End);
+    progress.see(|seen| seen.body_len = answer.body.len());
+    Ok((answer, location))
+}
+
+/// Reads the content up to the limit.
+async fn read(response: Response<Incoming>, len_max: usize) -> Result<HttpResponse, Issue> {
+    let (head, mut content) = response.into_parts();
+    let (status, version, headers) = (head.status.as_u16(), head.version, head.headers);
+    let mut body = Vec::new();
+    while body.len() < len_max {
+        match content.frame().await {
+            None => return Ok(HttpResponse { status, version, headers, body, is_cut: false }),
+            Some(Err(error)) => return Err(broken(&error)),
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                let wanted = data.len().min(len_max - body.len());
+                body.extend_from_slice(&data[..wanted]);
+            }
+        }
+    }
+    Ok(HttpResponse { status, version, headers, body, is_cut: true })
+}
+
+fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
+    let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    seen.status = Some(response.status().as_u16());
+    seen.version = Some(response.version());
+    seen.content_length = response.body().size_hint().exact();
+    seen.location = text(LOCATION);
+    seen.last_modified = text(LAST_MODIFIED);
+}
+
+/// Describes a connection error by its innermost cause.
+fn broken(error: &hyper::Error) -> Issue {
+    let cause = std::error::Error::source(error);
+    let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    let is_cut = io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof);
+    if error.is_incomplete_message() || is_cut {
+        return Issue::failure("the connection ended before the response was complete");
+    }
+    if error.is_parse() {
+        return Issue::failure("the response is not HTTP/1");
+    }
+    if error.is_canceled() {
+        return Issue::failure("the server closed the connection or sent data before the request");
+    }
+    match (io, cause) {
+        (Some(io), _) => Issue::failure(cause_of(io)),
+        (None, Some(cause)) => Issue::failure(cause.to_string()),
+        (None, None) => Issue::failure(error.to_string()),
+    }
+}
