@@ -62,6 +62,8 @@ pub struct Section<'r> {
     below: Vec<(&'static str, Self)>,
     /// Whether unknown keys are accepted.
     is_open: bool,
+    /// Keys of the type that this table does not have.
+    excluded: &'static [&'static str],
 }
 
 impl<'r> Section<'r> {
@@ -88,6 +90,7 @@ impl<'r> Section<'r> {
             inherited: None,
             below: Vec::new(),
             is_open: false,
+            excluded: &[],
         }
     }
 
@@ -118,6 +121,9 @@ impl<'r> Section<'r> {
         default: &T,
         read: impl FnOnce(&Entry<'_>) -> Option<T>,
     ) -> T {
+        if self.excluded.contains(&key.name) {
+            return default.clone();
+        }
         self.other_names.extend(key.other_names.iter().map(|other| (*other, key.name)));
         let Some(entry) = self.entry(key.name, key) else {
             if let Some(example) = key.required {
@@ -147,6 +153,19 @@ impl<'r> Section<'r> {
     /// Accepts unknown keys.
     pub fn accept_others(&mut self) {
         self.is_open = true;
+    }
+
+    /// Excludes keys of the type that is read from this table: their values are the defaults, and in
+    /// the file they are unknown keys.
+    pub const fn without(&mut self, keys: &'static [&'static str]) {
+        self.excluded = keys;
+    }
+
+    /// The word for the table in messages: `check` for `[check.NAME]`.
+    #[must_use]
+    pub fn noun(&self) -> &str {
+        let kind = self.kind.strip_suffix(".NAME").unwrap_or(&self.kind);
+        kind.rsplit('.').next().unwrap_or(kind)
     }
 
     /// Whether a key is present, here or inherited, with a valid value. `path` may name a key of a

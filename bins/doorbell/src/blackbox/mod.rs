@@ -5,6 +5,8 @@
 //! Identical requests share a result: a request during a probe waits for the probe, and a request
 //! within the cache time gets the cached result.
 
+mod asked;
+mod module;
 mod probe;
 mod probe_cache;
 mod query;
@@ -13,10 +15,11 @@ use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::sockets::port::{Listening, Port, cannot_listen, leave_silent};
 use crate::stats::process::ProcessStats;
-use doorbell_checks::{Connector, FDS_PER_LOOKUP, Shared};
+use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, Shared};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use module::Module;
 use probe_cache::{PROBES_MAX, ProbeCache};
 use std::convert::Infallible;
 use std::io;
@@ -112,12 +115,16 @@ impl Probes {
             };
             ports.push((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?));
         }
-        let cache =
-            Arc::new(ProbeCache::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(process_stats)));
+        let mut shared = Shared::new(Arc::new(connector));
+        // Files of the operator's modules, which come first, must be usable.
+        for module in Module::all(blackbox).iter().take(blackbox.own_modules.len()) {
+            Runner::build(&module.sample(), &mut shared).map_err(|why| Failure::new(Exit::BadConfig, why))?;
+        }
+        let cache = Arc::new(ProbeCache::new(blackbox, shared, Arc::clone(process_stats)));
         let (phase, phase_receiver) = watch::channel(Phase::Serving);
         let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
         // Time for the last connection to send its request and get its reply.
-        let leave_timeout = HEAD_TIMEOUT + blackbox.timeout;
+        let leave_timeout = HEAD_TIMEOUT + cache.timeout;
         let run = move || {
             let Ok(listeners) = goes.recv() else { return };
             runtime.block_on(serve(listeners, cache, phase_receiver, leave_timeout));

@@ -7,17 +7,13 @@
 //! rebinding. The targets of redirects are checked in the same way.
 
 use super::LOOKUPS_MAX;
-use crate::config::model::Module;
+use super::asked::Asked;
+use super::module::Module;
 use crate::http::forwarded::Networks;
-use crate::probe::{Exported, Kind};
-use doorbell_checks::options::{
-    Address, Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, Pace, TcpCheck,
-    TlsCheck, Url,
-};
-use doorbell_checks::{Phases, Runner, Seen, Shared, Trace, lookup_host, url_of_location};
-use doorbell_health::Outcome;
-use doorbell_health::Severity;
-use hyper::Method;
+use crate::probe::Exported;
+use doorbell_checks::options::{Check, HostPort, Pace, Prefer, Resolve};
+use doorbell_checks::{Phases, Runner, Seen, Shared, Trace, lookup_host};
+use doorbell_health::{Outcome, Severity};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -27,9 +23,6 @@ use tokio::time::{Instant, timeout_at};
 
 /// Maximum number of redirects, as in Go's client.
 const REDIRECTS_MAX: u32 = 10;
-
-/// Maximum size of content to read.
-const BODY_BYTES: u32 = 256 << 10;
 
 /// Limit of lookups, separate from that of checks, so that checks do not wait.
 static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
@@ -60,27 +53,24 @@ pub(super) enum Refused {
     TooMany,
 }
 
-/// The request of a probe.
-enum Asked {
-    Grpc(HostPort, Option<ClientTls>),
-    Http(Url, Method),
-    Tcp(HostPort),
-    Tls(HostPort),
-}
-
 impl Prober {
     pub(super) fn new(targets: Networks, shared: Shared) -> Self {
         Self { targets, shared: Mutex::new(shared) }
     }
 
     /// Runs one probe for at most `limit`, and returns its metrics.
-    pub(super) async fn probe(&self, module: Module, target: &str, limit: Duration) -> Result<Made, Refused> {
+    pub(super) async fn probe(
+        &self,
+        module: &Module,
+        target: &str,
+        limit: Duration,
+    ) -> Result<Made, Refused> {
         let start = Instant::now();
         let mut asked = Asked::parse(module, target).ok_or(Refused::NotATarget)?;
-        let mut report = Exported::new(kind_of(module), limit);
+        let mut report = Exported::new(module.prober(), limit);
         loop {
             let begun = Instant::now();
-            let found = timeout_at(start + limit, self.address_of(asked.at())).await;
+            let found = timeout_at(start + limit, self.address_of(asked.at(), module.resolve())).await;
             let lookup = begun.elapsed();
             report.lookup += lookup;
             let addr = match found {
@@ -97,13 +87,14 @@ impl Prober {
             report.phases += Phases::of(&seen, begun.elapsed().saturating_sub(lookup));
             report.phases.resolve += lookup;
             let next = asked.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
-            report.is_success = outcome == Outcome::Success;
+            // A redirect that is not followed counts, too, as in blackbox_exporter.
+            report.redirects += u32::from(Asked::is_redirected(&seen));
+            report.is_success = matches!(outcome, Outcome::Success | Outcome::Degraded);
             report.is_overdue = outcome == Outcome::Timeout;
             // The address is reported even if the connection fails.
             report.seen = Seen { address: Some(addr.ip()), ..seen };
             match next {
                 Some(next) => {
-                    report.redirects += 1;
                     report.is_success = false;
                     asked = next;
                 }
@@ -114,7 +105,7 @@ impl Prober {
 
     /// Resolves a host to its first address, if all its addresses may be probed. `Err(None)` if
     /// there is no address.
-    async fn address_of(&self, at: &HostPort) -> Result<SocketAddr, Option<Refused>> {
+    async fn address_of(&self, at: &HostPort, resolve: Resolve) -> Result<SocketAddr, Option<Refused>> {
         let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, at.port)],
             Err(_) => {
@@ -125,9 +116,10 @@ impl Prober {
         if !found.iter().all(|addr| self.is_allowed(addr.ip())) {
             return Err(Some(Refused::NotAllowed));
         }
-        // IPv6 first, as in blackbox_exporter.
-        let first = found.iter().find(|addr| addr.is_ipv6()).or_else(|| found.first());
-        first.copied().ok_or(None)
+        // By default IPv6 first, as in blackbox_exporter.
+        let is_preferred = |addr: &&SocketAddr| addr.is_ipv4() == (resolve.prefer == Prefer::Ipv4);
+        let first = found.iter().find(is_preferred);
+        first.or_else(|| found.first().filter(|_| resolve.fallback)).copied().ok_or(None)
     }
 
     fn is_allowed(&self, ip: IpAddr) -> bool {
@@ -151,71 +143,6 @@ impl Prober {
 impl Made {
     fn of(report: Exported, start: Instant) -> Self {
         Self { is_success: report.is_success, text: report.finished(start.elapsed()) }
-    }
-}
-
-impl Asked {
-    fn parse(module: Module, target: &str) -> Option<Self> {
-        let url = || {
-            let is_url = target.starts_with("http://") || target.starts_with("https://");
-            if is_url { Url::parse(target) } else { Url::parse(&format!("http://{target}")) }
-        };
-        Some(match module {
-            Module::Grpc => Self::Grpc(HostPort::parse(target, None)?, Some(ClientTls::default())),
-            Module::GrpcPlain => Self::Grpc(HostPort::parse(target, None)?, None),
-            Module::Http2xx => Self::Http(url()?, Method::GET),
-            Module::HttpPost2xx => Self::Http(url()?, Method::POST),
-            Module::TcpConnect => Self::Tcp(HostPort::parse(target, None)?),
-            Module::TlsConnect => Self::Tls(HostPort::parse(target, Some(443))?),
-        })
-    }
-
-    const fn at(&self) -> &HostPort {
-        match self {
-            Self::Grpc(at, _) | Self::Tcp(at) | Self::Tls(at) => at,
-            Self::Http(url, _) => &url.at,
-        }
-    }
-
-    /// Returns a check of exactly this address, with the host name of the target.
-    fn kind(&self, addr: SocketAddr) -> CheckKind {
-        let place = Address::Tcp(HostPort { host: addr.ip().to_string(), port: addr.port() });
-        let named = |tls: &ClientTls| ClientTls { server_name: Some(self.at().host.clone()), ..tls.clone() };
-        match self {
-            Self::Grpc(_, tls) => {
-                CheckKind::Grpc(Box::new(GrpcCheck { tls: tls.as_ref().map(named), ..GrpcCheck::new(place) }))
-            }
-            Self::Http(url, method) => CheckKind::Http(Box::new(HttpCheck {
-                address: Some(place),
-                method: method.clone(),
-                follow_redirects: FollowRedirects::No,
-                body_bytes: BODY_BYTES,
-                ..HttpCheck::new(url.clone())
-            })),
-            Self::Tcp(_) => CheckKind::Tcp(TcpCheck::new(place)),
-            Self::Tls(_) => CheckKind::Tls(Box::new(TlsCheck {
-                tls: named(&ClientTls::default()),
-                ..TlsCheck::new(place)
-            })),
-        }
-    }
-
-    /// The target of a redirect, if its location is a valid URL.
-    fn redirected(&self, seen: &Seen) -> Option<Self> {
-        let Self::Http(url, method) = self else { return None };
-        let is_redirect = matches!(seen.status, Some(301 | 302 | 303 | 307 | 308));
-        let to = seen.location.as_deref().filter(|to| is_redirect && !to.is_empty())?;
-        // Redirects continue with GET, except 307 and 308 (RFC 9110 15.4).
-        let method = if matches!(seen.status, Some(307 | 308)) { method.clone() } else { Method::GET };
-        Some(Self::Http(url_of_location(url, to)?, method))
-    }
-}
-
-const fn kind_of(module: Module) -> Kind {
-    match module {
-        Module::Grpc | Module::GrpcPlain => Kind::Grpc,
-        Module::Http2xx | Module::HttpPost2xx => Kind::Http,
-        Module::TcpConnect | Module::TlsConnect => Kind::Tcp,
     }
 }
 
@@ -243,6 +170,7 @@ impl fmt::Display for Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::model::Blackbox;
     use doorbell_checks::Connector;
     use doorbell_checks::options::EgressOptions;
     use std::io::{Read as _, Write as _};
@@ -261,7 +189,9 @@ mod tests {
         let prober = Prober::new(Networks::parse(["127.0.0.1/32"]).unwrap(), shared);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let target = format!("http://{addr}/");
-        let made = runtime.block_on(prober.probe(Module::Http2xx, &target, Duration::from_secs(30)));
+        let modules = Module::all(&Blackbox::default());
+        let http = modules.iter().find(|module| &*module.name == "http_2xx").unwrap();
+        let made = runtime.block_on(prober.probe(http, &target, Duration::from_secs(30)));
         serves.join().unwrap();
         made.map(|made| {
             assert!(made.text.contains("\nprobe_http_redirects 1\n"), "{}", made.text);
@@ -278,18 +208,21 @@ mod tests {
 
     #[test]
     fn targets() {
+        let blackbox = Blackbox::default();
+        let modules = Module::all(&blackbox);
         for (module, target, expected) in [
-            (Module::Http2xx, "example.com", Some("example.com:80")),
-            (Module::Http2xx, "https://example.com/x", Some("example.com:443")),
-            (Module::Http2xx, "ftp://example.com", None),
-            (Module::Http2xx, "file:///etc/passwd", None),
-            (Module::Http2xx, "http://user@example.com/", None),
-            (Module::TcpConnect, "a:1", Some("a:1")),
-            (Module::TcpConnect, "unix:/run/a.sock", None),
-            (Module::TcpConnect, "a", None),
-            (Module::TlsConnect, "a", Some("a:443")),
-            (Module::Grpc, "[::1]:5", Some("[::1]:5")),
+            ("http_2xx", "example.com", Some("example.com:80")),
+            ("http_2xx", "https://example.com/x", Some("example.com:443")),
+            ("http_2xx", "ftp://example.com", None),
+            ("http_2xx", "file:///etc/passwd", None),
+            ("http_2xx", "http://user@example.com/", None),
+            ("tcp_connect", "a:1", Some("a:1")),
+            ("tcp_connect", "unix:/run/a.sock", None),
+            ("tcp_connect", "a", None),
+            ("tls_connect", "a", Some("a:443")),
+            ("grpc", "[::1]:5", Some("[::1]:5")),
         ] {
+            let module = modules.iter().find(|one| &*one.name == module).unwrap();
             let found = Asked::parse(module, target).map(|asked| asked.at().to_string());
             assert_eq!(found.as_deref(), expected, "{target}");
         }

@@ -2,15 +2,15 @@
 //!
 //! Does not know about: connections.
 
+use super::module::Module;
 use super::probe::{Prober, Refused};
 use super::query::Query;
-use crate::config::model::{Blackbox, Module};
+use crate::config::model::Blackbox;
 use crate::guards::browser::is_own_host;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::Item;
 use bytes::Bytes;
 use doorbell_checks::Shared;
-use doorbell_config::Words as _;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
@@ -55,19 +55,22 @@ pub(super) struct ProbeCache {
     prober: Prober,
     modules: Vec<Module>,
     cache: Duration,
+    /// The longest timeout of all modules.
     pub(super) timeout: Duration,
-    slots: Mutex<HashMap<(Module, String), Slot>>,
+    slots: Mutex<HashMap<(usize, String), Slot>>,
     places: Semaphore,
     process_stats: Arc<ProcessStats>,
 }
 
 impl ProbeCache {
     pub(super) fn new(blackbox: &Blackbox, shared: Shared, process_stats: Arc<ProcessStats>) -> Self {
+        let modules = Module::all(blackbox);
+        let timeout = modules.iter().map(|module| module.timeout).max();
         Self {
             prober: Prober::new(blackbox.targets.iter().map(|network| network.value).collect(), shared),
-            modules: blackbox.modules.clone(),
+            modules,
             cache: blackbox.cache,
-            timeout: blackbox.timeout,
+            timeout: timeout.unwrap_or(blackbox.timeout),
             slots: Mutex::default(),
             places: Semaphore::new(PROBES_MAX),
             process_stats,
@@ -101,10 +104,10 @@ impl ProbeCache {
             }
         };
         let wanted = request.headers().get("x-prometheus-scrape-timeout-seconds");
-        let limit = self.timeout_of(wanted.and_then(|value| value.to_str().ok()));
-        let module = query.module.word();
-        let result = self.result(query, limit).await;
-        self.count(module, result.as_ref().map_or_else(Refused::as_str, |&(_, found)| found));
+        let module = &self.modules[query.module];
+        let limit = limit_of(module, wanted.and_then(|value| value.to_str().ok()));
+        let result = self.result(module, query, limit).await;
+        self.count(&module.name, result.as_ref().map_or_else(Refused::as_str, |&(_, found)| found));
         match result {
             Ok((text, _)) => reply(StatusCode::OK, TEXT, text),
             Err(Refused::TooMany) => {
@@ -114,20 +117,17 @@ impl ProbeCache {
         }
     }
 
-    /// Returns the shorter of the configured timeout and the scrape timeout of the request.
-    fn timeout_of(&self, scrape_timeout: Option<&str>) -> Duration {
-        let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
-        let wanted = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
-        let wanted = wanted.map(|wanted| wanted.saturating_sub(TIMEOUT_OFFSET).max(TIMEOUT_OFFSET / 5));
-        wanted.map_or(self.timeout, |wanted| wanted.min(self.timeout))
-    }
-
-    fn count(&self, module: &'static str, result: &'static str) {
-        self.process_stats.count_one(&Item::Probed { module, result });
+    fn count(&self, module: &str, result: &'static str) {
+        self.process_stats.count_one(&Item::Probed { module: module.into(), result });
     }
 
     /// Returns the text of the result, and the label of its counter.
-    async fn result(&self, query: Query, limit: Duration) -> Result<(Bytes, &'static str), Refused> {
+    async fn result(
+        &self,
+        module: &Module,
+        query: Query,
+        limit: Duration,
+    ) -> Result<(Bytes, &'static str), Refused> {
         let slot = self.slot(query.module, &query.target);
         // Identical requests wait here for the result.
         let waits_until = Instant::now() + limit;
@@ -139,14 +139,14 @@ impl ProbeCache {
         }
         let place = timeout_at(waits_until, self.places.acquire()).await;
         let Ok(Ok(_place)) = place else { return Err(Refused::TooMany) };
-        let made = self.prober.probe(query.module, &query.target, limit).await?;
+        let made = self.prober.probe(module, &query.target, limit).await?;
         let text = Bytes::from(made.text);
         let is_success = made.is_success;
         *known = Some(Cached { at: Instant::now(), text: text.clone(), is_success, limit });
         Ok((text, if is_success { "success" } else { "failure" }))
     }
 
-    fn slot(&self, module: Module, target: &str) -> Slot {
+    fn slot(&self, module: usize, target: &str) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(&(module, target.to_owned())) {
             return Arc::clone(slot);
@@ -166,6 +166,14 @@ impl ProbeCache {
         }
         slot
     }
+}
+
+/// Returns the shorter of the module's timeout and the scrape timeout of the request.
+fn limit_of(module: &Module, scrape_timeout: Option<&str>) -> Duration {
+    let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
+    let wanted = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+    let wanted = wanted.map(|wanted| wanted.saturating_sub(TIMEOUT_OFFSET).max(TIMEOUT_OFFSET / 5));
+    wanted.map_or(module.timeout, |wanted| wanted.min(module.timeout))
 }
 
 fn reply(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

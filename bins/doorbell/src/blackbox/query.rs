@@ -2,8 +2,7 @@
 //!
 //! Does not know about: whether the target may be probed.
 
-use crate::config::model::Module;
-use doorbell_config::Words as _;
+use super::module::Module;
 use std::fmt;
 
 /// Maximum size of a target.
@@ -16,7 +15,8 @@ const UNSUPPORTED: [(&str, Option<&str>); 2] = [("debug", Some("true")), ("hostn
 /// A target and a module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Query {
-    pub(super) module: Module,
+    /// Position of the module in the list of modules.
+    pub(super) module: usize,
     pub(super) target: String,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum BadQuery {
 }
 
 impl Query {
-    /// Parses a query. The default module is `http_2xx`; `modules` lists the allowed modules.
+    /// Parses a query. The default module is `http_2xx`.
     pub(super) fn parse(query: &str, modules: &[Module]) -> Result<Self, BadQuery> {
         let (mut target, mut module) = (None, None);
         for (name, value) in query.split('&').map(|part| part.split_once('=').unwrap_or((part, ""))) {
@@ -52,8 +52,8 @@ impl Query {
             return Err(BadQuery::TargetTooLong);
         }
         let name = module.filter(|name| !name.is_empty()).unwrap_or_else(|| "http_2xx".to_owned());
-        let known = Module::WORDS.iter().find(|(known, _)| *known == name).map(|(_, module)| *module);
-        let module = known.filter(|module| modules.contains(module)).ok_or(BadQuery::UnknownModule(name))?;
+        let known = modules.iter().position(|module| *module.name == *name);
+        let module = known.ok_or(BadQuery::UnknownModule(name))?;
         Ok(Self { module, target })
     }
 }
@@ -97,16 +97,18 @@ fn decoded(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::model::Blackbox;
 
     #[test]
     fn queries() {
-        let all = Module::WORDS.iter().map(|(_, module)| *module).collect::<Vec<_>>();
-        let ok = |module, target: &str| Ok(Query { module, target: target.to_owned() });
+        let all = Module::all(&Blackbox::default());
+        let of = |name: &str| all.iter().position(|module| *module.name == *name).unwrap();
+        let ok = |name, target: &str| Ok(Query { module: of(name), target: target.to_owned() });
         for (query, expected) in [
-            ("target=a", ok(Module::Http2xx, "a")),
-            ("module=tcp_connect&target=a%3A80&debug=false", ok(Module::TcpConnect, "a:80")),
-            ("target=http%3A%2F%2Fa%2Fx%3Fy%3D1&module=", ok(Module::Http2xx, "http://a/x?y=1")),
-            ("target=a%zz%4&module=grpc", ok(Module::Grpc, "a%zz%4")),
+            ("target=a", ok("http_2xx", "a")),
+            ("module=tcp_connect&target=a%3A80&debug=false", ok("tcp_connect", "a:80")),
+            ("target=http%3A%2F%2Fa%2Fx%3Fy%3D1&module=", ok("http_2xx", "http://a/x?y=1")),
+            ("target=a%zz%4&module=grpc", ok("grpc", "a%zz%4")),
             ("", Err(BadQuery::NoTarget)),
             ("target=", Err(BadQuery::NoTarget)),
             ("target=a&target=b", Err(BadQuery::TwoTargets)),
@@ -114,7 +116,7 @@ mod tests {
         ] {
             assert_eq!(Query::parse(query, &all), expected, "{query:?}");
         }
-        assert!(Query::parse("target=a&module=grpc", &[Module::Http2xx]).is_err());
+        assert!(Query::parse("target=a&module=grpc", &[]).is_err());
         let long = format!("target={}", "a".repeat(1025));
         assert_eq!(Query::parse(&long, &all), Err(BadQuery::TargetTooLong));
     }

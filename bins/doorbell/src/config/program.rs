@@ -18,7 +18,7 @@ pub(super) const PROGRAM: Program = Program {
     secret_tables: &["admin", "auth"],
     open_keys: OPEN_KEYS,
     secret_keys: &["bearer", "password", "secret", "token", "tokens"],
-    guarded: &[&["admin"], &["check", "*", "basic"]],
+    guarded: &[&["admin"], &["check", "*", "basic"], &["blackbox", "module", "*", "basic"]],
     clear_secrets,
     elsewhere,
     example,
@@ -49,9 +49,11 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
         Some((admin, None)) => hide(admin, OPEN_KEYS, &mut spans),
         None => {}
     }
-    if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
+    let modules = root.get("blackbox").and_then(|blackbox| blackbox.get_ref().get("module"));
+    for checks in [root.get("check"), modules].into_iter().flatten() {
         // Other keys of a check are not secret, and reports must be able to show them.
-        for check in checks.iter().filter_map(|(_, check)| check.get_ref().as_table()) {
+        let checks = checks.get_ref().as_table().into_iter().flatten();
+        for check in checks.filter_map(|(_, check)| check.get_ref().as_table()) {
             let basic = check.get("basic");
             // A value that is not a table is an error; all of it is hidden, because it may contain
             // the password.
@@ -92,6 +94,9 @@ fn elsewhere(kind: &str, key: &str) -> Option<&'static str> {
     Some(match (kind, key) {
         ("listener.NAME", "protocols" | "h2" | "h2c" | "alpn") => {
             "HTTP/1 is always enabled, and HTTP/2 with `http2 = true`: over TLS by ALPN, otherwise with prior knowledge"
+        }
+        ("blackbox.module.NAME", "address" | "url") => {
+            "remove it: the target of a probe is the parameter `target` of its request"
         }
         ("listener.NAME.timeouts", "write") => {
             "use `write_timeout` of [connections], which applies to all listeners"

@@ -56,9 +56,7 @@ impl Exported {
         match self.kind {
             Kind::Grpc => self.grpc(&mut all),
             Kind::Http => self.http(&mut all),
-            Kind::Tcp => {
-                all.gauge("probe_failed_due_to_regex", "1 if a regular expression did not match", 0);
-            }
+            Kind::Tcp => self.regex(&mut all),
         }
         let hash = "Hash of the address, which shows when it changes";
         all.gauge("probe_ip_addr_hash", hash, self.seen.address.map_or(0, hash_of));
@@ -87,13 +85,18 @@ impl Exported {
         all.0
     }
 
+    fn regex(&self, all: &mut Metrics) {
+        let fails = u8::from(self.seen.fails_pattern);
+        all.gauge("probe_failed_due_to_regex", "1 if a regular expression did not match", fails);
+    }
+
     fn http(&self, all: &mut Metrics) {
         let length = match (self.seen.status, self.seen.content_length) {
             (None, _) => "0".to_owned(),
             (_, None) => "-1".to_owned(),
             (_, Some(length)) => length.to_string(),
         };
-        all.gauge("probe_failed_due_to_regex", "1 if a regular expression did not match", 0);
+        self.regex(all);
         all.gauge("probe_http_content_length", "Content-Length of the response, or -1", length);
         let phases =
             self.phases.named().map(|(name, took)| (format!("phase=\"{name}\""), took.as_secs_f64()));

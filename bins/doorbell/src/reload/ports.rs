@@ -60,7 +60,11 @@ impl Ports {
             _ => Gates::prepare(config, &[], process_stats)?.into(),
         };
         let has_same_probes = |old: &Config| {
-            old.blackbox == config.blackbox && old.check_defaults.egress == config.check_defaults.egress
+            // Certificates are read again, because their files may have changed.
+            let has_files = config.blackbox.iter().any(|blackbox| blackbox.reads_files());
+            !has_files
+                && old.blackbox == config.blackbox
+                && old.check_defaults.egress == config.check_defaults.egress
         };
         let probes = match before {
             Some((Self { probes: Some(_), .. }, old)) if has_same_probes(old) => Next::Same,

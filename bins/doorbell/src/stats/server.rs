@@ -87,7 +87,7 @@ pub(crate) enum Item {
     },
     /// Probes requested at `/probe`, by result.
     Probed {
-        module: &'static str,
+        module: Box<str>,
         result: &'static str,
     },
     Proxied {

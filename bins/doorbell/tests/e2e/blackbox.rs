@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::checks::{ask, ask_with};
-use crate::support::{Doorbell, on_auto, program};
+use crate::support::{Doorbell, Scratch, on_auto, program};
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
@@ -19,6 +19,7 @@ on_auto! {
     identical_requests_share_a_probe
     a_failure_is_not_shared_with_requests_that_have_more_time
     targets_that_misbehave
+    modules_have_their_own_requests_and_expectations
 }
 
 /// Starts an instance; the second address is that of `[blackbox]`.
@@ -211,6 +212,61 @@ fn a_failure_is_not_shared_with_requests_that_have_more_time(engine: &str) {
     let hasty = ask_with(&doorbell, &format!("{head}\r\nX-Prometheus-Scrape-Timeout-Seconds: 0.6"));
     assert_eq!(value(&String::from_utf8(hasty.body).unwrap(), "probe_success"), Some(0.0));
     assert_eq!(value(&probe(&doorbell, &format!("target={addr}")), "probe_success"), Some(1.0));
+}
+
+fn modules_have_their_own_requests_and_expectations(engine: &str) {
+    let scratch = Scratch::new();
+    let secret = scratch.write("secret", "hunter2\n");
+    let doorbell = start(
+        engine,
+        &format!(
+            "cache = \"0s\"\nmodules = [\"http_2xx\", \"tcp_connect\"]\n\
+             [blackbox.module.shop]\ntype = \"http\"\nmethod = \"PUT\"\nbody = \"ring\"\nbearer = \"${{file:{secret}}}\"\n\
+             headers = {{ X-Probe = \"shop\" }}\nfollow_redirects = \"all\"\nexpect = {{ body_matches = '^up$' }}\n\
+             [blackbox.module.http_2xx]\ntype = \"http\"\nexpect = {{ status = \"503\" }}\n\
+             [blackbox.module.mail]\ntype = \"tcp\"\nsend = \"NOOP\\r\\n\\r\\n\"\ntimeout = \"300ms\"\nexpect = {{ matches = '^220 ' }}\n\
+             [blackbox.module.own_grpc]\ntype = \"grpc\"\nmethod = \"/grpc.health.v1.Health/Check\"\nexpect = {{ reply = \"08 01\" }}\n"
+        ),
+    );
+    let success = |target: &str, module: &str| {
+        let text = probe(&doorbell, &format!("target={target}&module={module}"));
+        (value(&text, "probe_success"), value(&text, "probe_failed_due_to_regex"))
+    };
+    let (up, down) = (Upstream::start(Does::reply(200, "up")), Upstream::start(Does::reply(503, "down")));
+    assert_eq!(success(&up.url("/x"), "shop"), (Some(1.0), Some(0.0)));
+    let request = up.last_request().to_ascii_lowercase();
+    for part in ["put /x http/1.1\r\n", "\r\nx-probe: shop\r\n", "\r\nauthorization: bearer hunter2\r\n"] {
+        assert!(request.contains(part), "{part:?} in {request}");
+    }
+    let other = Upstream::start(Does::reply(200, "no"));
+    assert_eq!(success(&other.url("/"), "shop"), (Some(0.0), Some(1.0)));
+    assert_eq!(success(&down.url("/"), "shop"), (Some(0.0), Some(0.0)), "the status is wrong");
+    // A redirect to another origin gets no credentials.
+    let leads = Upstream::start(Does::Says(
+        format!("HTTP/1.1 302 F\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", up.url("/y")).into(),
+    ));
+    assert_eq!(success(&leads.url("/"), "shop").0, Some(1.0));
+    let request = up.last_request().to_ascii_lowercase();
+    assert!(request.starts_with("get /y ") && !request.contains("authorization"), "{request}");
+    // A module with the name of a built-in one replaces it.
+    assert_eq!(success(&down.url("/"), "http_2xx").0, Some(1.0));
+    assert_eq!(success(&up.url("/"), "http_2xx").0, Some(0.0));
+    let mail = Upstream::start(Does::Says(b"220 mail\r\n".to_vec()));
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(success(&mail.addr.to_string(), "mail"), (Some(1.0), Some(0.0)));
+    let text = probe(&doorbell, &format!("target={}&module=mail", silent.local_addr().unwrap()));
+    assert_eq!(
+        (value(&text, "probe_success"), value(&text, "probe_timeout_seconds")),
+        (Some(0.0), Some(0.3)),
+        "{text}"
+    );
+    let grpc = probe(&doorbell, &format!("target={}&module=own_grpc", doorbell.addr_of(0)));
+    assert_eq!(
+        (value(&grpc, "probe_success"), value(&grpc, "probe_grpc_status_code")),
+        (Some(1.0), Some(0.0))
+    );
+    assert_eq!(asked(&doorbell, "?target=192.0.2.1&module=shop").0, 403);
+    assert_eq!(asked(&doorbell, "?target=a&module=grpc").0, 400);
 }
 
 fn targets_that_misbehave(engine: &str) {

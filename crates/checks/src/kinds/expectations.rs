@@ -110,6 +110,16 @@ pub(crate) fn lacking(payload: &Payload, has_wanted: bool) -> String {
     }
 }
 
+/// Whether a response with an expected status does not satisfy an expression.
+pub(crate) fn fails_pattern(response: &HttpResponse, expect: &HttpExpect) -> bool {
+    let body = text_of(&response.body);
+    let lacks = expect.body_matches.as_ref().is_some_and(|pattern| !pattern.matches(&body));
+    let has = expect.body_not_matches.as_ref().is_some_and(|pattern| pattern.matches(&body));
+    let mut headers = expect.headers.iter();
+    let differs = headers.any(|(name, pattern)| !header_matches(response, name, pattern));
+    expect.status.contains(response.status) && (lacks || has || differs)
+}
+
 /// Compares the latency of a run with the limits of its check.
 pub(crate) fn in_time(latency: Duration, rule: LatencyRule) -> Verdict {
     too_slow(latency, rule.fails_above).map_err(Issue::failure)?;

@@ -8,7 +8,7 @@ use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Protocols, Tls, TlsPool, handshake};
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::exchange::{over_http1, over_http2};
-use crate::kinds::expectations::{HttpResponse, evaluate};
+use crate::kinds::expectations::{HttpResponse, evaluate, fails_pattern};
 use crate::kinds::tls as tls_check;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
 use crate::options::{ClientTls, FieldValue, FollowRedirects, HostPort, HttpCheck, RequestVersion, Url};
@@ -139,6 +139,7 @@ impl HttpRunner {
                 let latency = start.elapsed();
                 let (expect, degraded) = (&self.check.expect, &self.check.degraded);
                 let verdict = evaluate(&answer, latency, expect, degraded);
+                progress.see(|seen| seen.fails_pattern = fails_pattern(&answer, expect));
                 return match progress.certificate() {
                     // At equal severity, a fault of the response outweighs an expiring certificate.
                     Some(ends) => worse(

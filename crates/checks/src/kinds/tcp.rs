@@ -45,13 +45,13 @@ impl TcpRunner {
             conn.write_all(&self.check.payload.send).await.map_err(broken)?;
         }
         if self.check.payload.expects_response() {
-            self.expect(&mut conn).await?;
+            self.expect(&mut conn, progress).await?;
         }
         conn.gently();
         in_time(start.elapsed(), self.check.latency)
     }
 
-    async fn expect(&self, conn: &mut Conn) -> Result<(), Issue> {
+    async fn expect(&self, conn: &mut Conn, progress: &Progress) -> Result<(), Issue> {
         let Payload { contains: wanted, matches, .. } = &self.check.payload;
         let (mut read, mut has_wanted, mut matched) = (Vec::new(), false, 0);
         loop {
@@ -68,6 +68,7 @@ impl TcpRunner {
             }
             matched += read.len();
             if is_end {
+                progress.see(|seen| seen.fails_pattern = true);
                 let ended = if len == 0 { "the connection ended" } else { "64 KiB received" };
                 let lacking = lacking(&self.check.payload, has_wanted);
                 return Err(Issue::failure(format!("{ended} without {lacking}, but with {}", shown(&read))));

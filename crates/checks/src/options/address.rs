@@ -142,6 +142,12 @@ impl Text for Address {
 }
 
 impl ClientTls {
+    /// Whether certificates are read from files.
+    #[must_use]
+    pub const fn reads_files(&self) -> bool {
+        self.ca.is_some() || self.cert.is_some()
+    }
+
     /// Files of a client certificate and its key.
     #[must_use]
     pub fn identity(&self) -> Option<(&Path, &Path)> {

@@ -143,8 +143,12 @@ const TABLES: [(&str, &str); 2] = [
 static TYPE: Key = Key::with("type", "Kind of the check; its other keys depend on it. Required.", type_form);
 
 fn type_form(_: &Key) -> Json {
-    let words: Vec<&str> = KINDS.iter().map(|(word, ..)| *word).collect();
-    serde_json::json!({ "enum": words })
+    serde_json::json!({ "enum": words() })
+}
+
+/// The names of all kinds.
+fn words() -> Vec<&'static str> {
+    KINDS.iter().map(|(word, ..)| *word).collect()
 }
 
 impl Default for CheckKind {
@@ -165,49 +169,61 @@ impl Table for CheckKind {
     }
 
     fn properties() -> JsonMap {
-        let (mut all, mut docs) = (JsonMap::new(), Docs::new());
-        for (word, properties, _) in KINDS {
-            let mut own = properties();
-            take_docs(&mut own, "", word, &mut docs);
-            form::merge(&mut all, own);
-        }
-        for ([table, key], texts) in docs {
-            let texts = texts.into_iter().map(|(doc, kinds)| format!("{}: {doc}", kinds.join(", ")));
-            let text = texts.collect::<Vec<_>>().join(" ");
-            let form = match table.as_str() {
-                "" => all.get_mut(&key),
-                table => all.get_mut(table).and_then(|form| form["properties"].get_mut(&key)),
-            };
-            form.into_iter().for_each(|form| form["description"] = text.clone().into());
-        }
-        for (table, doc) in TABLES {
-            all.entry(table).and_modify(|form| form["description"] = doc.into());
-        }
-        all.insert(TYPE.name.to_owned(), TYPE.schema());
-        all
+        properties_among(&words())
     }
 
     fn take(at: &mut Section<'_>) -> Self {
-        let kinds: Vec<_> = KINDS.iter().map(|(word, _, take)| (*word, *take)).collect();
-        let read = |entry: &Entry<'_>| entry.word(&kinds).map(Some);
-        let Some(take) = at.read_with(&TYPE, &None, read) else {
-            if at.place(TYPE.name).is_none() {
-                let words: Vec<&str> = kinds.iter().map(|kind| kind.0).collect();
-                let message = format!("check `{}` has no `type`", at.name);
-                let problem = Problem::error("missing-key", at.span.clone(), message);
-                at.problem(problem.help(format!("add `type = `, one of {}", quoted(&words))));
-            }
-            // Without a type, the valid keys are unknown.
-            at.accept_others();
-            return Self::default();
-        };
-        take(at)
+        take_among(at, &words())
     }
 
     fn show(&self, to: &mut Dump) {
         to.put(None, TYPE.name, self.word().into());
         self.show_keys(to);
     }
+}
+
+/// The JSON Schema of the keys of these kinds, in which each key names the kinds that have it.
+pub(super) fn properties_among(words: &[&str]) -> JsonMap {
+    let (mut all, mut docs) = (JsonMap::new(), Docs::new());
+    for (word, properties, _) in KINDS.iter().filter(|(word, ..)| words.contains(word)) {
+        let mut own = properties();
+        take_docs(&mut own, "", word, &mut docs);
+        form::merge(&mut all, own);
+    }
+    for ([table, key], texts) in docs {
+        let texts = texts.into_iter().map(|(doc, kinds)| format!("{}: {doc}", kinds.join(", ")));
+        let text = texts.collect::<Vec<_>>().join(" ");
+        let form = match table.as_str() {
+            "" => all.get_mut(&key),
+            table => all.get_mut(table).and_then(|form| form["properties"].get_mut(&key)),
+        };
+        form.into_iter().for_each(|form| form["description"] = text.clone().into());
+    }
+    for (table, doc) in TABLES {
+        all.entry(table).and_modify(|form| form["description"] = doc.into());
+    }
+    let mut form = TYPE.schema();
+    form["enum"] = words.into();
+    all.insert(TYPE.name.to_owned(), form);
+    all
+}
+
+/// Reads a check of one of these kinds.
+pub(super) fn take_among(at: &mut Section<'_>, words: &[&str]) -> CheckKind {
+    let known = KINDS.iter().filter(|(word, ..)| words.contains(word));
+    let kinds: Vec<_> = known.map(|(word, _, take)| (*word, *take)).collect();
+    let read = |entry: &Entry<'_>| entry.word(&kinds).map(Some);
+    let Some(take) = at.read_with(&TYPE, &None, read) else {
+        if at.place(TYPE.name).is_none() {
+            let message = format!("{} `{}` has no `type`", at.noun(), at.name);
+            let problem = Problem::error("missing-key", at.span.clone(), message);
+            at.problem(problem.help(format!("add `type = `, one of {}", quoted(words))));
+        }
+        // Without a type, the valid keys are unknown.
+        at.accept_others();
+        return CheckKind::default();
+    };
+    take(at)
 }
 
 /// The documentation texts of each key, with the kinds to which they apply. The map is

@@ -25,6 +25,7 @@ mod status;
 mod target;
 #[cfg(feature = "udp")]
 mod udp;
+mod untargeted;
 
 pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
 use doorbell_config::{Problem, Section, Table};
@@ -48,6 +49,7 @@ pub use remote::{CertificateRule, DnsCheck, DnsCode, DnsRecord, RedisCheck, TcpC
 pub use status::{StatusRange, StatusSet};
 #[cfg(feature = "udp")]
 pub use udp::UdpCheck;
+pub use untargeted::UntargetedKind;
 
 const SEVERITIES: [(&str, Severity); 3] =
     [("degrading", Severity::Degrading), ("info", Severity::Info), ("required", Severity::Required)];

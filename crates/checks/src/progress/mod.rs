@@ -82,6 +82,8 @@ pub struct Seen {
     pub content_length: Option<u64>,
     /// Bytes of content that were read.
     pub body_len: usize,
+    /// Whether the last response did not satisfy an expression of `expect`.
+    pub fails_pattern: bool,
     /// `Location` of the last response.
     pub location: Option<String>,
     /// `Last-Modified` of the last response.

@@ -5,12 +5,13 @@
 use super::super::bind::addresses;
 use super::super::networks;
 use crate::http::forwarded::Network;
-use doorbell_config::{At, Problem, Section, Table, Words};
+use doorbell_checks::options::{CheckKind, ClientTls, GrpcMode, UntargetedKind};
+use doorbell_config::{At, Named, Problem, Section, Table, Words};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// /probe?target=..&module=.., compatible with Prometheus' blackbox_exporter.
-#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[derive(Clone, Debug, PartialEq, Table)]
 #[table(check = Self::check)]
 pub struct Blackbox {
     /// Addresses and ports to listen on; one or a list. Required.
@@ -20,7 +21,7 @@ pub struct Blackbox {
     /// of them. Required.
     #[key(with = networks)]
     pub targets: Vec<At<Network>>,
-    /// Permitted modules, named as in the example of blackbox_exporter.
+    /// Permitted built-in modules, named as in the example of blackbox_exporter.
     #[key(
         default = ["grpc", "grpc_plain", "http_2xx", "http_post_2xx", "tcp_connect", "tls_connect"],
         filled
@@ -33,6 +34,24 @@ pub struct Blackbox {
     /// Maximum duration of a probe; the scrape timeout of Prometheus shortens it.
     #[key(default = "9s500ms", range = "100ms..=2m")]
     pub timeout: Duration,
+    /// Further modules, `[blackbox.module.NAME]`. One with the name of a built-in module replaces it.
+    #[key(name = "module")]
+    pub own_modules: Named<OwnModule>,
+}
+
+/// One module: a check without a target, which is the parameter `target` of a request.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(check = Self::check, useless = Self::useless)]
+pub struct OwnModule {
+    /// Value of the parameter `module`.
+    #[key(table_name)]
+    pub name: String,
+    /// Maximum duration of a probe. Default: that of [blackbox].
+    #[key(range = "100ms..=2m")]
+    pub timeout: Option<Duration>,
+    /// What a probe does.
+    #[key(flatten)]
+    pub kind: UntargetedKind,
 }
 
 /// A kind of probe, named as in the example of blackbox_exporter.
@@ -57,7 +76,32 @@ pub enum Module {
     TlsConnect,
 }
 
+impl OwnModule {
+    /// Keys about several addresses of a name, or about later runs.
+    const fn useless(&self) -> &'static [&'static str] {
+        &["resolve.all", "resolve.ttl"]
+    }
+
+    /// Reports keys that are about a schedule, or about several connections.
+    fn check(&self, at: &Section<'_>) {
+        let is_watch = matches!(&self.kind.0, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch);
+        let keys = [("mode", is_watch), ("resolve.all", true), ("resolve.ttl", true)];
+        for (key, _) in keys.into_iter().filter(|(_, is_useless)| *is_useless) {
+            if let Some(place) = at.right_place(key) {
+                let message = format!("`{key}` has no effect: a probe is one connection to one address");
+                at.problem(Problem::error("no-effect", place, message).help("remove it"));
+            }
+        }
+    }
+}
+
 impl Blackbox {
+    /// Whether a module reads certificates from files.
+    #[must_use]
+    pub fn reads_files(&self) -> bool {
+        self.own_modules.iter().filter_map(|module| module.kind.0.tls()).any(ClientTls::reads_files)
+    }
+
     fn check(&self, at: &Section<'_>) {
         if self.targets.is_empty() {
             let message = "without `targets`, every client of this port could probe any address";

@@ -25,7 +25,7 @@ mod udp;
 pub use admin::Admin;
 pub use auth::{Auth, Jwt, JwtAlgorithm};
 pub use balancer::{Agent, TcpGate, WhenDown};
-pub use blackbox::{Blackbox, Module};
+pub use blackbox::{Blackbox, Module, OwnModule};
 pub use compute::Compute;
 pub use connections::Connections;
 pub use control::{Control, ControlSocket, Maintenance, Window};

@@ -59,7 +59,7 @@ fn items() -> BTreeMap<Item, u64> {
         (Item::LimitEviction { limiter: "login".into() }, 1),
         (Item::Limited { limiter: "login".into(), decision: "allow" }, 50),
         (Item::Limited { limiter: "login".into(), decision: "deny" }, 4),
-        (Item::Probed { module: "http_2xx", result: "cached" }, 8),
+        (Item::Probed { module: "http_2xx".into(), result: "cached" }, 8),
         (Item::Proxied { listener: listener(), version: "v2", result: "taken" }, 7),
         (Item::Resumed { listener: listener() }, 2),
     ])
