@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 mod control;
 mod control_plane;
+mod convert;
 mod doctor;
 pub mod exit;
 mod guards;

@@ -84,7 +84,7 @@ pub enum Command {
     /// Print a shell completion script
     #[command(after_help = super::about::COMPLETIONS_HELP)]
     Completions(super::about::CompletionsArgs),
-    /// Print, compare and create configurations
+    /// Print, compare, create and convert configurations
     Config {
         /// Command to run.
         #[command(subcommand)]
@@ -125,6 +125,9 @@ pub enum Command {
 /// Commands of `config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
+    /// Convert a configuration file of another program
+    #[command(after_help = super::convert::HELP)]
+    Convert(super::convert::ConvertArgs),
     /// Compare two configuration files by their effective values
     #[command(after_help = super::diff::HELP)]
     Diff(super::diff::DiffArgs),

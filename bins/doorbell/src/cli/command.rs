@@ -12,9 +12,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Names of the commands that read no configuration, with their subcommands.
-const WITHOUT_CONFIG: [&[&str]; 10] = [
+const WITHOUT_CONFIG: [&[&str]; 11] = [
     &["await"],
     &["completions"],
+    &["config", "convert"],
     &["config", "diff"],
     &["config", "init"],
     &["config", "schema"],
@@ -37,7 +38,10 @@ const ELSEWHERE: [(&str, &str); 13] = [
         "check",
         "`doorbell validate FILE` validates a configuration; `doorbell checks` lists the checks of a running instance",
     ),
-    ("convert", "files of other programs cannot be converted: start with `doorbell config init`"),
+    (
+        "convert",
+        "`doorbell config convert blackbox FILE`; for other programs start with `doorbell config init`",
+    ),
     ("health", "`doorbell healthcheck` for scripts, `doorbell status` for people"),
     ("lint", "`doorbell validate`"),
     ("logs", "`doorbell events --follow`; the log is written to standard output"),

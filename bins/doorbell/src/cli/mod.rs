@@ -6,6 +6,7 @@ mod about;
 pub mod args;
 pub mod book;
 mod command;
+mod convert;
 mod diff;
 mod doctor;
 mod healthcheck;
@@ -89,6 +90,7 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
     match command {
         Command::Await(args) => until::run(args, global),
         Command::Completions(args) => say(&about::completions(&args)),
+        Command::Config { command: ConfigCommand::Convert(args) } => convert::run(&args),
         Command::Config { command: ConfigCommand::Diff(args) } => diff::run(&args),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
         Command::Config { command: ConfigCommand::Init(args) } => say(init::text(&args)),

@@ -232,3 +232,35 @@ fn a_shell_takes_the_completions() {
     let (code, out, err) = finish(output);
     assert!(code == 0 && out.split_whitespace().any(|word| word == "probe"), "{out}{err}");
 }
+
+#[test]
+fn modules_of_the_exporter_are_converted() {
+    let convert = |name: &str, text: &str| {
+        let file = scratch(name, text).display().to_string();
+        let (code, out, err) = run(&["config", "convert", "blackbox", &file]);
+        (code, out, err.replace(&file, "FILE"))
+    };
+    let all =
+        "modules:\n  web:\n    prober: http\n    timeout: 2s\n    http:\n      valid_status_codes: [204]\n";
+    let (code, out, err) = convert("all.yml", all);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let own =
+        format!("version = 1\n[blackbox]\nbind = \"127.0.0.1:9115\"\ntargets = [\"10.0.0.0/8\"]\n\n{out}");
+    let file = scratch("converted.toml", &own).display().to_string();
+    let (code, dumped, err) = run(&["config", "dump", "-c", &file]);
+    assert!(code == 0 && dumped.contains("[blackbox.module.web]"), "{code} {err}\n{own}");
+    let (code, out, err) = convert("some.yml", &format!("{all}  ping: {{ prober: icmp }}\n"));
+    assert!(code == 1 && out.contains("[blackbox.module.web]"), "{code} {out}");
+    assert_eq!(
+        err,
+        "FILE:7: modules.ping.prober: a module cannot send ICMP; write a [check.NAME] of this type, or keep the exporter for this module\n"
+    );
+    let (code, out, err) = convert("none.yml", "modules:\n  - a\n");
+    assert!(code == 1 && out.is_empty() && err.contains("FILE:2: "), "{code} {out} {err}");
+    for (text, expected) in [("a: [\n", "FILE is invalid: line "), ("a: 1\n", "there is no table `modules`")]
+    {
+        let (code, out, err) = convert("bad.yml", text);
+        assert!(code == 78 && out.is_empty() && err.contains(expected), "{code} {err}");
+    }
+    assert_eq!(run(&["config", "convert"]).0, 2);
+}

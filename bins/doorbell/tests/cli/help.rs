@@ -114,7 +114,7 @@ fn words_of_other_programs_lead_to_ours() {
         (&["config", "validate"], "`doorbell validate`"),
         (&["--engine", "epoll"], "`--driver`"),
         (&["serve", "--engine=epoll"], "`--driver`"),
-        (&["config", "convert"], "`doorbell config init`"),
+        (&["convert"], "`doorbell config convert blackbox FILE`"),
         (&["validte"], "'validate'"),
     ] {
         let (code, out, err) = run(args);

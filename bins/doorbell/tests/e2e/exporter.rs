@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use doorbell_testkit::peers::{exchange, wait_until};
 
 use crate::pki::{ca, localhost};
-use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, program, stdout};
+use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, program, run, skipped, stdout};
 
 /// Metrics and labels of doorbell that version 0.23 of the exporter lacks. Later versions have
 /// them.
@@ -25,7 +26,7 @@ const TIMES: [&str; 4] = [
     "probe_http_duration_seconds",
 ];
 
-/// Differs, because the prober of doorbell does not use HTTP/2 here.
+/// Differs, because `doorbell probe` does not use HTTP/2.
 const HTTP_2: &str = "probe_http_version";
 
 const MODULES: &str = "modules:
@@ -49,6 +50,11 @@ struct Both {
 impl Both {
     /// Starts both, or returns `None` if the real exporter is not installed.
     fn start() -> Option<Self> {
+        Self::start_with(MODULES, "")
+    }
+
+    /// Starts both, with the text of a `blackbox.yml` and with modules of doorbell.
+    fn start_with(theirs: &str, ours: &str) -> Option<Self> {
         let exporter = program("prometheus-blackbox-exporter")?;
         let scratch = Scratch::new();
         let ca = scratch.write("ca.pem", &ca().pem());
@@ -61,7 +67,7 @@ impl Both {
              [listener.secured]\nbind = \"127.0.0.1:0\"\nhttp2 = true\ntls = \"t\"\n\
              [route.ok]\nlistener = [\"plain\", \"secured\"]\npath = \"/ok\"\nmethods = [\"GET\", \"POST\"]\nreply = {{ body = \"ok\\n\" }}\n\
              [route.moved]\nlistener = \"plain\"\npath = \"/moved\"\nredirect = {{ scheme = \"http\", host = \"127.0.0.1\", path = \"/ok\", port = {} }}\n\
-             [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\ncache = \"0s\"\ntimeout = \"1s\"\n",
+             [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\ncache = \"0s\"\ntimeout = \"1s\"\n{ours}",
             plain.port(),
         );
         let file = scratch.write("doorbell.toml", &config);
@@ -73,7 +79,7 @@ impl Both {
         };
         let serve = ["serve", "-c", &file, "--driver", "epoll"];
         let doorbell = Doorbell::try_start_command(command(binary()).args(serve)).unwrap();
-        let (modules, theirs) = (scratch.write("blackbox.yml", MODULES), free_addr());
+        let (modules, theirs) = (scratch.write("blackbox.yml", theirs), free_addr());
         let args = [format!("--config.file={modules}"), format!("--web.listen-address={theirs}")];
         let process = Process::spawn(command(exporter).args(args));
         let is_open = || TcpStream::connect(theirs).is_ok();
@@ -157,12 +163,77 @@ fn names_labels_and_values_are_the_same() {
         // The real exporter hangs here with gRPC.
         ("tls_connect", "nowhere.invalid:1".to_owned()),
     ] {
-        let (mut theirs, mut ours) = (both.theirs(module, &target), both.ours(module, &target));
-        if target.starts_with("https") && theirs.contains_key("probe_tls_version_info{version=\"TLS 1.3\"}") {
-            let versions =
-                [&mut theirs, &mut ours].map(|all| all.insert(format!("{HTTP_2}{{}}"), String::new()));
-            assert_eq!(versions, [Some("2".to_owned()), Some("1.1".to_owned())], "{module} {target}");
+        let (theirs, ours) = (both.theirs(module, &target), both.ours(module, &target));
+        differ(&mut differences, &format!("{module} {target}"), &ours, &theirs);
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+/// A server that sends this line on each connection and closes it.
+fn greets(line: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _gone = stream.write_all(line.as_bytes()).and_then(|()| stream.shutdown(Shutdown::Write));
+            let _end = stream.read(&mut [0; 64]);
         }
+    });
+    addr
+}
+
+/// The example of the package, and one with expectations, converted by `doorbell config convert`.
+#[test]
+fn converted_modules_export_the_same() {
+    const EXAMPLE: &str = "/etc/prometheus/blackbox.yml";
+    const OWN: &str = "
+  strict:
+    prober: http
+    timeout: 1s
+    http: { valid_status_codes: [200], fail_if_body_not_matches_regexp: ['^ok$'], preferred_ip_protocol: ip4 }
+  refused:
+    prober: http
+    timeout: 1s
+    http: { fail_if_body_matches_regexp: ['o', 'x'], preferred_ip_protocol: ip4 }
+  stays:
+    prober: http
+    timeout: 1s
+    http: { follow_redirects: false, valid_status_codes: [301, 302, 307, 308], preferred_ip_protocol: ip4 }
+";
+    let Ok(example) = std::fs::read_to_string(EXAMPLE) else {
+        return skipped(&format!("{EXAMPLE} is missing; the conversion of it was not tested"));
+    };
+    let scratch = Scratch::new();
+    let theirs = format!("{}\n{}", example.trim_end(), OWN.trim_start_matches('\n'));
+    let file = scratch.write("blackbox.yml", &theirs);
+    let converted = run(&binary(), &["config", "convert", "blackbox", &file]);
+    let notes = String::from_utf8(converted.stderr).unwrap();
+    assert_eq!(converted.status.code(), Some(1), "{notes}");
+    for key in
+        ["pop3s_banner.tcp.tls", "irc_banner.tcp.query_response.expect", "icmp.prober", "icmp_ttl5.prober"]
+    {
+        assert!(notes.contains(&format!("modules.{key}: ")), "{key}\n{notes}");
+    }
+    let ours = String::from_utf8(converted.stdout).unwrap();
+    let Some(both) = Both::start_with(&theirs, &ours) else { return };
+    let plain = both.doorbell.addr_of(0);
+    let (ssh, other, nobody) = (greets("SSH-2.0-x\r\n"), greets("220 mail\r\n"), free_addr());
+    let mut differences = String::new();
+    for (module, target) in [
+        ("http_2xx", format!("http://{plain}/ok")),
+        ("http_2xx", format!("http://{plain}/moved")),
+        ("http_post_2xx", format!("http://{plain}/ok")),
+        ("tcp_connect", plain.to_string()),
+        ("tcp_connect", nobody.to_string()),
+        ("grpc_plain", plain.to_string()),
+        ("ssh_banner", ssh.to_string()),
+        ("ssh_banner", other.to_string()),
+        ("strict", format!("http://{plain}/ok")),
+        ("strict", format!("http://{plain}/livez")),
+        ("refused", format!("http://{plain}/ok")),
+        ("stays", format!("http://{plain}/moved")),
+    ] {
+        let (theirs, ours) = (both.theirs(module, &target), both.ours(module, &target));
         differ(&mut differences, &format!("{module} {target}"), &ours, &theirs);
     }
     assert!(differences.is_empty(), "{differences}");

@@ -1,0 +1,15 @@
+//! Converts configuration files of other programs.
+//!
+//! Does not know about: files, the command line.
+//!
+//! The result contains only what has the same effect. Each other line is reported with its number,
+//! the reason, and what to do instead.
+
+mod blackbox;
+mod http;
+mod keys;
+mod notes;
+mod tcp;
+mod yaml;
+
+pub(crate) use blackbox::convert as blackbox;

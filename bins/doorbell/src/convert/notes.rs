@@ -1,0 +1,22 @@
+//! Lines of a converted file that are not part of the result.
+//!
+//! Does not know about: formats of files.
+
+use std::fmt;
+
+/// A line that could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(super) line: usize,
+    /// Names of the tables and of the key, joined by dots.
+    pub(super) key: String,
+    pub(super) why: String,
+    pub(super) instead: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, key, why, instead } = self;
+        write!(f, "{line}: {key}: {why}; {instead}")
+    }
+}

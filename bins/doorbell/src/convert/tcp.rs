@@ -1,0 +1,78 @@
+//! Options of the `tcp` prober of blackbox_exporter.
+//!
+//! Does not know about: other probers.
+
+use super::blackbox::{Module, literal, resolve, tls, typed};
+use super::http::is_pattern;
+use super::keys::Keys;
+use serde_json::Map;
+
+const DIALOG: &str = "a tcp check sends once and then reads once";
+const INSTEAD: &str = "keep the exporter for this module, or use `tcp_connect`";
+
+/// `None` if the dialog cannot be held.
+pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
+    let is_tls = keys.placed_flag("tls").filter(|tls| tls.value);
+    let tls = tls(&mut keys, "tls_config");
+    let steps = keys.list("query_response");
+    let mut module = match is_tls {
+        Some(place) if !steps.is_empty() => {
+            keys.note(place.line, place.name, "a tcp check speaks without TLS", INSTEAD);
+            return None;
+        }
+        Some(_) => {
+            let mut module = typed("tls");
+            module.insert("tls".to_owned(), tls.into());
+            module
+        }
+        None => typed("tcp"),
+    };
+    let mut sent = String::new();
+    let mut is_read = false;
+    for node in steps {
+        let mut step = keys.element("query_response", node);
+        if let Some(pattern) = step.text("expect") {
+            if is_read {
+                step.note(pattern.line, pattern.name, DIALOG, INSTEAD);
+                return None;
+            }
+            if !is_pattern(&step, pattern) {
+                return None;
+            }
+            is_read = true;
+            // The exporter compares line by line.
+            let lines = format!("(?mR){}", pattern.value);
+            module.insert(
+                "expect".to_owned(),
+                Map::from_iter([("matches".to_owned(), literal(&lines))]).into(),
+            );
+        }
+        if let Some(text) = step.text("send") {
+            if is_read {
+                let why = "a tcp check sends nothing after it has read; the result is the same";
+                step.note(text.line, text.name, why, "remove it");
+            } else {
+                sent.push_str(text.value);
+                sent.push('\n');
+            }
+        }
+        if let Some(starttls) = step.placed_flag("starttls").filter(|flag| flag.value) {
+            step.note(starttls.line, starttls.name, "a tcp check cannot start TLS", INSTEAD);
+            return None;
+        }
+        step.finish(&[
+            ("expect_bytes", "an expression for bytes is not supported", "use `expect.hex`"),
+            ("labels", "a module exports no labels", "remove it"),
+        ]);
+    }
+    if !sent.is_empty() {
+        module.insert("send".to_owned(), literal(&sent));
+    }
+    resolve(&mut keys, &mut module);
+    keys.finish(&[(
+        "source_ip_address",
+        "the source address is common to all modules",
+        "set `check_defaults.egress`",
+    )]);
+    Some(module)
+}
