@@ -89,10 +89,14 @@ struct Flap {
 }
 
 impl Pace {
-    /// The default pace for an interval.
+    /// The default pace for an interval: `rise` 2, `fall` 3, a jitter of 10 %, unknown before the
+    /// first result, no flap detection. The other times follow from the interval as described at
+    /// each field, so set `interval` here and not as a field.
     #[must_use]
     pub fn every(interval: Duration) -> Self {
         let mut pace = Self { interval, ..Self::default() };
+        pace.timeout = pace.usual_timeout();
+        pace.connect_timeout = pace.usual_connect_timeout();
         pace.fast_interval = pace.usual_fast_interval();
         pace.down_interval = pace.usual_down_interval();
         pace.max_age = pace.default_max_age();
@@ -232,6 +236,15 @@ mod tests {
             [(Pace::every(second), 6 * second), (slow, 3 * minute), (on_demand, 3 * minute)]
         {
             assert_eq!(pace.default_max_age(), max_age, "{pace:?}");
+        }
+    }
+
+    #[test]
+    fn by_default_a_run_ends_before_the_next_is_due() {
+        for (interval, timeout) in [(200, 200), (5_000, 1_000)] {
+            let pace = Pace::every(Duration::from_millis(interval));
+            let timeout = Duration::from_millis(timeout);
+            assert_eq!([pace.timeout, pace.connect_timeout], [timeout; 2], "{pace:?}");
         }
     }
 }
