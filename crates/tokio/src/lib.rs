@@ -10,11 +10,11 @@
 //! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
 //!
 //! On Linux, ring threads serve the probes. On macOS and other Unix systems [`Doorbell`] serves them
-//! on the runtime, with the same API and replies; [`Embed`] is for Linux. Features, all off by
-//! default: `axum` (0.8), `hyper` (1), `tower`, `grpc` (tonic 0.14), `metrics` (prometheus-client
-//! 0.25), and `checks` for built-in kinds of checks. After
-//! `cargo add doorbell-tokio --features axum`, in a program that already uses axum and tokio (with
-//! `full`, or `macros` and `rt-multi-thread`):
+//! on the runtime, with the same API and replies; [`Embed`] is for Linux, and its program also
+//! depends on the crate `doorbell`. Features, all off by default: `axum` (0.8) and `hyper` (1), which
+//! include `tower`; `grpc` (tonic 0.14); `metrics` (prometheus-client 0.25); `checks` for built-in
+//! kinds of checks. After `cargo add doorbell-tokio --features axum`, in a program that already uses
+//! axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
 //!
 #![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
 //!
@@ -84,7 +84,7 @@ pub use doorbell_checks::SchedulerCounters;
 pub use doorbell_checks::options as checks;
 #[cfg(feature = "grpc")]
 pub use doorbell_grpc::GrpcHealth;
-pub use doorbell_health::{Details, EndpointState, Severity};
+pub use doorbell_health::{CheckConfig, Details, EndpointState, FlapRule, Initial, Severity};
 pub use doorbell_probes::Registry;
 #[cfg(target_os = "linux")]
 pub use embed::Embed;

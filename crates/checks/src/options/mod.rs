@@ -28,6 +28,7 @@ mod udp;
 mod untargeted;
 
 pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
+pub use doorbell_config::Secret;
 use doorbell_config::{Problem, Section, Table};
 use doorbell_health::Severity;
 pub use egress::EgressOptions;
@@ -35,6 +36,7 @@ pub use grpc::{GrpcCheck, GrpcMode, GrpcStatus};
 pub use http::{
     FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern, RequestVersion,
 };
+pub use hyper::Method;
 #[cfg(feature = "icmp")]
 pub use icmp::IcmpCheck;
 pub use kind::CheckKind;
@@ -97,7 +99,7 @@ const OF_RUNS: [&str; 8] = [
 ];
 
 impl Check {
-    /// A required check with the default pace.
+    /// A required check with the default pace: every 5 s, otherwise as [`Pace::every`].
     #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<CheckKind>) -> Self {
         let (severity, pace) = (Severity::Required, Pace::default());

@@ -10,6 +10,8 @@ use doorbell_health::{CheckConfig, Severity};
 const TIMEOUT_USUAL_MAX: Duration = Duration::from_secs(1);
 
 /// Options of a check that calls a function: schedule, thresholds, severity. Required by default.
+///
+/// `checks::Check` (feature `checks`) is a check of a built-in kind.
 #[derive(Clone, Debug)]
 #[must_use = "it is passed to `HealthBuilder::check`"]
 pub struct Check {
@@ -84,6 +86,15 @@ impl Check {
     }
 
     /// Changes settings that have no method here, such as the state before the first result.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use doorbell_tokio::{Check, Initial};
+    ///
+    /// let check = Check::every(Duration::from_secs(5)).with(|config| config.initial = Initial::Up);
+    /// # let _ = check;
+    /// ```
     pub fn with(mut self, change: impl FnOnce(&mut CheckConfig)) -> Self {
         change(&mut self.config);
         self
