@@ -60,7 +60,7 @@ impl Handed {
     /// `axum::serve(incoming.with_socket_addrs(), app.into_make_service_with_connect_info::<SocketAddr>())`.
     ///
     /// For TCP listeners only: connections without an address are dropped, which are those of a
-    /// Unix socket and those that were reset.
+    /// Unix socket and those that were reset. Needs the feature `axum`.
     pub fn with_socket_addrs(self) -> TapIo<SocketAddrs, fn(&mut Preread<TcpStream>)> {
         SocketAddrs(self).tap_io(|_| {})
     }

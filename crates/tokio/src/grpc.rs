@@ -36,7 +36,8 @@ impl Health {
     /// Probers are detected by their user agent, or by their address if the incoming connections
     /// are [`Handed::streams`].
     ///
-    /// Call it once and clone the result: each call counts its Watch streams separately.
+    /// Call it once and clone the result: each call counts its Watch streams separately. Needs the
+    /// feature `grpc`.
     pub fn grpc(&self) -> GrpcHealth {
         self.grpc_of(Vec::new())
     }
@@ -62,7 +63,8 @@ impl Health {
     }
 
     /// The gRPC service as routes of axum, for `Router::merge` beside other routes. The server of
-    /// axum needs its feature `http2`. Call it once, as [`Self::grpc`].
+    /// axum needs its feature `http2`. Call it once, as [`Self::grpc`]. Needs the features `grpc` and
+    /// `axum`.
     #[cfg(feature = "axum")]
     pub fn grpc_routes<S: Clone + Send + Sync + 'static>(&self) -> axum::Router<S> {
         let path = format!("/{}/{{*method}}", GrpcHealth::NAME);
@@ -91,7 +93,8 @@ pub struct Streams(Handed);
 
 impl Handed {
     /// The streams of the connections, for `serve_with_incoming_shutdown` of tonic's server, together
-    /// with [`Control::shutdown`](crate::Control::shutdown). Ends with the server.
+    /// with [`Control::shutdown`](crate::Control::shutdown). Ends with the server. Needs the feature
+    /// `grpc`.
     pub const fn streams(self) -> Streams {
         Streams(self)
     }

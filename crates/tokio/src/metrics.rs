@@ -62,7 +62,8 @@ struct Origins {
 }
 
 impl Health {
-    /// The metrics of this health; [`Metrics::with_server`] adds those of a server.
+    /// The metrics of this health; [`Metrics::with_server`] adds those of a server. Needs the
+    /// feature `metrics`.
     pub fn metrics(&self) -> Metrics {
         Metrics { health: self.clone(), servers: Vec::new(), origins: Arc::default() }
     }

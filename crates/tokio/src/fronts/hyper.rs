@@ -12,6 +12,7 @@ use crate::health::Health;
 impl Health {
     /// Wraps a hyper or tower service: serves the probes and passes other requests to `inner`,
     /// which may have any response body whose data is [`Bytes`](bytes::Bytes); see [`ProbeBody`].
+    /// Needs the feature `hyper`.
     pub fn service<S>(&self, inner: S) -> WithProbes<S> {
         WithProbes { health: self.clone(), inner }
     }

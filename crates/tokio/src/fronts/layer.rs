@@ -37,7 +37,8 @@ impl Health {
     /// around services with any response body whose data is [`Bytes`]; see [`ProbeBody`].
     ///
     /// It serves probes that the ring threads do not see, with the same replies: those that follow
-    /// a request for the program on a kept connection, and those over HTTP/2.
+    /// a request for the program on a kept connection, and those over HTTP/2. Needs the feature
+    /// `tower`.
     pub fn layer(&self) -> ProbeLayer {
         ProbeLayer { health: self.clone() }
     }

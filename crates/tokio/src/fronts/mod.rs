@@ -21,7 +21,7 @@ use crate::health::Health;
 
 impl Health {
     /// The reply to a probe; `None` if the path is not a probe path. For frameworks without an
-    /// integration in this crate.
+    /// integration in this crate, and for tests. Needs the feature `tower`.
     pub fn reply<B>(&self, request: &Request<B>) -> Option<Response<Bytes>> {
         let routes = self.probe_routes();
         routes.find(request.uri().path())?;

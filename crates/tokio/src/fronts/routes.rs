@@ -18,6 +18,7 @@ impl Health {
     /// at `/NAME/CHECK`.
     ///
     /// The replies are those of the ring threads. `merge` panics if a path exists in both.
+    /// Needs the feature `axum`.
     pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         let mut router = Router::new();
         for path in self.paths() {

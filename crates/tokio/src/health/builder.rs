@@ -117,6 +117,7 @@ impl HealthBuilder {
     }
 
     /// Adds a check of a built-in kind. It runs on the thread of the checks, not on the runtime.
+    /// Needs the feature `checks`.
     ///
     /// ```no_run
     /// use std::time::Duration;
