@@ -3,6 +3,7 @@
 //! Does not know about: sockets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use doorbell::CloseReason;
 use doorbell::stream::{PushError, Stream};
@@ -51,4 +52,18 @@ fn large_messages_do_not_hold_back_the_result_of_a_job() {
         handle.push(number.to_string()).unwrap();
     }
     assert_eq!(conn.send("job 4\nb\n"), b"<1>\n<2>\n<3>\n<job 4>\n1 b\n");
+}
+
+#[test]
+fn messages_do_not_extend_the_time_of_a_wait() {
+    let lines = Lines::new();
+    let last = Arc::clone(&lines.last);
+    let second = Duration::from_secs(1);
+    let mut conn = TestStream::open(Stream::new(lines).idle_timeout(2 * second));
+    assert_eq!(conn.send("a\n"), b"1 a\n");
+    conn.wait(second);
+    last.lock().unwrap().clone().unwrap().push("news".to_owned()).unwrap();
+    assert_eq!(conn.receive(), b"<news>\n");
+    conn.wait(second);
+    assert_eq!(conn.close_reason(), Some(CloseReason::IdleTimeout));
 }
