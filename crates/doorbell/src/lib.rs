@@ -31,6 +31,7 @@
 //! |---|---|
 //! | start, control and observe a server | [`Server`], [`ServerBuilder`], [`Handle`], [`Snapshot`] |
 //! | choose addresses, PROXY protocol, sockets of a service manager | [`Listen`], [`ProxyProtocol`], [`Listen::inherited`] |
+//! | write a handler | [`service_fn`] for a closure; [`Handler`] for a type, the trait [`http::Service`] under a second name |
 //! | route by path, with parameters; redirect | [`http::routes::Routes`], [`http::redirect::Redirect`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
 //! | write a protocol of your own | [`stream`] |

@@ -87,7 +87,8 @@ impl Routes {
 
 impl RoutesBuilder {
     /// Adds a service for GET and HEAD. A path is static, as in `/livez`, or has parameters:
-    /// `{name}` is one segment, and a final `{*name}` the remaining path.
+    /// `{name}` is one segment, and a final `{*name}` the remaining path, which may be empty:
+    /// `/a/{*rest}` matches `/a/`, but not `/a`.
     pub fn get(self, path: &str, service: impl Service + Send + Sync + 'static) -> Self {
         self.route(MethodSet::of(&[Method::Get]), path, service)
     }

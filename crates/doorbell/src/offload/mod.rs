@@ -28,7 +28,8 @@
 //! [`Offload::require_auth`] verifies signed bearer tokens in jobs.
 //!
 //! While a job waits or runs, its connection serves no other request, and only one more chunk of
-//! input is read, to detect that the client leaves. The table lists the possible outcomes:
+//! input is read, to detect that the client leaves. The table lists the possible outcomes, and the
+//! fields of [`Snapshot`](crate::Snapshot) that count them:
 //!
 //! | event | the client sees | counted as |
 //! |---|---|---|

@@ -9,7 +9,9 @@
 //!
 //! Versions and cipher suites are those of rustls with aws-lc-rs: TLS 1.2 (ECDHE with AES-GCM or
 //! ChaCha20-Poly1305) and 1.3. Renegotiation, compression and early data (0-RTT) are not supported:
-//! a server cannot distinguish replayed early data from a new request.
+//! a server cannot distinguish replayed early data from a new request. Acceptors do not use the
+//! process default of rustls. A program that uses rustls itself, with another provider, calls
+//! `CryptoProvider::install_default` first: with two providers, rustls has no default.
 
 mod acceptor;
 mod certificate;

@@ -82,7 +82,8 @@ impl RedirectBuilder {
 
     /// Sets the path template: text, `{path}` for the path of the request, and `{name}` for a
     /// parameter of the route. Default `{path}`. To replace a prefix, route `/old/{*rest}` to
-    /// `/new/{rest}`.
+    /// `/new/{rest}`. A parameter that the route does not have is empty; [`Redirect::param_names`]
+    /// lists those of the template.
     #[must_use]
     pub fn path(mut self, template: impl Into<String>) -> Self {
         self.path = template.into();
