@@ -1,9 +1,16 @@
-//! Lines sent by a server, each of bounded length.
+//! Lines sent by a server, each of bounded length, and a server's text in a reason.
 //!
 //! Does not know about: their content.
 
 use crate::finding::{Issue, cause_of};
+use doorbell_config::Secret;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// Maximum length of a server's text in a reason.
+const TEXT_CHARS_MAX: usize = 128;
+
+/// Length of the start of a password by which it is found in a server's text, which may be cut.
+const PASSWORD_START_CHARS: usize = 16;
 
 /// Maximum number of bytes that a reason quotes.
 const SHOWN_MAX: usize = 32;
@@ -70,10 +77,39 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     format!("\"{}\"{more}", bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii())
 }
 
+/// A server's text, shortened to fit a log line, without control characters. Some servers repeat
+/// their input, so the text ends where the password begins.
+pub(crate) fn server_text(text: &str, password: Option<&Secret>) -> String {
+    let password = password.map_or("", Secret::reveal);
+    let start: String = password.chars().take(PASSWORD_START_CHARS).collect();
+    let (text, end) = match text.find(&start).filter(|_| !start.is_empty()) {
+        Some(at) => (&text[..at], Secret::MASK),
+        None => (text, ""),
+    };
+    let plain = |char: char| if char.is_control() { ' ' } else { char };
+    let short: String = text.trim_end().chars().map(plain).take(TEXT_CHARS_MAX).collect();
+    short + end
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt as _;
+
+    #[test]
+    fn texts_are_short_and_without_the_password() {
+        let secret = Secret::new("p w 0123456789abcdef".to_owned());
+        for (text, expected) in [
+            ("Access denied\r\n", "Access denied"),
+            ("a\nb\u{7}", "a b "),
+            ("unknown 'p w 0123456789abc'", "unknown '***"),
+            ("p w 01234", "p w 01234"),
+        ] {
+            assert_eq!(server_text(text, Some(&secret)), expected, "{text:?}");
+        }
+        assert_eq!(server_text(&"x".repeat(200), None), "x".repeat(128));
+        assert_eq!(server_text("a", Some(&Secret::new(String::new()))), "a");
+    }
 
     #[test]
     fn bytes_are_shown_short_and_plain() {

@@ -8,23 +8,16 @@ use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::expectations::in_time;
-use crate::kinds::lines::{Lines, shown};
+use crate::kinds::lines::{Lines, server_text, shown};
 use crate::kinds::{Ask, Asking};
 use crate::options::RedisCheck;
 use crate::progress::{Progress, Stage};
-use doorbell_config::Secret;
 use doorbell_health::Outcome;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
 /// Maximum length of a reply; all expected replies are short.
 const REPLY_LEN_MAX: usize = 512;
-
-/// Maximum length of a server's error in a reason.
-const ERROR_CHARS_MAX: usize = 128;
-
-/// Length of the start of a password by which it is found in a server's error, which may be cut.
-const PASSWORD_START_CHARS: usize = 16;
 
 /// Checks one server.
 pub(crate) struct RedisRunner {
@@ -125,20 +118,9 @@ impl RedisRunner {
         }
     }
 
-    /// An error of the server, truncated to fit a log line. Servers repeat the arguments of unknown
-    /// commands, so the text ends where the password begins.
     fn reason(&self, error: &str) -> String {
-        let password = self.check.password.as_ref().map_or("", |password| password.reveal());
-        let start: String = password.chars().take(PASSWORD_START_CHARS).collect();
-        match error.find(&start).filter(|_| !start.is_empty()) {
-            Some(at) => format!("{}{}", shortened(&error[..at]), Secret::MASK),
-            None => shortened(error),
-        }
+        server_text(error, self.check.password.as_ref())
     }
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(ERROR_CHARS_MAX).collect()
 }
 
 /// A single-line reply.
