@@ -17,9 +17,13 @@ pub(crate) mod http;
 #[cfg(feature = "icmp")]
 pub(crate) mod icmp;
 mod lines;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 #[cfg(feature = "process")]
 pub(crate) mod process;
 pub(crate) mod redis;
+#[cfg(feature = "postgres")]
+mod session;
 pub(crate) mod tcp;
 pub(crate) mod tls;
 mod traceparent;

@@ -8,6 +8,8 @@ use super::http::HttpCheck;
 #[cfg(feature = "icmp")]
 use super::icmp::IcmpCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
+#[cfg(feature = "postgres")]
+use super::postgres::PostgresCheck;
 #[cfg(feature = "process")]
 use super::process::ProcessCheck;
 use super::remote::{DnsCheck, RedisCheck, TcpCheck, TlsCheck};
@@ -37,6 +39,9 @@ pub enum CheckKind {
     /// An ICMP or ICMPv6 echo.
     #[cfg(feature = "icmp")]
     Icmp(Box<IcmpCheck>),
+    /// The start of a PostgreSQL session, and optionally a login.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PostgresCheck>),
     /// Processes of this machine.
     #[cfg(feature = "process")]
     Process(ProcessCheck),
@@ -125,6 +130,8 @@ kinds! {
     "http" Http Box::new, HttpCheck;
     #[cfg(feature = "icmp")]
     "icmp" Icmp Box::new, IcmpCheck;
+    #[cfg(feature = "postgres")]
+    "postgres" Postgres Box::new, PostgresCheck;
     #[cfg(feature = "process")]
     "process" Process identity, ProcessCheck;
     "redis" Redis Box::new, RedisCheck;
@@ -251,10 +258,20 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
     }
 }
 
+/// A scheme of a URL that consists of a host and a port, its port, and its check.
+type Scheme = (&'static str, u16, fn(Address) -> CheckKind);
+
+const BY_ADDRESS: &[Scheme] = &[
+    #[cfg(feature = "postgres")]
+    ("postgres://", 5432, |at| PostgresCheck::new(at).into()),
+    ("redis://", 6379, |at| RedisCheck::new(at).into()),
+    ("tls://", 443, |at| TlsCheck::new(at).into()),
+];
+
 impl CheckKind {
     /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
     /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE`, `grpcs://..` or, with the feature
-    /// of that kind, `udp://HOST:PORT` or `icmp://HOST`.
+    /// of that kind, `udp://HOST:PORT`, `icmp://HOST` or `postgres://HOST`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
@@ -271,13 +288,10 @@ impl CheckKind {
         if let Some(path) = target.strip_prefix("unix:") {
             return Address::parse(&format!("unix:{path}")).map(TcpCheck::new).map(Self::from);
         }
-        if let Some(address) = target.strip_prefix("tls://") {
-            let address = Address::Tcp(HostPort::parse(address, Some(443))?);
-            return Some(TlsCheck::new(address).into());
-        }
-        if let Some(address) = target.strip_prefix("redis://") {
-            let address = Address::Tcp(HostPort::parse(address, Some(6379))?);
-            return Some(RedisCheck::new(address).into());
+        for &(scheme, port, of) in BY_ADDRESS {
+            if let Some(address) = target.strip_prefix(scheme) {
+                return HostPort::parse(address, Some(port)).map(|at| of(Address::Tcp(at)));
+            }
         }
         for (scheme, tls) in [("grpc://", None), ("grpcs://", Some(ClientTls::default()))] {
             if let Some(rest) = target.strip_prefix(scheme) {
@@ -329,6 +343,15 @@ mod tests {
                 )
             });
             assert_eq!(found.as_deref(), expected, "{target:?}");
+        }
+        for (target, expected) in [
+            #[cfg(feature = "postgres")]
+            ("postgres://a", "postgres a:5432"),
+            ("redis://a", "redis a:6379"),
+            ("tls://a", "tls a:443"),
+        ] {
+            let found = CheckKind::parse(target).unwrap();
+            assert_eq!(format!("{} {}", found.word(), found.remote().unwrap()), expected, "{target}");
         }
         for (target, is_tls) in [("grpc://a:5/shop.Cart", false), ("grpcs://a:5/shop.Cart", true)] {
             let Some(CheckKind::Grpc(grpc)) = CheckKind::parse(target) else { panic!("it is gRPC") };

@@ -17,10 +17,14 @@ mod latency;
 mod local;
 mod pace;
 mod payload;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "process")]
 mod process;
 mod proxy_header;
 mod remote;
+#[cfg(feature = "postgres")]
+mod session;
 mod status;
 mod target;
 #[cfg(feature = "udp")]
@@ -44,6 +48,8 @@ pub use latency::LatencyRule;
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 pub use pace::Pace;
 pub use payload::Payload;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresCheck;
 #[cfg(feature = "process")]
 pub use process::ProcessCheck;
 pub use proxy_header::ProxyHeader;

@@ -16,6 +16,8 @@ use crate::kinds::grpc::GrpcRunner;
 use crate::kinds::http::HttpRunner;
 #[cfg(feature = "icmp")]
 use crate::kinds::icmp::IcmpRunner;
+#[cfg(feature = "postgres")]
+use crate::kinds::postgres::PostgresRunner;
 #[cfg(feature = "process")]
 use crate::kinds::process::ProcessRunner;
 use crate::kinds::redis::RedisRunner;
@@ -95,6 +97,11 @@ impl TargetRunner {
             CheckKind::Icmp(icmp) => {
                 let dialer = dialer(Address::Tcp(icmp.host.clone()), icmp.resolve);
                 Kind::Other(Box::new(IcmpRunner::new(icmp, dialer, check.pace.timeout)))
+            }
+            #[cfg(feature = "postgres")]
+            CheckKind::Postgres(postgres) => {
+                let dialer = dialer(postgres.address.clone(), postgres.resolve);
+                Kind::Other(Box::new(PostgresRunner::build(postgres, dialer, pool).map_err(named)?))
             }
             #[cfg(feature = "process")]
             CheckKind::Process(process) => Kind::Other(Box::new(ProcessRunner::new(process.clone()))),

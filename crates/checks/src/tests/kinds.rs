@@ -43,18 +43,18 @@ fn tls(addr: SocketAddr) -> TlsCheck {
     TlsCheck { tls: unverified(), ..TlsCheck::new(address(addr)) }
 }
 
-fn secret(text: &str) -> Option<Secret> {
+pub(super) fn secret(text: &str) -> Option<Secret> {
     Some(Secret::new(text.to_owned()))
 }
 
 /// A server that sends these bytes after the first input and keeps the connection open.
-fn says(answer: impl Into<Vec<u8>>) -> SocketAddr {
+pub(super) fn says(answer: impl Into<Vec<u8>>) -> SocketAddr {
     let answer = answer.into();
     server(move |stream| heard(stream).write_all(&answer).unwrap())
 }
 
 /// A server that sends these bytes and resets the connection.
-fn resets(answer: &'static [u8]) -> SocketAddr {
+pub(super) fn resets(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -69,7 +69,7 @@ fn resets(answer: &'static [u8]) -> SocketAddr {
 }
 
 /// A server that sends bytes without end.
-fn floods(piece: &'static [u8]) -> SocketAddr {
+pub(super) fn floods(piece: &'static [u8]) -> SocketAddr {
     server(move |stream| {
         let mut stream = stream.try_clone().unwrap();
         std::thread::spawn(move || while stream.write_all(piece).is_ok() {});
@@ -77,7 +77,7 @@ fn floods(piece: &'static [u8]) -> SocketAddr {
 }
 
 /// A server that sends one byte at a time.
-fn trickles(byte: u8) -> SocketAddr {
+pub(super) fn trickles(byte: u8) -> SocketAddr {
     server(move |stream| {
         let mut stream = stream.try_clone().unwrap();
         std::thread::spawn(move || {
@@ -92,7 +92,7 @@ fn https(addr: SocketAddr) -> HttpCheck {
     HttpCheck { tls: unverified(), ..HttpCheck::new(url(format!("https://{addr}/"))) }
 }
 
-fn silent() -> SocketAddr {
+pub(super) fn silent() -> SocketAddr {
     server(|_| {})
 }
 
@@ -204,7 +204,7 @@ fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
     tls_server_with(thinks, move || Arc::clone(&config))
 }
 
-fn tls_config(days_left: i64) -> Arc<ServerConfig> {
+pub(super) fn tls_config(days_left: i64) -> Arc<ServerConfig> {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let now = i64::try_from(certificate::now().as_secs()).unwrap();
     let at = |days: i64| {

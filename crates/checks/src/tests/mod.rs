@@ -8,7 +8,11 @@ mod datagrams;
 mod icmp;
 mod kinds;
 mod names;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod pushes;
+#[cfg(feature = "postgres")]
+mod real;
 mod requests;
 mod unary;
 mod versions;

@@ -1,0 +1,318 @@
+//! The start of a PostgreSQL session (protocol 3.0, since PostgreSQL 7.4): with a user a login and
+//! a query, otherwise the server's request to log in.
+//!
+//! The messages are those of `postgres-protocol`, the lower half of `tokio-postgres`. A whole client
+//! would not limit the length of a message, and would compile twice as long.
+//!
+//! Does not know about: data.
+
+use crate::connect::dialer::Dialer;
+use crate::connect::tls::TlsPool;
+use crate::finding::{Issue, Verdict, worse};
+use crate::kinds::expectations::in_time;
+use crate::kinds::lines::server_text;
+use crate::kinds::session::{Security, Session, broken};
+use crate::kinds::{Ask, Asking};
+use crate::options::PostgresCheck;
+use crate::progress::{Progress, Stage};
+use bytes::BytesMut;
+use doorbell_config::Secret;
+use fallible_iterator::FallibleIterator as _;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::{DataRowBody, ErrorResponseBody, Header, Message};
+use postgres_protocol::message::frontend;
+use std::io;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::Instant;
+
+/// Maximum length of a message; all expected messages are short.
+const MESSAGE_LEN_MAX: i32 = 64 << 10;
+
+/// User of sessions without a login; the server does not have to know it.
+const NOBODY: &str = "doorbell";
+
+/// Checks one server.
+pub(crate) struct PostgresRunner {
+    check: PostgresCheck,
+    dialer: Dialer,
+    security: Option<Security>,
+    startup: BytesMut,
+}
+
+impl std::fmt::Debug for PostgresRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresRunner").field("check", &self.check).finish_non_exhaustive()
+    }
+}
+
+impl Ask for PostgresRunner {
+    fn dialer(&self) -> Option<&Dialer> {
+        Some(&self.dialer)
+    }
+
+    fn blocks(&self) -> bool {
+        self.check.password.is_some()
+    }
+
+    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
+        Box::pin(self.run(progress, start))
+    }
+}
+
+impl PostgresRunner {
+    pub(crate) fn build(check: &PostgresCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+        let user = check.username.as_deref().unwrap_or(NOBODY);
+        let named = [("user", Some(user)), ("database", check.database.as_deref())];
+        let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let mut startup = BytesMut::new();
+        frontend::startup_message(named.chain([("application_name", "doorbell")]), &mut startup)
+            .map_err(|error| error.to_string())?;
+        let build = |tls| Security::build(tls, check.address.host(), check.certificate, &[], pool);
+        let security = check.tls.as_ref().map(build).transpose()?;
+        Ok(Self { check: check.clone(), dialer, security, startup })
+    }
+
+    async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
+        let conn = self.dialer.connect(progress).await?;
+        progress.enter(Stage::Response);
+        let mut session = Session::Plain(conn);
+        if let Some(security) = &self.security {
+            request_tls(&mut session).await?;
+            session = session.secure(security, progress).await?;
+        }
+        let mut server = Server { session, read: BytesMut::new() };
+        server.session.send(&self.startup).await?;
+        let has_session = self.start(&mut server).await?;
+        let met = match &self.check.username {
+            Some(_) => self.query(&mut server).await?,
+            None => Ok(()),
+        };
+        let latency = start.elapsed();
+        if has_session {
+            let mut goodbye = BytesMut::new();
+            frontend::terminate(&mut goodbye);
+            let _gone = server.session.send(&goodbye).await;
+            progress.leave(server.session);
+        } else {
+            server.session.close().await;
+        }
+        let certificate = self.security.as_ref().map_or(Ok(()), |security| security.evaluate(progress));
+        worse(worse(met, certificate), in_time(latency, self.check.latency))
+    }
+
+    /// Reads until the session has started, with a login if it is configured. Without it, the
+    /// server's request to log in is enough, and the result is false.
+    async fn start(&self, server: &mut Server) -> Result<bool, Issue> {
+        let user = self.check.username.as_deref();
+        let mut scram = None;
+        loop {
+            match server.next().await? {
+                Message::AuthenticationOk
+                | Message::BackendKeyData(_)
+                | Message::NoticeResponse(_)
+                | Message::ParameterStatus(_) => {}
+                Message::ReadyForQuery(_) => return Ok(true),
+                Message::ErrorResponse(body) => {
+                    let refusal = Refusal::of(&body);
+                    return match user.is_none() && refusal.is_of_login() {
+                        true => Ok(false),
+                        false => Err(self.issue(&refusal)),
+                    };
+                }
+                request if is_login_request(&request) => {
+                    let Some(user) = user else { return Ok(false) };
+                    let answer = self.answer(request, user, &mut scram, server.session.is_tls()).await?;
+                    server.session.send(&answer).await?;
+                }
+                _ => return Err(strange()),
+            }
+        }
+    }
+
+    /// The answer to a request to log in.
+    async fn answer(
+        &self,
+        request: Message,
+        user: &str,
+        scram: &mut Option<ScramSha256>,
+        is_tls: bool,
+    ) -> Result<BytesMut, Issue> {
+        let Some(password) = self.check.password.as_ref().map(Secret::reveal) else {
+            return Err(Issue::failure("the server asks for a password"));
+        };
+        let mut out = BytesMut::new();
+        let written = match request {
+            Message::AuthenticationCleartextPassword if !is_tls && self.check.address.remote().is_some() => {
+                return Err(Issue::failure(
+                    "the server asks for the password in clear text, which needs `tls`",
+                ));
+            }
+            Message::AuthenticationCleartextPassword => {
+                frontend::password_message(password.as_bytes(), &mut out)
+            }
+            Message::AuthenticationMd5Password(body) => {
+                let hash = md5_hash(user.as_bytes(), password.as_bytes(), body.salt());
+                frontend::password_message(hash.as_bytes(), &mut out)
+            }
+            Message::AuthenticationSasl(body) => {
+                let mut mechanisms = body.mechanisms();
+                if !mechanisms.any(|name| Ok(name == SCRAM_SHA_256)).unwrap_or(false) {
+                    return Err(unsupported());
+                }
+                let begun = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+                let written = frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut out);
+                *scram = Some(begun);
+                written
+            }
+            Message::AuthenticationSaslContinue(body) => {
+                let mut begun = scram.take().ok_or_else(strange)?;
+                // Milliseconds of computation: the server chooses the number of iterations.
+                let updated = tokio::task::spawn_blocking(move || {
+                    begun.update(body.data())?;
+                    Ok(begun)
+                });
+                let updated = updated.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+                let begun = scram.insert(updated.map_err(|error| self.failed(&error))?);
+                frontend::sasl_response(begun.message(), &mut out)
+            }
+            Message::AuthenticationSaslFinal(body) => {
+                let mut begun = scram.take().ok_or_else(strange)?;
+                begun.finish(body.data())
+            }
+            _ => return Err(unsupported()),
+        };
+        written.map(|()| out).map_err(|error| self.failed(&error))
+    }
+
+    /// Runs a query, which yields one value.
+    async fn query(&self, server: &mut Server) -> Result<Verdict, Issue> {
+        let text = match self.check.writable {
+            Some(_) => "SHOW transaction_read_only",
+            None => "SELECT 1",
+        };
+        let mut out = BytesMut::new();
+        frontend::query(text, &mut out).map_err(broken)?;
+        server.session.send(&out).await?;
+        let mut value = None;
+        loop {
+            match server.next().await? {
+                Message::DataRow(body) => value = first_value(&body),
+                Message::ErrorResponse(body) => return Err(self.issue(&Refusal::of(&body))),
+                Message::CommandComplete(_)
+                | Message::NoticeResponse(_)
+                | Message::ParameterStatus(_)
+                | Message::RowDescription(_) => {}
+                Message::ReadyForQuery(_) => break,
+                _ => return Err(strange()),
+            }
+        }
+        let value = value.ok_or_else(|| Issue::failure("the server returned no row"))?;
+        Ok(match (self.check.writable, value == "off") {
+            (Some(true), false) => Err(Issue::failure("the server is read-only")),
+            (Some(false), true) => Err(Issue::failure("the server accepts writes, expected read-only")),
+            _ => Ok(()),
+        })
+    }
+
+    fn issue(&self, refusal: &Refusal) -> Issue {
+        let text = server_text(&refusal.text, self.check.password.as_ref());
+        Issue::failure(format!("{text} ({})", refusal.code))
+    }
+
+    fn failed(&self, error: &io::Error) -> Issue {
+        Issue::failure(format!("login: {}", server_text(&error.to_string(), self.check.password.as_ref())))
+    }
+}
+
+/// Asks for TLS. Exactly one byte is read, so that no later byte escapes the handshake.
+async fn request_tls(session: &mut Session) -> Verdict {
+    let mut out = BytesMut::new();
+    frontend::ssl_request(&mut out);
+    session.send(&out).await?;
+    match session.read_u8().await.map_err(broken)? {
+        b'S' => Ok(()),
+        // An error instead of a decision is not authenticated, so its text is not shown.
+        b'N' | b'E' => Err(Issue::failure("the server refuses TLS")),
+        _ => Err(strange()),
+    }
+}
+
+/// A server, and the part of its next message that is already read.
+struct Server {
+    session: Session,
+    read: BytesMut,
+}
+
+impl Server {
+    async fn next(&mut self) -> Result<Message, Issue> {
+        loop {
+            let header = Header::parse(&self.read).map_err(|_| strange())?;
+            if header.is_some_and(|header| header.len() > MESSAGE_LEN_MAX) {
+                return Err(strange());
+            }
+            if let Some(message) = Message::parse(&mut self.read).map_err(|_| strange())? {
+                return Ok(message);
+            }
+            if self.session.read_buf(&mut self.read).await.map_err(broken)? == 0 {
+                return Err(broken(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+}
+
+/// An error of the server.
+struct Refusal {
+    /// SQLSTATE.
+    code: String,
+    text: String,
+}
+
+impl Refusal {
+    fn of(body: &ErrorResponseBody) -> Self {
+        let (mut fields, mut refusal) = (body.fields(), Self { code: String::new(), text: String::new() });
+        while let Ok(Some(field)) = fields.next() {
+            let value = || String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'C' => refusal.code = value().chars().filter(char::is_ascii_alphanumeric).take(5).collect(),
+                b'M' => refusal.text = value(),
+                _ => {}
+            }
+        }
+        refusal
+    }
+
+    /// Whether the server refuses only the user or the database: classes 28 (invalid authorization
+    /// specification) and 3D (invalid catalog name).
+    fn is_of_login(&self) -> bool {
+        self.code.starts_with("28") || self.code.starts_with("3D")
+    }
+}
+
+const fn is_login_request(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::AuthenticationCleartextPassword
+            | Message::AuthenticationGss
+            | Message::AuthenticationKerberosV5
+            | Message::AuthenticationMd5Password(_)
+            | Message::AuthenticationSasl(_)
+            | Message::AuthenticationSaslContinue(_)
+            | Message::AuthenticationSaslFinal(_)
+            | Message::AuthenticationScmCredential
+            | Message::AuthenticationSspi
+    )
+}
+
+fn first_value(body: &DataRowBody) -> Option<String> {
+    let range = body.ranges().next().ok()???;
+    Some(String::from_utf8_lossy(body.buffer().get(range)?).into_owned())
+}
+
+fn unsupported() -> Issue {
+    Issue::failure("the server asks for a login method that is not supported")
+}
+
+fn strange() -> Issue {
+    Issue::failure("the response is not PostgreSQL")
+}

@@ -1,0 +1,134 @@
+//! A connection of a protocol that begins in plain text and may continue with TLS.
+//!
+//! Does not know about: the protocols.
+
+use crate::connect::certificate::now;
+use crate::connect::connector::Conn;
+use crate::connect::tls::{Protocols, Tls, TlsPool, handshake};
+use crate::finding::{Issue, Verdict, cause_of};
+use crate::kinds::tls::evaluate_certificate;
+use crate::options::{CertificateRule, ClientTls};
+use crate::progress::{Progress, Stage};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+#[cfg(feature = "postgres")]
+use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::client::TlsStream;
+
+/// TLS of the connections of one check, and the required lifetime of the certificates.
+#[derive(Debug)]
+pub(crate) struct Security {
+    tls: Tls,
+    server_name: String,
+    certificate: CertificateRule,
+}
+
+impl Security {
+    /// `protocols` are offered by ALPN.
+    pub(crate) fn build(
+        tls: &ClientTls,
+        host: &str,
+        certificate: CertificateRule,
+        protocols: Protocols,
+        pool: &mut TlsPool,
+    ) -> Result<Self, String> {
+        let server_name = tls.server_name.as_deref().unwrap_or(host).to_owned();
+        Ok(Self { tls: pool.take(tls, protocols, true)?, server_name, certificate })
+    }
+
+    /// Evaluates the remaining lifetime of the certificates of a completed handshake.
+    pub(crate) fn evaluate(&self, progress: &Progress) -> Verdict {
+        match progress.certificate() {
+            Some(ends) => evaluate_certificate(ends, now(), &self.certificate),
+            None if self.certificate.is_empty() => Ok(()),
+            None => Err(Issue::failure("the server's certificate cannot be parsed")),
+        }
+    }
+}
+
+/// A connection, with or without TLS.
+#[derive(Debug)]
+pub(crate) enum Session {
+    Plain(Conn),
+    Tls(Box<TlsStream<Conn>>),
+}
+
+impl Session {
+    /// Performs a handshake on the connection. Bytes that are already read would be lost.
+    pub(crate) async fn secure(self, security: &Security, progress: &Progress) -> Result<Self, Issue> {
+        let Self::Plain(conn) = self else { return Ok(self) };
+        progress.enter(Stage::Handshake);
+        let stream = handshake(&security.tls, &security.server_name, conn).await?;
+        progress.see_tls(stream.get_ref().1, &security.tls);
+        progress.enter(Stage::Response);
+        Ok(Self::Tls(Box::new(stream)))
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Verdict {
+        let sent = async {
+            self.write_all(bytes).await?;
+            self.flush().await
+        };
+        sent.await.map_err(broken)
+    }
+
+    /// Makes the connection close with FIN, as [`Conn::gently`] does, and ends the TLS session.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn close(mut self) {
+        let _gone = self.shutdown().await;
+        match &mut self {
+            Self::Plain(conn) => conn.gently(),
+            Self::Tls(stream) => stream.get_mut().0.gently(),
+        }
+    }
+}
+
+impl AsyncRead for Session {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(conn) => Pin::new(conn).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Session {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(conn) => Pin::new(conn).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(conn) => Pin::new(conn).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(conn) => Pin::new(conn).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// The failure of a connection.
+pub(crate) fn broken(error: io::Error) -> Issue {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            Issue::failure("the connection ended before the response was complete")
+        }
+        _ => Issue::failure(cause_of(&error)),
+    }
+}

@@ -1,0 +1,118 @@
+//! Checks against real servers, which are started in a folder of the test and stopped at its end.
+//!
+//! Does not know about: the checks of other kinds.
+
+#![expect(clippy::disallowed_methods, reason = "servers are awaited")]
+
+#[cfg(feature = "postgres")]
+mod postgres;
+
+use super::*;
+use doorbell_testkit::skip::{Need, skipped};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Number of attempts for which a server may refuse a check while it starts.
+const ATTEMPTS: u32 = 1200;
+
+/// A folder that is removed with its content.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("doorbell-real-{name}-{}", std::process::id()));
+        let _old = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A certificate for localhost and its key, as PEM files.
+    fn certificate(&self) -> [PathBuf; 2] {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let paths =
+            [self.write("server.crt", &certificate.pem()), self.write("server.key", &key.serialize_pem())];
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&paths[1], private).unwrap();
+        paths
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server.
+struct Server(Child);
+
+impl Server {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Server {
+    /// Ends the server in its own way, so that it ends its other processes.
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _gone = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    doorbell_testkit::peers::free_port()
+}
+
+fn local(port: u16) -> Address {
+    address(format!("localhost:{port}"))
+}
+
+fn trusted(certificate: &Path) -> ClientTls {
+    ClientTls { ca: Some(certificate.to_owned()), ..ClientTls::default() }
+}
+
+fn found(kind: impl Into<CheckKind>) -> (Outcome, String) {
+    let finding = block_on(runner(kind).run());
+    (finding.outcome, finding.reason)
+}
+
+/// Repeats a check until it succeeds.
+#[track_caller]
+fn await_success(kind: impl Into<CheckKind>) {
+    let runner = runner(kind);
+    let mut last = String::new();
+    for _attempt in 0..ATTEMPTS {
+        let finding = block_on(runner.run());
+        if finding.outcome == Outcome::Success {
+            return;
+        }
+        last = finding.reason;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("the server does not start: {last}");
+}
+
+#[track_caller]
+fn succeeds(kind: impl Into<CheckKind>) {
+    assert_eq!(found(kind), (Outcome::Success, String::new()));
+}
+
+#[track_caller]
+fn fails(kind: impl Into<CheckKind>, reason: &str) {
+    let found = found(kind);
+    assert!(found.0 == Outcome::Failure && found.1.contains(reason), "{found:?}, expected {reason:?}");
+}
