@@ -47,7 +47,7 @@
 //!
 //! The feature `kinds` (default) adds [`options`] and the built-in kinds. Without it, the scheduler
 //! runs only functions of the embedding program, and the crate has few dependencies. `icmp`,
-//! `postgres`, `process` and `udp` each add the kind of that name.
+//! `mysql`, `postgres`, `process` and `udp` each add the kind of that name.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]

@@ -17,12 +17,14 @@ pub(crate) mod http;
 #[cfg(feature = "icmp")]
 pub(crate) mod icmp;
 mod lines;
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "process")]
 pub(crate) mod process;
 pub(crate) mod redis;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod session;
 pub(crate) mod tcp;
 pub(crate) mod tls;

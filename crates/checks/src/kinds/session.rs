@@ -12,7 +12,7 @@ use crate::progress::{Progress, Stage};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 use tokio::io::AsyncWriteExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
@@ -66,12 +66,12 @@ impl Session {
         Ok(Self::Tls(Box::new(stream)))
     }
 
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) const fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Verdict {
         let sent = async {
             self.write_all(bytes).await?;

@@ -8,6 +8,8 @@ use super::http::HttpCheck;
 #[cfg(feature = "icmp")]
 use super::icmp::IcmpCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
+#[cfg(feature = "mysql")]
+use super::mysql::MysqlCheck;
 #[cfg(feature = "postgres")]
 use super::postgres::PostgresCheck;
 #[cfg(feature = "process")]
@@ -39,6 +41,9 @@ pub enum CheckKind {
     /// An ICMP or ICMPv6 echo.
     #[cfg(feature = "icmp")]
     Icmp(Box<IcmpCheck>),
+    /// The greeting of a MySQL server, and optionally a login.
+    #[cfg(feature = "mysql")]
+    Mysql(Box<MysqlCheck>),
     /// The start of a PostgreSQL session, and optionally a login.
     #[cfg(feature = "postgres")]
     Postgres(Box<PostgresCheck>),
@@ -130,6 +135,8 @@ kinds! {
     "http" Http Box::new, HttpCheck;
     #[cfg(feature = "icmp")]
     "icmp" Icmp Box::new, IcmpCheck;
+    #[cfg(feature = "mysql")]
+    "mysql" Mysql Box::new, MysqlCheck;
     #[cfg(feature = "postgres")]
     "postgres" Postgres Box::new, PostgresCheck;
     #[cfg(feature = "process")]
@@ -262,6 +269,8 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
 type Scheme = (&'static str, u16, fn(Address) -> CheckKind);
 
 const BY_ADDRESS: &[Scheme] = &[
+    #[cfg(feature = "mysql")]
+    ("mysql://", 3306, |at| MysqlCheck::new(at).into()),
     #[cfg(feature = "postgres")]
     ("postgres://", 5432, |at| PostgresCheck::new(at).into()),
     ("redis://", 6379, |at| RedisCheck::new(at).into()),
@@ -271,7 +280,7 @@ const BY_ADDRESS: &[Scheme] = &[
 impl CheckKind {
     /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
     /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE`, `grpcs://..` or, with the feature
-    /// of that kind, `udp://HOST:PORT`, `icmp://HOST` or `postgres://HOST`.
+    /// of that kind, `udp://HOST:PORT`, `icmp://HOST`, `postgres://HOST` or `mysql://HOST`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
@@ -345,6 +354,8 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{target:?}");
         }
         for (target, expected) in [
+            #[cfg(feature = "mysql")]
+            ("mysql://a", "mysql a:3306"),
             #[cfg(feature = "postgres")]
             ("postgres://a", "postgres a:5432"),
             ("redis://a", "redis a:6379"),

@@ -15,6 +15,8 @@ mod icmp;
 mod kind;
 mod latency;
 mod local;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod pace;
 mod payload;
 #[cfg(feature = "postgres")]
@@ -23,7 +25,7 @@ mod postgres;
 mod process;
 mod proxy_header;
 mod remote;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod session;
 mod status;
 mod target;
@@ -46,6 +48,8 @@ pub use icmp::IcmpCheck;
 pub use kind::CheckKind;
 pub use latency::LatencyRule;
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
+#[cfg(feature = "mysql")]
+pub use mysql::MysqlCheck;
 pub use pace::Pace;
 pub use payload::Payload;
 #[cfg(feature = "postgres")]

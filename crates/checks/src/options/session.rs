@@ -5,7 +5,7 @@
 use doorbell_config::{Problem, Section};
 
 /// Reports `keys` without `username`.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn needs_username(at: &Section<'_>, keys: &[&str]) {
     if at.place("username").is_some() {
         return;

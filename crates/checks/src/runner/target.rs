@@ -16,6 +16,8 @@ use crate::kinds::grpc::GrpcRunner;
 use crate::kinds::http::HttpRunner;
 #[cfg(feature = "icmp")]
 use crate::kinds::icmp::IcmpRunner;
+#[cfg(feature = "mysql")]
+use crate::kinds::mysql::MysqlRunner;
 #[cfg(feature = "postgres")]
 use crate::kinds::postgres::PostgresRunner;
 #[cfg(feature = "process")]
@@ -97,6 +99,11 @@ impl TargetRunner {
             CheckKind::Icmp(icmp) => {
                 let dialer = dialer(Address::Tcp(icmp.host.clone()), icmp.resolve);
                 Kind::Other(Box::new(IcmpRunner::new(icmp, dialer, check.pace.timeout)))
+            }
+            #[cfg(feature = "mysql")]
+            CheckKind::Mysql(mysql) => {
+                let dialer = dialer(mysql.address.clone(), mysql.resolve);
+                Kind::Other(Box::new(MysqlRunner::build(mysql, dialer, pool).map_err(named)?))
             }
             #[cfg(feature = "postgres")]
             CheckKind::Postgres(postgres) => {

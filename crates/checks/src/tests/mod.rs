@@ -7,11 +7,13 @@ mod datagrams;
 #[cfg(feature = "icmp")]
 mod icmp;
 mod kinds;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod names;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod pushes;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod real;
 mod requests;
 mod unary;

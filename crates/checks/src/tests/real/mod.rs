@@ -4,6 +4,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "servers are awaited")]
 
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 
@@ -71,6 +73,18 @@ impl Drop for Server {
         let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _gone = self.0.wait();
     }
+}
+
+/// The path of a program; without it the test is skipped.
+#[cfg(feature = "mysql")]
+fn program(name: &str) -> Option<PathBuf> {
+    let dirs = std::env::var("PATH").unwrap_or_default();
+    let dirs = dirs.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
+    let found = dirs.map(|dir| Path::new(dir).join(name)).find(|path| path.is_file());
+    if found.is_none() {
+        skipped(Need::Clients, format!("{name} is not installed"));
+    }
+    found
 }
 
 fn free_port() -> u16 {
