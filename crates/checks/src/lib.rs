@@ -46,8 +46,8 @@
 //! that are killed as a whole; [`CHILDREN`] lists the processes that a reaper must not wait for.
 //!
 //! The feature `kinds` (default) adds [`options`] and the built-in kinds. Without it, the scheduler
-//! runs only functions of the embedding program, and the crate has few dependencies. `icmp`,
-//! `mysql`, `postgres`, `process` and `udp` each add the kind of that name.
+//! runs only functions of the embedding program, and the crate has few dependencies. `icmp`, `mail`
+//! (SMTP, IMAP, POP3), `mysql`, `postgres`, `process` and `udp` each add the kind of that name.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]

@@ -31,6 +31,12 @@ impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
         Self { stream, read: Vec::new(), taken: 0, len_max }
     }
 
+    /// Whether nothing follows the last line so far.
+    #[cfg(feature = "mail")]
+    pub(crate) const fn is_drained(&self) -> bool {
+        self.taken == self.read.len()
+    }
+
     /// The next line without its terminator.
     pub(crate) async fn next(&mut self) -> Result<&[u8], Issue> {
         self.read.drain(..std::mem::take(&mut self.taken));

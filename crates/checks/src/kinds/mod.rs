@@ -17,6 +17,8 @@ pub(crate) mod http;
 #[cfg(feature = "icmp")]
 pub(crate) mod icmp;
 mod lines;
+#[cfg(feature = "mail")]
+pub(crate) mod mail;
 #[cfg(feature = "mysql")]
 pub(crate) mod mysql;
 #[cfg(feature = "postgres")]
@@ -24,7 +26,7 @@ pub(crate) mod postgres;
 #[cfg(feature = "process")]
 pub(crate) mod process;
 pub(crate) mod redis;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
 mod session;
 pub(crate) mod tcp;
 pub(crate) mod tls;

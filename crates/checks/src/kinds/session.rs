@@ -12,7 +12,7 @@ use crate::progress::{Progress, Stage};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
 use tokio::io::AsyncWriteExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
@@ -71,7 +71,7 @@ impl Session {
         matches!(self, Self::Tls(_))
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    #[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Verdict {
         let sent = async {
             self.write_all(bytes).await?;

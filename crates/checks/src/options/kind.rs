@@ -8,6 +8,8 @@ use super::http::HttpCheck;
 #[cfg(feature = "icmp")]
 use super::icmp::IcmpCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
+#[cfg(feature = "mail")]
+use super::mail::{MailCheck, MailProtocol};
 #[cfg(feature = "mysql")]
 use super::mysql::MysqlCheck;
 #[cfg(feature = "postgres")]
@@ -41,6 +43,9 @@ pub enum CheckKind {
     /// An ICMP or ICMPv6 echo.
     #[cfg(feature = "icmp")]
     Icmp(Box<IcmpCheck>),
+    /// The greeting of a mail server.
+    #[cfg(feature = "mail")]
+    Mail(Box<MailCheck>),
     /// The greeting of a MySQL server, and optionally a login.
     #[cfg(feature = "mysql")]
     Mysql(Box<MysqlCheck>),
@@ -135,6 +140,8 @@ kinds! {
     "http" Http Box::new, HttpCheck;
     #[cfg(feature = "icmp")]
     "icmp" Icmp Box::new, IcmpCheck;
+    #[cfg(feature = "mail")]
+    "mail" Mail Box::new, MailCheck;
     #[cfg(feature = "mysql")]
     "mysql" Mysql Box::new, MysqlCheck;
     #[cfg(feature = "postgres")]
@@ -269,18 +276,25 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
 type Scheme = (&'static str, u16, fn(Address) -> CheckKind);
 
 const BY_ADDRESS: &[Scheme] = &[
+    #[cfg(feature = "mail")]
+    ("imap://", 143, |at| MailCheck::new(MailProtocol::Imap, at).into()),
     #[cfg(feature = "mysql")]
     ("mysql://", 3306, |at| MysqlCheck::new(at).into()),
+    #[cfg(feature = "mail")]
+    ("pop3://", 110, |at| MailCheck::new(MailProtocol::Pop3, at).into()),
     #[cfg(feature = "postgres")]
     ("postgres://", 5432, |at| PostgresCheck::new(at).into()),
     ("redis://", 6379, |at| RedisCheck::new(at).into()),
+    #[cfg(feature = "mail")]
+    ("smtp://", 25, |at| MailCheck::new(MailProtocol::Smtp, at).into()),
     ("tls://", 443, |at| TlsCheck::new(at).into()),
 ];
 
 impl CheckKind {
     /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
     /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE`, `grpcs://..` or, with the feature
-    /// of that kind, `udp://HOST:PORT`, `icmp://HOST`, `postgres://HOST` or `mysql://HOST`.
+    /// of that kind, `udp://HOST:PORT`, `icmp://HOST`, `postgres://HOST`, `mysql://HOST`,
+    /// `smtp://HOST`, `imap://HOST` or `pop3://HOST`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
@@ -354,6 +368,12 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{target:?}");
         }
         for (target, expected) in [
+            #[cfg(feature = "mail")]
+            ("smtp://a", "mail a:25"),
+            #[cfg(feature = "mail")]
+            ("imap://a:1143", "mail a:1143"),
+            #[cfg(feature = "mail")]
+            ("pop3://a", "mail a:110"),
             #[cfg(feature = "mysql")]
             ("mysql://a", "mysql a:3306"),
             #[cfg(feature = "postgres")]

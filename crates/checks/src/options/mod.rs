@@ -15,6 +15,8 @@ mod icmp;
 mod kind;
 mod latency;
 mod local;
+#[cfg(feature = "mail")]
+mod mail;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod pace;
@@ -25,7 +27,7 @@ mod postgres;
 mod process;
 mod proxy_header;
 mod remote;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
 mod session;
 mod status;
 mod target;
@@ -48,6 +50,8 @@ pub use icmp::IcmpCheck;
 pub use kind::CheckKind;
 pub use latency::LatencyRule;
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
+#[cfg(feature = "mail")]
+pub use mail::{MailCheck, MailProtocol};
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlCheck;
 pub use pace::Pace;

@@ -21,6 +21,9 @@ use tokio::time::{Instant, timeout};
 /// is closed with a reset.
 const END_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// Maximum number of reads while the server is to close the connection.
+const READS_MAX: usize = 8;
+
 /// Progress of a run. The current stage determines the reason of a timeout.
 pub(crate) struct Progress {
     start: Instant,
@@ -235,11 +238,15 @@ impl Progress {
     }
 
     /// Waits up to [`END_TIMEOUT`] until the server closes the connection kept by [`Self::leave`].
-    /// Further input is ignored.
+    /// Further input, such as the reply to a last command, is ignored.
     pub(crate) async fn end(&self) {
         let left = lock(&self.left).take();
         if let Some(mut conn) = left {
-            let _kept_open = timeout(END_TIMEOUT, conn.read(&mut [0; 64])).await;
+            let ended = async {
+                let mut reads = 0..READS_MAX;
+                while reads.next().is_some() && conn.read(&mut [0; 64]).await.is_ok_and(|len| len > 0) {}
+            };
+            let _kept_open = timeout(END_TIMEOUT, ended).await;
         }
     }
 

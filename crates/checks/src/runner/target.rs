@@ -16,6 +16,8 @@ use crate::kinds::grpc::GrpcRunner;
 use crate::kinds::http::HttpRunner;
 #[cfg(feature = "icmp")]
 use crate::kinds::icmp::IcmpRunner;
+#[cfg(feature = "mail")]
+use crate::kinds::mail::MailRunner;
 #[cfg(feature = "mysql")]
 use crate::kinds::mysql::MysqlRunner;
 #[cfg(feature = "postgres")]
@@ -99,6 +101,11 @@ impl TargetRunner {
             CheckKind::Icmp(icmp) => {
                 let dialer = dialer(Address::Tcp(icmp.host.clone()), icmp.resolve);
                 Kind::Other(Box::new(IcmpRunner::new(icmp, dialer, check.pace.timeout)))
+            }
+            #[cfg(feature = "mail")]
+            CheckKind::Mail(mail) => {
+                let dialer = dialer(mail.address.clone(), mail.resolve);
+                Kind::Other(Box::new(MailRunner::build(mail, dialer, pool).map_err(named)?))
             }
             #[cfg(feature = "mysql")]
             CheckKind::Mysql(mysql) => {

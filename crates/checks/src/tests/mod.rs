@@ -7,13 +7,15 @@ mod datagrams;
 #[cfg(feature = "icmp")]
 mod icmp;
 mod kinds;
+#[cfg(feature = "mail")]
+mod mail;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod names;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod pushes;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
 mod real;
 mod requests;
 mod unary;

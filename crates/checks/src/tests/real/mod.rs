@@ -4,6 +4,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "servers are awaited")]
 
+#[cfg(feature = "mail")]
+mod mail;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -76,7 +78,7 @@ impl Drop for Server {
 }
 
 /// The path of a program; without it the test is skipped.
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "mail", feature = "mysql"))]
 fn program(name: &str) -> Option<PathBuf> {
     let dirs = std::env::var("PATH").unwrap_or_default();
     let dirs = dirs.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
@@ -85,6 +87,21 @@ fn program(name: &str) -> Option<PathBuf> {
         skipped(Need::Clients, format!("{name} is not installed"));
     }
     found
+}
+
+/// Debian's Python, for which packages install their modules.
+#[cfg(feature = "mail")]
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Whether a module of Python exists; without it the test is skipped.
+#[cfg(feature = "mail")]
+fn has_python_module(name: &str) -> bool {
+    let tried = Command::new(PYTHON).args(["-c", &format!("import {name}")]).output();
+    let has_module = tried.is_ok_and(|tried| tried.status.success());
+    if !has_module {
+        skipped(Need::Clients, format!("python3-{name} is not installed"));
+    }
+    has_module
 }
 
 fn free_port() -> u16 {
