@@ -47,7 +47,8 @@
 //!
 //! The feature `kinds` (default) adds [`options`] and the built-in kinds. Without it, the scheduler
 //! runs only functions of the embedding program, and the crate has few dependencies. `icmp`, `mail`
-//! (SMTP, IMAP, POP3), `mysql`, `postgres`, `process` and `udp` each add the kind of that name.
+//! (SMTP, IMAP, POP3), `mysql`, `postgres`, `process`, `udp` and `websocket` each add the kind of
+//! that name.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]

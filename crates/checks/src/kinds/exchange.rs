@@ -17,8 +17,8 @@ use std::pin::pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Maximum size of a response head, and size of a read.
-const HEAD_BYTES_MAX: u16 = 32 << 10;
-const FIELDS_MAX: usize = 100;
+pub(crate) const HEAD_BYTES_MAX: u16 = 32 << 10;
+pub(crate) const FIELDS_MAX: usize = 100;
 
 /// Data that a server may send before it is read, and size of frames.
 const WINDOW: u32 = 64 << 10;
@@ -139,7 +139,7 @@ fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
 }
 
 /// Describes a connection error by its innermost cause.
-fn broken(error: &hyper::Error) -> Issue {
+pub(crate) fn broken(error: &hyper::Error) -> Issue {
     let cause = std::error::Error::source(error);
     let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
     let is_cut = io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof);

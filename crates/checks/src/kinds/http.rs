@@ -27,7 +27,7 @@ use tokio::time::Instant;
 /// Maximum number of redirects per run, as in the kubelet and browsers.
 const REDIRECTS_MAX: usize = 10;
 
-const OUR_NAME: &str = concat!("doorbell/", env!("CARGO_PKG_VERSION"));
+pub(crate) const OUR_NAME: &str = concat!("doorbell/", env!("CARGO_PKG_VERSION"));
 
 /// Checks one URL.
 #[derive(Debug)]

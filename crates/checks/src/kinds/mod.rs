@@ -26,7 +26,7 @@ pub(crate) mod postgres;
 #[cfg(feature = "process")]
 pub(crate) mod process;
 pub(crate) mod redis;
-#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
 mod session;
 pub(crate) mod tcp;
 pub(crate) mod tls;
@@ -35,6 +35,8 @@ mod traceparent;
 pub(crate) mod udp;
 mod unary;
 mod watch;
+#[cfg(feature = "websocket")]
+pub(crate) mod websocket;
 
 use crate::connect::dialer::Dialer;
 use crate::finding::Verdict;

@@ -255,6 +255,13 @@ impl fmt::Display for HostPort {
     }
 }
 
+/// Placeholder for a value that is missing or invalid.
+impl Default for Url {
+    fn default() -> Self {
+        Self { is_https: false, at: HostPort::default(), target: "/".to_owned() }
+    }
+}
+
 impl Url {
     /// Parses `http://host/path?query`. `None` for any other text, also if it contains a user or a
     /// fragment.
@@ -306,7 +313,7 @@ impl Text for Url {
     }
 
     fn blank() -> Self {
-        Self { is_https: false, at: HostPort::default(), target: "/".to_owned() }
+        Self::default()
     }
 }
 

@@ -20,6 +20,8 @@ use super::remote::{DnsCheck, RedisCheck, TcpCheck, TlsCheck};
 use super::target::Target;
 #[cfg(feature = "udp")]
 use super::udp::UdpCheck;
+#[cfg(feature = "websocket")]
+use super::websocket::{self, WebsocketCheck};
 use doorbell_config::{Dump, Entry, Json, JsonMap, Key, Problem, Section, Table, form, quoted};
 use std::collections::BTreeMap;
 use std::convert::identity;
@@ -66,6 +68,9 @@ pub enum CheckKind {
     /// A datagram, and optionally a reply.
     #[cfg(feature = "udp")]
     Udp(Box<UdpCheck>),
+    /// A WebSocket connection.
+    #[cfg(feature = "websocket")]
+    Websocket(Box<WebsocketCheck>),
 }
 
 /// Results that are pushed.
@@ -153,6 +158,8 @@ kinds! {
     "tls" Tls Box::new, TlsCheck;
     #[cfg(feature = "udp")]
     "udp" Udp Box::new, UdpCheck;
+    #[cfg(feature = "websocket")]
+    "websocket" Websocket Box::new, WebsocketCheck;
 }
 
 /// Tables below a check whose keys depend on the kind, and their documentation.
@@ -294,7 +301,7 @@ impl CheckKind {
     /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
     /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE`, `grpcs://..` or, with the feature
     /// of that kind, `udp://HOST:PORT`, `icmp://HOST`, `postgres://HOST`, `mysql://HOST`,
-    /// `smtp://HOST`, `imap://HOST` or `pop3://HOST`.
+    /// `smtp://HOST`, `imap://HOST`, `pop3://HOST`, `ws://..` or `wss://..`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
@@ -315,6 +322,10 @@ impl CheckKind {
             if let Some(address) = target.strip_prefix(scheme) {
                 return HostPort::parse(address, Some(port)).map(|at| of(Address::Tcp(at)));
             }
+        }
+        #[cfg(feature = "websocket")]
+        if let Some(url) = websocket::url::parse(target) {
+            return Some(WebsocketCheck::new(url).into());
         }
         for (scheme, tls) in [("grpc://", None), ("grpcs://", Some(ClientTls::default()))] {
             if let Some(rest) = target.strip_prefix(scheme) {
@@ -380,6 +391,10 @@ mod tests {
             ("postgres://a", "postgres a:5432"),
             ("redis://a", "redis a:6379"),
             ("tls://a", "tls a:443"),
+            #[cfg(feature = "websocket")]
+            ("ws://a/x", "websocket a:80"),
+            #[cfg(feature = "websocket")]
+            ("wss://a", "websocket a:443"),
         ] {
             let found = CheckKind::parse(target).unwrap();
             assert_eq!(format!("{} {}", found.word(), found.remote().unwrap()), expected, "{target}");

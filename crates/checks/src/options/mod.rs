@@ -27,13 +27,15 @@ mod postgres;
 mod process;
 mod proxy_header;
 mod remote;
-#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
 mod session;
 mod status;
 mod target;
 #[cfg(feature = "udp")]
 mod udp;
 mod untargeted;
+#[cfg(feature = "websocket")]
+mod websocket;
 
 pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
 pub use doorbell_config::Secret;
@@ -66,6 +68,8 @@ pub use status::{StatusRange, StatusSet};
 #[cfg(feature = "udp")]
 pub use udp::UdpCheck;
 pub use untargeted::UntargetedKind;
+#[cfg(feature = "websocket")]
+pub use websocket::WebsocketCheck;
 
 const SEVERITIES: [(&str, Severity); 3] =
     [("degrading", Severity::Degrading), ("info", Severity::Info), ("required", Severity::Required)];

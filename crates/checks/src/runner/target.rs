@@ -29,6 +29,8 @@ use crate::kinds::tcp::TcpRunner;
 use crate::kinds::tls::TlsRunner;
 #[cfg(feature = "udp")]
 use crate::kinds::udp::UdpRunner;
+#[cfg(feature = "websocket")]
+use crate::kinds::websocket::WebsocketRunner;
 use crate::options::{Address, Check, CheckKind};
 use crate::progress::Progress;
 use crate::runner::Ran;
@@ -136,6 +138,11 @@ impl TargetRunner {
             CheckKind::Udp(udp) => {
                 let dialer = dialer(udp.address.clone(), udp.resolve);
                 Kind::Other(Box::new(UdpRunner::new(udp, dialer, check.pace.timeout)))
+            }
+            #[cfg(feature = "websocket")]
+            CheckKind::Websocket(socket) => {
+                let dialer = dialer(socket.connects_to(), socket.resolve);
+                Kind::Other(Box::new(WebsocketRunner::build(socket, dialer, pool).map_err(named)?))
             }
         };
         Ok(Some(Self { kind, timeout: check.pace.timeout }))

@@ -15,12 +15,14 @@ mod names;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod pushes;
-#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
 mod real;
 mod requests;
 mod unary;
 mod versions;
 mod watches;
+#[cfg(feature = "websocket")]
+mod websocket;
 
 use super::connect::certificate;
 use super::connect::connector::Connector;

@@ -10,6 +10,8 @@ mod mail;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "websocket")]
+mod websocket;
 
 use super::*;
 use doorbell_testkit::skip::{Need, skipped};
@@ -90,11 +92,11 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// Debian's Python, for which packages install their modules.
-#[cfg(feature = "mail")]
+#[cfg(any(feature = "mail", feature = "websocket"))]
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Whether a module of Python exists; without it the test is skipped.
-#[cfg(feature = "mail")]
+#[cfg(any(feature = "mail", feature = "websocket"))]
 fn has_python_module(name: &str) -> bool {
     let tried = Command::new(PYTHON).args(["-c", &format!("import {name}")]).output();
     let has_module = tried.is_ok_and(|tried| tried.status.success());
