@@ -125,6 +125,6 @@ mod tests {
         let doc =
             &schema["properties"]["check"]["additionalProperties"]["properties"]["address"]["description"];
         let doc = doc.as_str().unwrap();
-        assert!(doc.contains("grpc, redis, tcp, tls: ") && doc.contains("http: "), "{doc}");
+        assert!(doc.contains("redis, tcp, tls: ") && doc.contains("http, websocket: "), "{doc}");
     }
 }

@@ -46,6 +46,10 @@ fn servers_of_other_kinds_are_checked(engine: &str) {
         wanted: b"*1\r\n$4\r\nPING\r\n*2\r\n$6\r\nEXISTS\r\n$1\r\nm\r\n".to_vec(),
         says: b"+PONG\r\n:1\r\n".to_vec(),
     });
+    let postgres = Upstream::start(Does::Echoes {
+        wanted: b"\0\0\0\x31\0\x03\0\0user\0doorbell\0application_name\0doorbell\0\0".to_vec(),
+        says: b"E\0\0\0\x30C57P03\0Mthe database system is starting up\0\0".to_vec(),
+    });
     let names = UdpSocket::bind("127.0.0.1:0").unwrap();
     let server = names.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -65,8 +69,10 @@ fn servers_of_other_kinds_are_checked(engine: &str) {
          [check.stranger]\ntype = \"tls\"\naddress = \"127.0.0.1:{port}\"\ntls = {{ ca = {trusted:?}, server_name = \"example.com\" }}\nseverity = \"degrading\"\n\
          [check.redis]\ntype = \"redis\"\naddress = \"{redis}\"\nexpect = {{ maintenance_key = \"m\" }}\n\
          [check.maint]\ntype = \"redis\"\naddress = \"{maint}\"\nexpect = {{ maintenance_key = \"m\" }}\nseverity = \"info\"\n\
+         [check.db]\ntype = \"postgres\"\naddress = \"{postgres}\"\nseverity = \"degrading\"\n\
          [check.names]\ntype = \"dns\"\nserver = \"{server}\"\nname = \"db.example\"\nexpect = {{ contains = [\"192.0.2.7\"] }}\n\
          [check.other]\ntype = \"dns\"\nserver = \"{server}\"\nname = \"db.example\"\nexpect = {{ contains = [\"192.0.2.8\"] }}\nseverity = \"degrading\"\n",
+        postgres = postgres.addr,
         redis = redis.addr,
         maint = maint.addr,
     );
@@ -77,6 +83,7 @@ fn servers_of_other_kinds_are_checked(engine: &str) {
         ("ends", 200, "degraded: the certificate expires in "),
         ("redis", 200, "ok"),
         ("maint", 503, "maintenance"),
+        ("db", 503, "down: the database system is starting up (57P03)\n"),
         ("names", 200, "ok"),
         ("other", 503, "down: 192.0.2.8 is not among the answers: 192.0.2.7\n"),
     ] {
