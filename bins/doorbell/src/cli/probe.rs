@@ -57,7 +57,8 @@ impl From<SendProxy> for ProxyHeader {
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
     /// Target: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE,
-    /// grpcs://.., redis://HOST, udp://HOST:PORT, icmp://HOST or unix:/PATH
+    /// grpcs://.., redis://HOST, udp://HOST:PORT, icmp://HOST, postgres://HOST, mysql://HOST,
+    /// smtp://HOST, imap://HOST, pop3://HOST, ws://.., wss://.. or unix:/PATH
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: Target,
 
@@ -177,7 +178,10 @@ fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
         (
             "--send-proxy",
             args.send_proxy.is_some(),
-            !matches!(target, Target::Grpc { .. } | Target::Icmp(_) | Target::Udp(_) | Target::Unix(_)),
+            !matches!(
+                target,
+                Target::Check(_) | Target::Grpc { .. } | Target::Icmp(_) | Target::Udp(_) | Target::Unix(_)
+            ),
         ),
         ("--send-state", args.send_state, is_http),
     ] {

@@ -1,4 +1,5 @@
-//! Probes that the check runner performs: `grpc.health.v1`, UDP and ICMP.
+//! Probes that the check runner performs: `grpc.health.v1`, UDP and ICMP, databases, mail servers
+//! and WebSockets.
 //!
 //! Does not know about: frames and datagrams. Apart from the user agent of gRPC, they are the same
 //! for every prober.
@@ -48,6 +49,15 @@ pub(super) fn udp(ask: &Ask, at: &HostPort) -> Report {
 /// Sends an echo request.
 pub(super) fn icmp(ask: &Ask, host: &HostPort) -> Report {
     run(ask, IcmpCheck::new(host.clone()).into(), "echo reply", |_reason| Verdict::ConnectFailed)
+}
+
+/// Checks a database, a mail server or a WebSocket.
+pub(super) fn session(ask: &Ask, target: &str) -> Report {
+    let Some(mut kind) = CheckKind::parse(target) else { return blank() };
+    if let CheckKind::Websocket(socket) = &mut kind {
+        socket.tls = ask.tls.clone();
+    }
+    run(ask, kind, "answered", |_reason| Verdict::Unhealthy)
 }
 
 fn blank() -> Report {

@@ -93,7 +93,7 @@ impl Run<'_> {
                 Err(error) if error.kind() == ErrorKind::TimedOut => Err(self.overdue("connection")),
                 Err(error) => Err((Verdict::ConnectFailed, cause_of(&error))),
             },
-            Target::Grpc { .. } | Target::Icmp(_) | Target::Udp(_) => {
+            Target::Check(_) | Target::Grpc { .. } | Target::Icmp(_) | Target::Udp(_) => {
                 Err((Verdict::ProtocolFailed, "the target needs the check runner".into()))
             }
         }

@@ -11,7 +11,7 @@ mod reply;
 mod tests;
 
 use crate::config::{format_duration, is_credential};
-use doorbell_checks::options::{ClientTls, HostPort, ProxyHeader, Url};
+use doorbell_checks::options::{CheckKind, ClientTls, HostPort, ProxyHeader, Url};
 use doorbell_checks::{Phases, Seen};
 pub(crate) use exported::{Exported, Kind};
 pub(crate) use prober::Prober;
@@ -23,6 +23,8 @@ use std::time::Duration;
 /// The target of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
+    /// A database, a mail server or a WebSocket, as [`CheckKind::parse`] reads it.
+    Check(String),
     /// `grpc://HOST:PORT/SERVICE` and `grpcs://..`
     Grpc { at: HostPort, service: String, is_tls: bool },
     /// `http://..` and `https://..`
@@ -42,7 +44,7 @@ pub(crate) enum Target {
 }
 
 /// The forms of a target, for error messages.
-pub(crate) const TARGET_FORM: &str = "expected http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST, udp://HOST:PORT, icmp://HOST or unix:/PATH";
+pub(crate) const TARGET_FORM: &str = "expected http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST, udp://HOST:PORT, icmp://HOST, postgres://HOST, mysql://HOST, smtp://HOST, imap://HOST, pop3://HOST, ws://HOST:PORT/PATH, wss://HOST/PATH or unix:/PATH";
 
 /// Parameters of a probe, which can be run any number of times.
 #[derive(Clone, Debug)]
@@ -138,13 +140,17 @@ impl Target {
             let is_good = !path.is_empty() && path.len() <= 107 && !path.contains('\0');
             return is_good.then(|| Self::Unix(path.into()));
         }
-        Url::parse(text).map(Self::Http)
+        if let Some(url) = Url::parse(text) {
+            return Some(Self::Http(url));
+        }
+        CheckKind::parse(text).map(|_kind| Self::Check(text.to_owned()))
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Check(text) => f.write_str(text),
             Self::Grpc { at, service, is_tls } => {
                 let scheme = if *is_tls { "grpcs" } else { "grpc" };
                 let slash = if service.is_empty() { "" } else { "/" };
@@ -182,6 +188,7 @@ impl Ask {
     /// Runs the probe once. It ends within its timeout, regardless of the target's behavior.
     pub(crate) fn run(&self) -> Report {
         match &self.target {
+            Target::Check(text) => checked::session(self, text),
             Target::Grpc { at, service, is_tls } => checked::grpc(self, at, service, *is_tls),
             Target::Icmp(host) => checked::icmp(self, host),
             Target::Udp(at) => checked::udp(self, at),
@@ -205,6 +212,7 @@ impl Target {
     /// Whether TLS is used, or may be used after a redirect.
     pub(crate) fn may_be_tls(&self, prober: Prober) -> bool {
         match self {
+            Self::Check(text) => text.starts_with("wss://"),
             Self::Grpc { is_tls, .. } => *is_tls,
             Self::Http(url) => url.is_https || prober.follows_redirects(),
             Self::Icmp(_) | Self::Redis(_) | Self::Tcp(_) | Self::Udp(_) | Self::Unix(_) => false,
@@ -219,7 +227,8 @@ impl Report {
         let kind = match ask.target {
             Target::Grpc { .. } => Kind::Grpc,
             Target::Http(_) => Kind::Http,
-            Target::Icmp(_)
+            Target::Check(_)
+            | Target::Icmp(_)
             | Target::Redis(_)
             | Target::Tcp(_)
             | Target::Tls(_)

@@ -501,6 +501,29 @@ fn redis_says_pong() {
     }
 }
 
+/// Targets without a prober to imitate are runs of a check.
+#[test]
+fn databases_are_probed() {
+    let starting = b"E\0\0\0\x30C57P03\0Mthe database system is starting up\0\0".as_slice();
+    for (answer, expected, reason) in [
+        (b"R\0\0\0\x0c\0\0\0\x05salt".as_slice(), Verdict::Healthy, "answered"),
+        (starting, Verdict::Unhealthy, "the database system is starting up (57P03)"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _len = stream.read(&mut [0; 64]).unwrap();
+            stream.write_all(answer).unwrap();
+        });
+        let report = Ask::of(Target::parse(&format!("postgres://{addr}")).unwrap(), Prober::Doorbell).run();
+        server.join().unwrap();
+        assert_eq!((report.verdict, report.reason.as_str()), (expected, reason));
+        let gone = Ask::of(Target::parse(&format!("mysql://{addr}")).unwrap(), Prober::Doorbell).run();
+        assert_eq!(gone.verdict, Verdict::ConnectFailed, "{}", gone.reason);
+    }
+}
+
 #[test]
 fn targets() {
     for (text, expected) in [
@@ -512,6 +535,12 @@ fn targets() {
         ("grpc://a:5", Some("grpc://a:5")),
         ("grpcs://a:5/shop.Cart", Some("grpcs://a:5/shop.Cart")),
         ("grpcs://a", None),
+        ("postgres://db", Some("postgres://db")),
+        ("mysql://[::1]:3307", Some("mysql://[::1]:3307")),
+        ("smtp://mx", Some("smtp://mx")),
+        ("wss://a/socket", Some("wss://a/socket")),
+        ("postgres://u:p@db", None),
+        ("ws://", None),
         ("unix:/run/x.sock", Some("unix:/run/x.sock")),
         ("unix:", None),
         ("udp://a:5", Some("udp://a:5")),
