@@ -8,8 +8,8 @@
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::TlsPool;
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::expectations::{contains, in_time};
 use crate::kinds::exchange::{FIELDS_MAX, HEAD_BYTES_MAX, broken as broken_http};
+use crate::kinds::expectations::{contains, in_time};
 use crate::kinds::http::OUR_NAME;
 use crate::kinds::lines::server_text;
 use crate::kinds::session::{Security, Session, broken};
