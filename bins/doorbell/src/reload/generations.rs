@@ -55,6 +55,8 @@ pub(crate) struct Generations {
 struct Inside {
     /// The current generation; `None` after its server has ended.
     current: Option<Generation>,
+    /// Time from the start of the program until the current generation was loaded.
+    loaded_at: Duration,
     /// Retired generations, oldest first.
     retired: Vec<Generation>,
     /// The problems of the last configuration that was read, if it was invalid.
@@ -74,8 +76,14 @@ impl Generations {
         read: Option<Read>,
     ) -> Result<Arc<Self>, Failure> {
         let started = Generation::start(&shared, config, None)?;
-        let inside =
-            Inside { current: None, retired: Vec::new(), refused: None, stays: Vec::new(), closing: false };
+        let inside = Inside {
+            current: None,
+            loaded_at: Duration::ZERO,
+            retired: Vec::new(),
+            refused: None,
+            stays: Vec::new(),
+            closing: false,
+        };
         let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
         let generations = Self { shared, queue, origin: origin.to_owned(), read, reloading, inside };
         started.tell_notes();
@@ -217,7 +225,7 @@ impl Generations {
         let (config, stays) = self.possible(current, config);
         if current.is_same(&config) && !current.awaited.is_over(&config) {
             current.look(LOOK_TIMEOUT);
-            let same = self.in_use_already(current, stays.is_empty());
+            let same = self.in_use_already(current.number, inside.loaded_at, stays.is_empty());
             inside.tell_stays(&stays);
             return Ok(std::iter::once(same).chain(stays).collect::<Vec<_>>().join("\n"));
         }
@@ -232,12 +240,11 @@ impl Generations {
 
     /// The result of a reload without changes, for example because the file watcher was faster.
     /// Unless `is_whole`, keys that cannot change differ.
-    fn in_use_already(&self, current: &Generation, is_whole: bool) -> String {
-        let age = self.shared.operator.uptime().saturating_sub(current.loaded_at);
+    fn in_use_already(&self, number: u64, loaded_at: Duration, is_whole: bool) -> String {
+        let age = self.shared.operator.uptime().saturating_sub(loaded_at);
         format!(
-            "the configuration of {} is already in use (generation {}, loaded {} ago){}; certificates, keys and stored files were checked",
+            "the configuration of {} is already in use (generation {number}, loaded {} ago){}; certificates, keys and stored files were checked",
             self.origin,
-            current.number,
             format_duration(Duration::from_secs(age.as_secs())),
             if is_whole { "" } else { ", except for the keys below" }
         )
@@ -306,6 +313,7 @@ impl Generations {
         let (closable, registry) =
             (std::mem::take(&mut generation.closable), Arc::clone(&generation.registry));
         inside.current = Some(generation);
+        inside.loaded_at = self.shared.operator.uptime();
         if let Some(predecessor) = predecessor {
             predecessor.http2.iter().for_each(|http2| http2.allow(PATIENCE));
             if !successor.take_over(PATIENCE) {

@@ -73,8 +73,6 @@ pub(crate) struct SharedState {
 #[derive(Debug)]
 pub(crate) struct Generation {
     number: u64,
-    /// Time from the start of the program until it was loaded.
-    loaded_at: Duration,
     config: Config,
     registry: Arc<HealthRegistry>,
     handle: Handle,
@@ -229,7 +227,6 @@ impl Generation {
         }
         let generation = Self {
             number: before.map_or(1, |before| before.number + 1),
-            loaded_at: shared.operator.uptime(),
             config,
             registry,
             handle: server.handle(),

@@ -150,6 +150,7 @@ fn two_instances_do_not_share_a_file() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the predecessor exits during the wait")]
 fn a_starting_instance_waits_for_its_predecessor() {
     let folder = Folder::new();
     let (mut first, mut second) = (folder.state_file(), folder.state_file());
