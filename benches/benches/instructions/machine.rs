@@ -32,7 +32,7 @@ fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 #[bench::elb(args = (Machine::again(ELB)), config = at_most(430))]
 #[bench::envoy(args = (Machine::again(ENVOY)), config = at_most(480))]
 #[bench::keep_alive_second(args = (Machine::again(KEEP_ALIVE)), config = at_most(490))]
-#[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(7_050))]
+#[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(2_230))]
 #[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_966))]
 fn again(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
