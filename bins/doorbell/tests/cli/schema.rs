@@ -156,7 +156,7 @@ fn wrong_values_are_not_valid() {
         "",
         "version = 1\n[listener.a]\nbind = 80",
         "version = 1\n[listener.a]\ntcp = { backlog = 0 }",
-        "version = 1\n[check.a]\ntype = \"icmp\"",
+        "version = 1\n[check.a]\ntype = \"ping\"",
         "version = 1\n[runtime]\ndriver = \"kqueue\"",
         "version = 1\n[health.a]\nstatus = { up = 500 }",
     ] {
