@@ -46,7 +46,7 @@ pub struct OwnModule {
     /// Value of the parameter `module`.
     #[key(table_name)]
     pub name: String,
-    /// Maximum duration of a probe. Default: that of [blackbox].
+    /// Maximum duration of a probe. Default: that of `[blackbox]`.
     #[key(range = "100ms..=2m")]
     pub timeout: Option<Duration>,
     /// What a probe does.

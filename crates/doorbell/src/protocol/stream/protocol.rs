@@ -82,7 +82,7 @@ impl<H: StreamHandler> Stream<H> {
 
     /// Sets the length of unsent output from which no further frame or message of a connection is
     /// handled until the output is sent. Default 64 KiB. A single frame may write more; see
-    /// [`Context::notify_writable`].
+    /// [`Context::notify_writable`](super::Context::notify_writable).
     #[must_use]
     pub fn output_bytes_max(mut self, bytes: usize) -> Self {
         self.output_bytes_max = bytes.max(1);
