@@ -64,7 +64,7 @@ impl Pair {
         self.replies.recv(self.client.as_fd()).unwrap_or(0)
     }
 
-    /// The time that `serve` takes for `rounds` batches of `count` datagrams with `replies` replies.
+    /// The time of `serve` for `rounds` batches of `count` datagrams with `replies` replies.
     fn time(&mut self, rounds: u64, count: usize, replies: usize, mut serve: impl FnMut()) -> Duration {
         let mut sum = Duration::ZERO;
         for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! Replies to datagrams (UDP): `ping` gets `pong`, anything else gets silence:
+//! Replies to datagrams (UDP): `ping` gets `pong`, anything else gets no reply:
 //! `cargo run --example datagrams -- 127.0.0.1:7000`.
 //!
 //! Does not know about: connections.

@@ -144,7 +144,7 @@ fn a_client_on_a_processor_has_the_worker_of_that_processor() {
 fn the_other_workers_keep_their_processors_after_a_failure() {
     let allowed = sched_getaffinity(None).unwrap();
     let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    // The first processor has two workers, and keeps the second one.
+    // The first processor has two workers: the second one remains when the first one has failed.
     let server = start(Engine::Epoll, u16::try_from(cpus.len() + 1).unwrap(), Balance::Cpu);
     let addr = server.tcp_addr(0).unwrap();
     server.handle().fail_worker(WorkerIndex(0));
@@ -162,7 +162,8 @@ fn the_other_workers_keep_their_processors_after_a_failure() {
     server.stop().unwrap();
 }
 
-/// The program, and the processors, would give all clients to one of both servers.
+/// A filter program, or the processors of the sockets, would assign all clients to one of the two
+/// servers.
 #[test]
 fn servers_that_overlap_cannot_be_balanced() {
     for balance in [Balance::Cpu, Balance::SourceHash] {

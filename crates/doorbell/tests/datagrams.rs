@@ -157,7 +157,7 @@ fn a_drain_answers_what_is_queued_and_closes_the_port(engine: Engine) {
         reply.send(request.payload());
     };
     for stops in [false, true] {
-        // Connections do not prevent the end, nor does the drain of datagrams delay it.
+        // The server also has a listener for connections, which must not keep it from ending.
         let builder = builder(engine).listen(anywhere(), raw()).listen_datagrams(listen(), slow);
         let (server, addr) = start(builder);
         let handle = server.handle();

@@ -101,8 +101,8 @@ fn ipv6_and_udp_work() {
     }
 }
 
-/// ICMP sockets need a permission that depends on the network namespace; the tests of the checks
-/// have one of their own.
+/// ICMP sockets need a permission that depends on the network namespace. The tests of
+/// `doorbell-checks` run in a namespace of their own, with the permission.
 #[test]
 fn an_echo_needs_permission() {
     let egress = open(PortChoice::Auto);

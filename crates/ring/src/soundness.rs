@@ -49,9 +49,10 @@
 //!   it during `recvmmsg(2)` only, which needs `&mut RecvBatch`; it writes no more bytes to a
 //!   buffer than the header states, and it changes no address in a header.
 //! - **R-14** Each header of a [`SendBatch`] names the address, the control data and the vector in
-//!   the element of the same index, which is not moved between that and the end of `sendmmsg(2)`,
-//!   and a payload that the caller of `send` has borrowed for longer than the call. The kernel
-//!   reads them during the call, keeps no address, and writes only the length field of a header.
+//!   the element of `parts` with the same index. The elements are not moved from the time when the
+//!   header gets their addresses until `sendmmsg(2)` returns. The vector names a payload that the
+//!   caller of `send` has borrowed for longer than the call. The kernel reads them during the call,
+//!   keeps no address, and writes only the length field of a header.
 //! - **R-15** A multishot receive of datagrams carries the address of one message header per ring.
 //!   The header contains lengths and no address. It lies in a region that is written before the
 //!   first such receive, never afterwards, and that is unmapped or leaked together with the

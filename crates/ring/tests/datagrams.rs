@@ -17,7 +17,7 @@ use common::{ring, setup};
 
 const TOKEN: Token = Token::new(3, 0);
 
-/// A received datagram with its own bytes.
+/// A copy of a received datagram: payload, sender, destination, and whether it is truncated.
 type Got = (Vec<u8>, SocketAddr, Option<IpAddr>, bool);
 
 /// A socket that reports destination addresses, and the addresses at which it can be reached.

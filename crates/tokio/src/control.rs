@@ -53,7 +53,7 @@ pub enum Ended {
     Bind {
         /// The address.
         addr: SocketAddr,
-        /// Why it cannot listen.
+        /// The error of `bind` or `listen`.
         source: Arc<io::Error>,
     },
     /// Workers failed.

@@ -168,7 +168,7 @@ mod tests {
                 names.join(" ")
             );
             assert_eq!(shown, expected, "{status} {location}");
-            // Back home, but another origin chose the target.
+            // The first origin again, but another origin chose the target.
             let CheckKind::Http(back) = next.redirected(&seen(302, "http://a:81/")).unwrap().kind else {
                 panic!("a redirect is an HTTP request")
             };

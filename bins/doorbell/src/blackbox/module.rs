@@ -36,7 +36,7 @@ impl Module {
             timeout: blackbox.timeout,
             kind: kind_of(module),
         });
-        // The first of a name is used.
+        // The first module with a name is used.
         own.chain(built_in).collect()
     }
 

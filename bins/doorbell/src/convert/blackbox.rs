@@ -55,7 +55,7 @@ pub(crate) fn convert(text: &str) -> Result<Converted, Unreadable> {
     Ok(Converted { toml: if is_empty { String::new() } else { toml }, notes })
 }
 
-/// Converts one module; `None` if its probe cannot be made.
+/// Converts one module; `None` if doorbell has no equivalent probe.
 fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
     let Some(prober) = keys.text("prober") else {
         keys.note_itself("the module has no `prober`", "add it");

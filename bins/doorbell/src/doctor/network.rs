@@ -104,8 +104,8 @@ impl Looking<'_> {
         }
     }
 
-    /// The groups that may open ICMP sockets; this is no recommendation, because few configurations
-    /// need them.
+    /// Reports the groups that may open ICMP sockets. Recommends nothing, because few
+    /// configurations need these sockets.
     fn echo(&mut self) {
         const KEY: &str = "net.ipv4.ping_group_range";
         let Some(value) = self.value(KEY) else { return };

@@ -146,8 +146,9 @@ impl Operator {
         self.0.event_log.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
-    /// Publishes the drain of all endpoints with its reason, or its end. During a drain, connections are accepted
-    /// without TCP_DEFER_ACCEPT, so that none remains unaccepted when listeners close.
+    /// Publishes the drain of all endpoints with its reason, or its end. During a drain,
+    /// connections are accepted without TCP_DEFER_ACCEPT, so that none remains unaccepted when
+    /// listeners close.
     pub(super) fn publish_drain(&self, inside: &Inside) {
         let reason = inside.life.drain_reason();
         inside.registries().for_each(|registry| registry.drain(reason));

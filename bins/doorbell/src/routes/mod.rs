@@ -227,7 +227,7 @@ impl RouteService {
         answered
     }
 
-    /// Counts requests that equal `request`, if the reply to it is also their reply.
+    /// Counts `count` requests that equal `request`, if its reply also applies to them.
     fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
         let method = request.method();
         let Some(found) = self.router.find_plain(request) else {

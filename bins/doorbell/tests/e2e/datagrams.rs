@@ -57,7 +57,7 @@ text = "up"
     let [echo, fixed, ready] = [0, 1, 2].map(|at| client(doorbell.addr_of(FIRST + at)));
     assert_eq!(ask(&echo, b"hello"), Ok(b"hello".to_vec()));
     assert_eq!(ask(&fixed, b"x"), Ok(vec![0xff, 0]));
-    // Without a reply; the next one answers the datagram after it.
+    // Gets no reply: the first reply must be the one to a later datagram.
     ready.send(b"down").unwrap();
     tell(&doorbell, "db/pass");
     let is_up = || {

@@ -53,7 +53,7 @@ impl Both {
         Self::start_with(MODULES, "")
     }
 
-    /// Starts both, with the text of a `blackbox.yml` and with modules of doorbell.
+    /// Starts both programs: the exporter with this `blackbox.yml`, doorbell with these modules.
     fn start_with(theirs: &str, ours: &str) -> Option<Self> {
         let exporter = program("prometheus-blackbox-exporter")?;
         let scratch = Scratch::new();

@@ -234,7 +234,7 @@ fn a_probe_gets_the_last_result_and_triggers_the_next_run(engine: &str) {
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
 }
 
-/// The result is never stale, however rare probes are, and few runs suffice for this.
+/// The result does not become stale without probes, and the check runs no more than necessary.
 fn rare_probes_find_a_fresh_result(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let url = upstream.url("/");

@@ -23,9 +23,9 @@ const LEN_MAX: usize = 64 << 10;
 /// A connected socket: the kernel drops datagrams of other senders, and reports ICMP errors.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
-    /// Of any address family: sending and receiving on a connected socket do not depend on it.
+    /// A socket of any family, also `AF_UNIX`: once connected, it sends and receives like UDP.
     socket: UdpSocket,
-    /// The peer in reasons.
+    /// Name of the peer in reasons.
     peer: String,
 }
 
@@ -80,8 +80,8 @@ impl Datagrams {
         }
     }
 
-    /// The next datagram. An ICMP error makes the socket ready with an error only, so that the
-    /// receiving methods of Tokio would not see it.
+    /// Receives the next datagram. An ICMP error sets only the error readiness of the socket, for
+    /// which the receive methods of Tokio do not wait.
     async fn receive(&self) -> Result<Vec<u8>, Issue> {
         let receive = || {
             // Allocated when a datagram has arrived.

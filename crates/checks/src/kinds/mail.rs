@@ -1,7 +1,7 @@
 //! The greeting of a mail server: SMTP with EHLO, IMAP with NOOP, POP3. TLS begins with the
 //! connection or by an upgrade.
 //!
-//! Does not know about: mail.
+//! Does not know about: logins, messages.
 
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::TlsPool;
@@ -88,8 +88,8 @@ impl MailRunner {
         self.reply(session, Some(command)).await
     }
 
-    /// Reads the reply to a command, or the greeting. Nothing may follow: what arrives in plain text
-    /// after the reply to STARTTLS would count as sent within TLS.
+    /// Reads the reply to a command, or the greeting. Nothing may follow: plain text after the
+    /// reply to STARTTLS would count as sent within TLS.
     async fn reply(&self, session: &mut Session, command: Option<&str>) -> Verdict {
         let mut lines = Lines::new(session, LINE_LEN_MAX);
         for _line in 0..LINES_MAX {

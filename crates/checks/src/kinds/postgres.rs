@@ -1,8 +1,8 @@
 //! The start of a PostgreSQL session (protocol 3.0, since PostgreSQL 7.4): with a user a login and
 //! a query, otherwise the server's request to log in.
 //!
-//! The messages are those of `postgres-protocol`, the lower half of `tokio-postgres`. A whole client
-//! would not limit the length of a message, and would compile twice as long.
+//! The messages are those of `postgres-protocol`, on which `tokio-postgres` is based. A complete
+//! client would not limit the length of a message, and would take twice as long to compile.
 //!
 //! Does not know about: data.
 

@@ -41,8 +41,8 @@ impl StatusRange {
 }
 
 impl StatusSet {
-    /// Parses codes, ranges and classes separated by commas, as in `2xx,304` or `200-299`. `None` if
-    /// one is invalid.
+    /// Parses codes, ranges and classes separated by commas, as in `2xx,304` or `200-299`. `None`
+    /// if one is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.split(',').map(|part| StatusRange::parse(part.trim())).collect()

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 /// is closed with a reset.
 const END_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Maximum number of reads while the server is to close the connection.
+/// Maximum number of reads while waiting for the server to close the connection.
 const READS_MAX: usize = 8;
 
 /// Progress of a run. The current stage determines the reason of a timeout.

@@ -1,4 +1,5 @@
-//! ICMP echo in a network namespace of its own, where the kernel permits it and can be silenced.
+//! ICMP echo in a network namespace of its own, where the test can change the settings of the
+//! kernel: the permission for ICMP sockets, and whether the kernel replies.
 //!
 //! Does not know about: the kernel's replies.
 
@@ -7,7 +8,7 @@ use super::*;
 use doorbell_testkit::skip::{Need, skipped};
 use std::process::Command;
 
-/// Set where the test runs in the namespace.
+/// Environment variable that is set for the run in the namespace.
 const INSIDE: &str = "DOORBELL_ICMP_NAMESPACE";
 
 /// Exit code if the namespace cannot be prepared.

@@ -29,7 +29,7 @@ fn requests_use_http2_with_prior_knowledge() {
     let ok = || [vec![0x88], field("x-app", "shop")].concat();
     let whole = [frame(1, 4, 1, &ok()), frame(0, 1, 1, b"ready")].concat();
     let (empty, cut) = (frame(1, 5, 1, &ok()), frame(1, 4, 1, &ok()));
-    // The status 503 in the static table has no index of its own.
+    // The static table of HPACK has no entry for the status 503.
     let down = frame(1, 5, 1, &field(":status", "503"));
     let wants = |check: HttpCheck, text: &str| HttpCheck {
         expect: HttpExpect { body_contains: Some(text.to_owned()), ..check.expect },

@@ -81,8 +81,8 @@ impl<'a> DatagramReply<'a> {
         Self { room, state: State::Silent }
     }
 
-    /// Appends bytes to the reply. The first call makes the reply exist, even with no bytes. If the
-    /// reply becomes longer than [`Self::len_max`], it is not sent.
+    /// Appends bytes to the reply. Without a call there is no reply; a call with no bytes creates
+    /// an empty one. If the reply becomes longer than [`Self::len_max`], it is not sent.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let from = match self.state {

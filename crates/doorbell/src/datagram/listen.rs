@@ -66,7 +66,8 @@ impl DatagramListen {
     }
 
     /// Sets the maximum size of a datagram in bytes; longer ones are dropped and counted. Default
-    /// 1,500, at most 65,507. Every worker reserves memory for 64 datagrams of this size.
+    /// 1,500, at most 65,507. Every worker reserves memory for 64 datagrams of the largest size of
+    /// its listeners, and with io_uring for 256 more; each is limited to about 1 MiB.
     #[must_use]
     pub fn size_max(mut self, bytes: usize) -> Self {
         self.settings.size_max = bytes.min(PAYLOAD_MAX);

@@ -22,8 +22,8 @@
 //! [`DatagramSnapshot`](crate::stats::DatagramSnapshot).
 //!
 //! A [drain](crate::Handle::drain) handles the datagrams that are already in the queues of the
-//! sockets, then closes the sockets. A [successor](crate::ServerBuilder::succeed) continues with the
-//! same sockets and their queues. If io_uring fails at run time, epoll continues with the same
+//! sockets, then closes the sockets. A [successor](crate::ServerBuilder::succeed) continues with
+//! the same sockets and their queues. If io_uring fails at run time, epoll continues with the same
 //! sockets; the datagrams that the ring had received and not yet reported are lost.
 //!
 //! Does not know about: connections, drivers' readiness, workers' turns.

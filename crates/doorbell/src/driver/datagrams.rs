@@ -160,8 +160,8 @@ impl Datagrams {
         self.get(socket).is_some_and(|socket| sock::readable(&socket.fd))
     }
 
-    /// Receives a batch by system call. The result tells the number of datagrams, and whether it is
-    /// the most that a batch can have. `None`: no datagram waits.
+    /// Receives a batch by system call. Returns the number of datagrams, and whether it is the
+    /// maximum of a batch; `None` if no datagram waits.
     pub(super) fn recv(&mut self, socket: DatagramIndex) -> Option<Result<(u16, bool), Errno>> {
         debug_assert!(self.lent.is_none(), "D-17: one batch is lent at a time");
         let fd = self.sockets.get(socket.index())?.as_ref()?.fd.as_fd();

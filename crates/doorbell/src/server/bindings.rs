@@ -41,7 +41,7 @@ struct Renewal {
     speaks_first: bool,
 }
 
-/// What is known of the sockets, by listener.
+/// Properties of the sockets, by listener.
 pub(super) struct Facts {
     pub(super) listener_is_shared: Vec<bool>,
     pub(super) listener_is_ours: Vec<bool>,

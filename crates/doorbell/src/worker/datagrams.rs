@@ -1,9 +1,10 @@
-//! Datagrams: when each socket receives, and the way of a batch through its service.
+//! Datagrams: when each socket receives, and how a batch is handled.
 //!
 //! Does not know about: connections.
 //!
-//! A socket has a [`Gate`](super::accept::Gate) like a listener: it is armed, paused after an error, watched, and closed
-//! at a drain when its queue is empty. Replies leave in the turn in which their datagrams arrived.
+//! A socket has a [`Gate`](super::accept::Gate) like a listener: it is armed, paused after an
+//! error, watched, and closed at a drain when its queue is empty. Replies leave in the turn in
+//! which their datagrams arrived.
 
 use super::Worker;
 use super::accept::fault_of;
@@ -34,7 +35,7 @@ impl DatagramSnapshot {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Handles a batch. Without an allocation, a lock or a clock reading per datagram.
+    /// Handles a batch, without an allocation, a lock or a clock reading per datagram.
     pub(super) fn on_datagrams(&mut self, socket: DatagramIndex, len: u16) {
         let Self { driver, datagrams, server, shared, now, .. } = self;
         let (Some(replies), service) = (&mut datagrams.replies, &server.datagrams[socket.index()]) else {

@@ -31,7 +31,7 @@ pub(super) const ASKED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// The maximum sizes of a bench's two datagram sockets.
 pub(super) const SIZES: [usize; 2] = [512, 16_384];
 
-/// A received datagram with its own bytes.
+/// A copy of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Grams {
     pub(super) payload: Vec<u8>,

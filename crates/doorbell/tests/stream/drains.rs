@@ -1,5 +1,5 @@
-//! Drains of stream connections over real sockets, on both kernel drivers: connections that are
-//! sent to, or only listen.
+//! Drains of stream connections over real sockets, on both kernel drivers: connections with output
+//! in flight, and connections whose client only receives.
 //!
 //! Does not know about: connections between frames without sockets (see `events`).
 #![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
@@ -19,7 +19,7 @@ use super::sockets::{connect_with_small_buffer, engines, read};
 /// Longer than a client waits.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Enough for the server to notice what happened before.
+/// Time for the server to handle earlier events.
 const PAUSE: Duration = Duration::from_millis(250);
 
 fn builder(engine: Engine, lines: Lines) -> ServerBuilder {

@@ -30,7 +30,7 @@ fn open(lines: Lines) -> (TestStream<Lines>, Arc<Mutex<Vec<String>>>) {
     (TestStream::open(Stream::new(lines)), log)
 }
 
-/// Jobs that never start, but in a test without threads run at once.
+/// Jobs that the executor drops, and that `TestStream` therefore runs itself, at once.
 pub(crate) fn jobs() -> Offload {
     Offload::builder().build_on(Idle)
 }

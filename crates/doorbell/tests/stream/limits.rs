@@ -128,7 +128,7 @@ impl StreamHandler for Pinging {
     }
 }
 
-/// Sets a deadline that is over, and replies with the time since the connection was opened.
+/// Sets a deadline that has passed, and replies with the time since the connection was opened.
 struct Late;
 
 impl StreamHandler for Late {

@@ -57,8 +57,8 @@ impl SendBatch {
     }
 
     /// Sends datagrams, as many per system call as the batch can hold. Does not wait: a datagram
-    /// that the kernel does not accept now is skipped and counted. `is_v6` tells whether the socket
-    /// is of the family `AF_INET6`.
+    /// that the kernel does not accept now is skipped and counted. `is_v6` is true for a socket of
+    /// the family `AF_INET6`.
     pub fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,

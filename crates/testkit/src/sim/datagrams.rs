@@ -62,7 +62,7 @@ pub struct DatagramFaults {
     pub refused: u64,
 }
 
-/// A datagram with its own bytes.
+/// A datagram that owns its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimDatagram {
     /// Payload.

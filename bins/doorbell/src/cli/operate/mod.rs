@@ -187,8 +187,8 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
     }
 }
 
-/// `doorbell quit`. With `--wait` follows events until the connection ends, then waits for the exit
-/// of the process: until then it holds its locks and addresses.
+/// `doorbell quit`. With `--wait`, follows events until the connection ends, and then waits until
+/// the process has exited, because it holds its locks and addresses until its exit.
 fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
     let process = client.process();
     let last = ask_status(client)?.event;
@@ -203,7 +203,7 @@ fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
             Ok(Response::Refused(refusal)) => return Err(refused(&refusal)),
             Ok(_) => response = client.next(),
             Err(error) if error.is_end() => {
-                // The end of the connection has to suffice if the process is not visible.
+                // If the process is not visible, the end of the connection is taken as its exit.
                 let _exited = process.and_then(|process| process.wait());
                 return Ok(Exit::Success);
             }

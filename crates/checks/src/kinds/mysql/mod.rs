@@ -1,11 +1,12 @@
-//! The start of a MySQL session (protocol 10, since MySQL 3.21.0; the login needs 4.1), and a ping or
-//! a query.
+//! The start of a MySQL session (protocol 10, since MySQL 3.21.0; the login needs 4.1), and a ping
+//! or a query.
 //!
-//! The packets are read here. `mysql_async` and `sqlx` open connections of their own, and the packets
-//! of `mysql_common` would take more time to compile than all other kinds of checks together.
+//! The packets are read here. `mysql_async` and `sqlx` open connections of their own, and the
+//! packets of `mysql_common` would take more time to compile than all other kinds of checks
+//! together.
 //!
 //! The login is always completed: a server blocks a host after max_connect_errors connections (100)
-//! that end before it, while a refused login does not count.
+//! that end before their login. A refused login does not count.
 //!
 //! Does not know about: data.
 
@@ -123,7 +124,8 @@ impl MysqlRunner {
                     })?;
                     server.write(&answer).await?;
                 }
-                // caching_sha2_password: the hash was in the cache, or the password itself is needed.
+                // caching_sha2_password: 3 if the hash was in the cache, 4 if the server needs the
+                // password itself.
                 [0x01, 0x03] => {}
                 [0x01, 0x04] => {
                     let is_private = server.session.is_tls() || self.check.address.remote().is_none();
@@ -144,8 +146,8 @@ impl MysqlRunner {
         Ok(Ok(()))
     }
 
-    /// Reads a variable of the server. The answer is the number of columns, a column, a mark, the
-    /// row, and a mark.
+    /// Reads a variable of the server. The answer consists of five packets: the number of columns,
+    /// a column, the end of the columns, the row, the end of the rows.
     async fn query(&self, server: &mut Server, wanted: bool) -> Result<Verdict, Issue> {
         server.command(&[&[COM_QUERY], &b"SELECT @@global.read_only"[..]].concat()).await?;
         self.read_success(server).await?;

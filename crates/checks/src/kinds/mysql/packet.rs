@@ -35,7 +35,7 @@ impl Greeting {
         let (_server_version, rest) = rest.split_at(rest.iter().position(|byte| *byte == 0)? + 1);
         let (_thread, rest) = rest.split_at_checked(4)?;
         let (first_salt, rest) = rest.split_at_checked(8)?;
-        // A zero, capabilities, character set, status, more capabilities, length of the salt, zeros.
+        // A zero, capabilities, character set, status, capabilities, length of the salt, zeros.
         let (fixed, rest) = rest.split_at_checked(19)?;
         let capabilities = u32::from_le_bytes([fixed[1], fixed[2], fixed[6], fixed[7]]);
         let salt_len = usize::from(fixed[8]).saturating_sub(8).max(13);

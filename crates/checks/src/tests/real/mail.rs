@@ -1,4 +1,5 @@
-//! Dovecot, and aiosmtpd: packages of mail transfer agents exclude each other.
+//! Dovecot for IMAP and POP3, and aiosmtpd for SMTP: unlike the packages of mail transfer agents,
+//! its package does not conflict with other packages.
 //!
 //! Does not know about: faulty peers.
 

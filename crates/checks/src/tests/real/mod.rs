@@ -18,7 +18,7 @@ use doorbell_testkit::skip::{Need, skipped};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Number of attempts for which a server may refuse a check while it starts.
+/// Maximum number of attempts of a check while its server starts.
 const ATTEMPTS: u32 = 1200;
 
 /// A folder that is removed with its content.
@@ -71,7 +71,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Ends the server in its own way, so that it ends its other processes.
+    /// Ends the server by SIGTERM, so that it ends its child processes.
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.0);
         let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);

@@ -165,7 +165,7 @@ impl<H: StreamHandler> Turn<'_, H> {
             // Also during a job, whose result may be behind other messages.
             _ if self.conn.is_busy => Next::Flush,
             _ if has_job => Next::Wait,
-            // Input may have arrived before the message, or while a job ran that is given up now.
+            // Input may have arrived before the message, or during a job that is now abandoned.
             After::Message | After::Timeout => Next::Flush,
             // Another receive would report the same end.
             _ if self.conn.peer_finished => Next::Wait,
