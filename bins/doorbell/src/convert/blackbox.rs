@@ -51,7 +51,8 @@ pub(crate) fn convert(text: &str) -> Result<Converted, Unreadable> {
     let mut notes = notes.into_inner();
     notes.sort_by_key(|note: &Note| note.line);
     let is_empty = tables.is_empty();
-    let toml = toml::to_string_pretty(&json!({ "blackbox": { "module": tables } })).unwrap_or_default();
+    let toml = toml::to_string_pretty(&json!({ "blackbox": { "module": tables } }))
+        .map_err(|error| Unreadable { line: root.line, why: error.to_string() })?;
     Ok(Converted { toml: if is_empty { String::new() } else { toml }, notes })
 }
 

@@ -89,7 +89,13 @@ fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
     if let Some(mut basic) = keys.table("basic_auth") {
         let username = basic.text("username").map(|name| name.value).unwrap_or_default();
         let password = secret(&mut basic, "password", "password_file");
-        module.insert("basic".to_owned(), json!({ "username": username, "password": password }));
+        let mut both = json!({ "username": literal(username) });
+        match password {
+            Some(password) => both["password"] = password,
+            // TOML has no null, which would make the whole result fail.
+            None => basic.note_itself("there is no `password`", &format!("write it to {file}")),
+        }
+        module.insert("basic".to_owned(), both);
         basic.finish(&[
             ("password_ref", "doorbell has no secret manager", "write the password to a file"),
             ("username_file", "a user name is part of the configuration", "write it into `basic`"),

@@ -33,10 +33,10 @@ struct Follows {
     probe_counters: Option<Arc<ProbeCounters>>,
 }
 
-/// Datagram listeners of the engine whose ports are closed while an endpoint is not up: the index
-/// in the engine, and the position of the endpoint.
+/// Datagram listeners of the engine: the index in the engine, and the position of the endpoint if
+/// the port is closed while that is not up.
 #[derive(Debug, Default)]
-pub(crate) struct Closable(Vec<(usize, usize)>);
+pub(crate) struct Closable(Vec<(usize, Option<usize>)>);
 
 /// Adds the datagram listeners, also to the counters.
 pub(crate) fn add(
@@ -55,9 +55,8 @@ pub(crate) fn add(
             let listen = options(DatagramListen::udp(bind.value), udp);
             builder =
                 builder.listen_datagrams(listen.client_v6_len(config.runtime.client_ipv6_prefix), responder);
-            if let (Some(link), UdpWhenDown::Unreachable) = (udp.follows(), udp.when_down) {
-                closable.push((index, link.position));
-            }
+            let closes = udp.when_down == UdpWhenDown::Unreachable;
+            closable.push((index, udp.follows().filter(|_| closes).map(|link| link.position)));
             index += 1;
         }
     }
@@ -79,6 +78,13 @@ impl Closable {
     /// server that drains keeps its ports as they are.
     pub(crate) fn follow(&self, registry: &HealthRegistry, handle: &Handle) {
         for &(index, endpoint) in &self.0 {
+            let Some(endpoint) = endpoint else {
+                // The predecessor may have closed the port after the take-over of its socket.
+                if let Err(error) = handle.refuse_datagrams(index, false) {
+                    tracing::warn!(%error, "cannot open a UDP port");
+                }
+                continue;
+            };
             let handle = handle.clone();
             registry.follow(move |serving| {
                 let (_, is_up) = serving.state(endpoint, Audience::LoadBalancer);

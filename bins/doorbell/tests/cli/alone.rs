@@ -255,6 +255,10 @@ fn modules_of_the_exporter_are_converted() {
         err,
         "FILE:7: modules.ping.prober: a module cannot send ICMP; write a [check.NAME] of this type, or keep the exporter for this module\n"
     );
+    let login = "  login: { prober: http, http: { basic_auth: { username: \"a${B}\" } } }\n";
+    let (code, out, err) = convert("login.yml", &format!("{all}{login}"));
+    assert!(code == 1 && out.contains("[blackbox.module.web]") && out.contains("a$${B}"), "{code} {out}");
+    assert!(err.contains("there is no `password`"), "{err}");
     let (code, out, err) = convert("none.yml", "modules:\n  - a\n");
     assert!(code == 1 && out.is_empty() && err.contains("FILE:2: "), "{code} {out} {err}");
     for (text, expected) in [("a: [\n", "FILE is invalid: line "), ("a: 1\n", "there is no table `modules`")]

@@ -49,6 +49,10 @@ impl Ask for DnsRunner {
         Some(&self.dialer)
     }
 
+    fn is_connectionless(&self) -> bool {
+        true
+    }
+
     fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
         Box::pin(self.run(progress, start))
     }

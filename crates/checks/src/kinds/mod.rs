@@ -51,6 +51,11 @@ pub(crate) trait Ask: Debug + Send + Sync {
     /// The dialer of the target; `None` for kinds that do not connect.
     fn dialer(&self) -> Option<&Dialer>;
 
+    /// Whether the target gets datagrams: no failed connection shows that its address has changed.
+    fn is_connectionless(&self) -> bool {
+        false
+    }
+
     /// Number of descriptors that a run uses, if the kind does not connect.
     fn descriptors(&self) -> usize {
         1

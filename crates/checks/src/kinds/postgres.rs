@@ -108,6 +108,8 @@ impl PostgresRunner {
         let mut scram = None;
         loop {
             match server.next().await? {
+                // The server has not proved that it knows the password (RFC 5802 5).
+                Message::AuthenticationOk if scram.is_some() => return Err(strange()),
                 Message::AuthenticationOk
                 | Message::BackendKeyData(_)
                 | Message::NoticeResponse(_)
@@ -122,7 +124,7 @@ impl PostgresRunner {
                 }
                 request if is_login_request(&request) => {
                     let Some(user) = user else { return Ok(false) };
-                    let answer = self.answer(request, user, &mut scram, server.session.is_tls()).await?;
+                    let answer = self.answer(request, user, &mut scram).await?;
                     server.session.send(&answer).await?;
                 }
                 _ => return Err(strange()),
@@ -136,16 +138,17 @@ impl PostgresRunner {
         request: Message,
         user: &str,
         scram: &mut Option<ScramSha256>,
-        is_tls: bool,
     ) -> Result<BytesMut, Issue> {
         let Some(password) = self.check.password.as_ref().map(Secret::reveal) else {
             return Err(Issue::failure("the server asks for a password"));
         };
         let mut out = BytesMut::new();
+        let is_private =
+            self.check.address.remote().is_none() || self.check.tls.as_ref().is_some_and(|tls| tls.verify);
         let written = match request {
-            Message::AuthenticationCleartextPassword if !is_tls && self.check.address.remote().is_some() => {
+            Message::AuthenticationCleartextPassword if !is_private => {
                 return Err(Issue::failure(
-                    "the server asks for the password in clear text, which needs `tls`",
+                    "the server asks for the password in clear text, which needs `tls` with `verify`",
                 ));
             }
             Message::AuthenticationCleartextPassword => {
@@ -155,6 +158,8 @@ impl PostgresRunner {
                 let hash = md5_hash(user.as_bytes(), password.as_bytes(), body.salt());
                 frontend::password_message(hash.as_bytes(), &mut out)
             }
+            // Without its proof, a server gets one computation.
+            Message::AuthenticationSasl(_) if scram.is_some() => return Err(strange()),
             Message::AuthenticationSasl(body) => {
                 let mut mechanisms = body.mechanisms();
                 if !mechanisms.any(|name| Ok(name == SCRAM_SHA_256)).unwrap_or(false) {

@@ -66,7 +66,7 @@ impl Session {
         Ok(Self::Tls(Box::new(stream)))
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    #[cfg(feature = "mysql")]
     pub(crate) const fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }

@@ -80,6 +80,10 @@ impl Ask for UdpRunner {
         Some(&self.dialer)
     }
 
+    fn is_connectionless(&self) -> bool {
+        true
+    }
+
     fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
         Box::pin(self.run(progress, start))
     }

@@ -14,7 +14,7 @@ use crate::kinds::http::OUR_NAME;
 use crate::kinds::lines::server_text;
 use crate::kinds::session::{Security, Session, broken};
 use crate::kinds::{Ask, Asking};
-use crate::options::WebsocketCheck;
+use crate::options::{FieldValue, WebsocketCheck};
 use crate::progress::{Progress, Stage};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
@@ -80,7 +80,9 @@ impl WebsocketRunner {
         for (name, value) in &check.headers {
             let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
             let sent = HeaderValue::try_from(value.reveal());
-            headers.insert(name, sent.map_err(|_| "a header field has a value that cannot be sent")?);
+            let mut sent = sent.map_err(|_| "a header field has a value that cannot be sent")?;
+            sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
+            headers.insert(name, sent);
         }
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -174,6 +174,13 @@ impl TargetRunner {
     pub(super) async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
         let verdict = timeout_at(until, self.ask(&progress, start)).await;
         let latency = start.elapsed();
+        if !matches!(verdict, Ok(Ok(())))
+            && let Kind::Other(kind) = &self.kind
+            && let Some(dialer) = kind.dialer().filter(|_| kind.is_connectionless())
+        {
+            // The address may no longer belong to this name.
+            dialer.forget();
+        }
         let (certificate, spent) = (progress.certificate(), progress.spent());
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         if verdict.is_ok() {

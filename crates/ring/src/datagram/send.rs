@@ -68,7 +68,9 @@ impl SendBatch {
         let mut sum = SentBatch::default();
         let mut datagrams = datagrams.into_iter().peekable();
         while datagrams.peek().is_some() {
+            // Both, because the iterator of an earlier call may have panicked.
             self.parts.clear();
+            self.headers.clear();
             let room = self.parts.capacity();
             for Outgoing { payload, to, from } in datagrams.by_ref().take(room) {
                 let name = addr::encode_peer(to, is_v6);
@@ -83,7 +85,6 @@ impl SendBatch {
                 self.parts.push(Parts { control: Control(control.bytes), name: name.bytes, vector });
             }
             self.send_parts(socket, &mut sum);
-            self.headers.clear();
         }
         sum
     }

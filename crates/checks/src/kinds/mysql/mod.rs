@@ -128,9 +128,11 @@ impl MysqlRunner {
                 // password itself.
                 [0x01, 0x03] => {}
                 [0x01, 0x04] => {
-                    let is_private = server.session.is_tls() || self.check.address.remote().is_none();
+                    let is_private = self.check.address.remote().is_none()
+                        || self.check.tls.as_ref().is_some_and(|tls| tls.verify);
                     if !is_private {
-                        let reason = "the server asks for the password in clear text, which needs `tls`";
+                        let reason =
+                            "the server asks for the password in clear text, which needs `tls` with `verify`";
                         return Err(Issue::failure(reason));
                     }
                     server.write(&[self.password().as_bytes(), &[0]].concat()).await?;
