@@ -1,6 +1,7 @@
 //! The parts of the `doorbell` binary, as a library for its tests and fuzzers only.
 //!
-//! Does not know about: other dependents, because the interface is not stable.
+//! Does not know about: other dependents. The interface is not stable, so other crates must not
+//! depend on it.
 #![forbid(unsafe_code)]
 #![doc(hidden)]
 

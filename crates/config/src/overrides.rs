@@ -22,7 +22,7 @@ pub struct Overrides(Vec<(String, String)>);
 #[derive(Debug)]
 pub(crate) struct Environment {
     program: Program,
-    /// Start of the text; all bytes of the file are before it.
+    /// Offset at which the text of the variables begins; lower offsets are those of the file.
     pub(crate) base: usize,
     /// Lines `NAME=value`.
     pub(crate) source: Source,

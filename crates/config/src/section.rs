@@ -62,7 +62,7 @@ pub struct Section<'r> {
     below: Vec<(&'static str, Self)>,
     /// Whether unknown keys are accepted.
     is_open: bool,
-    /// Keys of the type that this table does not have.
+    /// Keys that the type declares but that this table does not accept.
     excluded: &'static [&'static str],
 }
 

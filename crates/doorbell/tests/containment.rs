@@ -232,7 +232,7 @@ fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
     assert_serves(&server);
     server.stop().unwrap();
 
-    // Captured values are dropped with a result that is too late.
+    // A late result is dropped together with the values that its closure captured.
     let (gone, is_gone) = sync_channel(1);
     let is_gone = Arc::new(Mutex::new(is_gone));
     let jobs = Offload::builder().timeout(Duration::from_millis(20)).build().unwrap();

@@ -74,7 +74,7 @@ impl Launch {
 }
 
 impl Course {
-    /// A sender of the lifecycle, for a server whose thread cannot be started.
+    /// The sender of the server's phase, to report that its thread could not be started.
     #[cfg(target_os = "linux")]
     pub(crate) fn phase(&self) -> watch::Sender<Phase> {
         self.phase.clone()

@@ -33,7 +33,8 @@ impl Waits {
         self.idle.store(arrived, Ordering::Relaxed);
     }
 
-    /// A connection was accepted; `next` is the time of arrival of the next one.
+    /// A connection was accepted; `next` is the arrival time of the oldest connection that still
+    /// waits.
     pub(crate) fn accepted(&self, next: Option<u64>) {
         self.oldest.store(next.unwrap_or(0), Ordering::Relaxed);
         self.idle.store(next.map_or(0, |_| self.now()), Ordering::Relaxed);

@@ -244,7 +244,7 @@ fn sleeps_through_probes(runtime: &Runtime, way: (Engine, Descriptors), wake_ups
                 ended.await.unwrap();
             });
         });
-        // Until it sleeps: no wake-up for 100 ms.
+        // Waits until 100 ms pass without a wake-up of the runtime.
         let settled = (0..100).any(|_| {
             let before = wake_ups.load(Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(100));

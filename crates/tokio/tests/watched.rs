@@ -105,7 +105,7 @@ fn connections_that_are_never_accepted_fail_liveness_and_readiness_until_they_ar
 fn one_blocked_worker_of_two_is_not_alive_and_a_busy_one_is() {
     const BUSY: Duration = Duration::from_secs(8);
     let runtime = runtime(2);
-    // A loaded machine delays a heartbeat by less than this.
+    // The limit of 6 s is longer than a loaded machine delays a heartbeat.
     let health = limited(|health| health.stalled_after(Duration::from_secs(6), Duration::from_secs(6)));
     let (control, _handed, addr) = start(&runtime, ENGINES[0], &health);
     let until_then = Instant::now() + BUSY;

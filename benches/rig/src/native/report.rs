@@ -25,7 +25,7 @@ pub(crate) struct Figure {
     pub(crate) head: &'static str,
     /// Divisor for the value in tables.
     pub(crate) unit: f64,
-    /// Whether the ratio within a pair is judged.
+    /// Whether the report includes the ratio of the two sides of a pair.
     pub(crate) is_judged: bool,
 }
 

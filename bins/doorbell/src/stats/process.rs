@@ -9,8 +9,8 @@ use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of counters of removed listeners and limits. Needed if every reload brings new
-/// names.
+/// Maximum number of counters kept for listeners and rate limits that a reload removed. Needed if
+/// every reload brings new names.
 const ENDED_MAX: usize = 16_384;
 
 /// Totals of the process.

@@ -86,8 +86,8 @@ impl Dialer {
         matches!(self.goes_to, GoesTo::Name(..))
     }
 
-    /// Sets that the check sends no data, so that the handshake is completed immediately and the
-    /// peer sees the connection.
+    /// Declares that the peer sends first: the handshake is acknowledged immediately instead of
+    /// together with the first data.
     pub(crate) const fn listens(mut self) -> Self {
         if self.proxy.is_none() {
             self.first = SpeaksFirst::Peer;

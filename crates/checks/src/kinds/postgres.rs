@@ -237,7 +237,8 @@ async fn request_tls(session: &mut Session) -> Verdict {
     session.send(&out).await?;
     match session.read_u8().await.map_err(broken)? {
         b'S' => Ok(()),
-        // An error instead of a decision is not authenticated, so its text is not shown.
+        // The server may reply with an error instead of `S` or `N`. The error arrives before TLS
+        // and is not authenticated, so its text is not shown.
         b'N' | b'E' => Err(Issue::failure("the server refuses TLS")),
         _ => Err(strange()),
     }

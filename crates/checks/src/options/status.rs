@@ -103,7 +103,8 @@ pub(super) fn read(entry: &Entry<'_>) -> Option<StatusSet> {
     let sets = entry.list(TEXTS, |entry| {
         let text = entry.string()?;
         let mut ranges = Vec::new();
-        // As load balancers write lists: "200,204".
+        // A string may be a list separated by commas, as in load balancer configurations:
+        // "200,204".
         for part in text.split(',').map(str::trim) {
             match StatusRange::parse(part) {
                 Some(range) => ranges.push(range),

@@ -67,7 +67,7 @@ fn imap_and_pop3_greet() {
     is(pop3("* OK ready\r\n"), Outcome::Failure, "the response is not POP3: \"* OK ready\"");
 }
 
-/// The session ends with the command for it, and the server closes the connection.
+/// The check ends the session with QUIT and does not reset the connection.
 #[test]
 fn a_session_ends_politely() {
     let heard = Arc::new(Mutex::new(String::new()));

@@ -52,7 +52,7 @@ fn requests_use_http2_with_prior_knowledge() {
     }
 }
 
-/// The bytes that a server reads at once.
+/// The bytes that the server gets from its first `read`.
 fn received(kind: impl FnOnce(SocketAddr) -> CheckKind) -> Vec<u8> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let addr = server(move |stream| {

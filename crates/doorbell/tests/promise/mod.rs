@@ -53,7 +53,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a number of workers.
+/// Converts `count` to the `Workers` setting.
 pub(crate) fn workers(count: u16) -> Workers {
     Workers::Count(NonZeroU16::new(count).expect("at least one worker"))
 }

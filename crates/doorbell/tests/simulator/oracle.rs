@@ -80,8 +80,8 @@ fn unexpected_error(bytes: &[u8], mut comparison: Comparison) -> Result<Comparis
     Ok(comparison)
 }
 
-/// Returns the number of complete replies in `received`, for peers that wait for a reply. For wrong
-/// bytes the number is the maximum, so that a peer does not wait forever.
+/// Returns the number of complete replies in `received`, for peers that wait for a reply. Returns
+/// `usize::MAX` for wrong bytes, so that a peer does not wait forever.
 pub(super) fn count_whole(received: &[u8], expected: &[Reply]) -> usize {
     compare(received, expected)
         .map_or(usize::MAX, |comparison| comparison.replies + usize::from(comparison.error.is_some()))

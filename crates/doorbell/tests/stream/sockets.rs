@@ -217,7 +217,7 @@ fn messages_do_not_enlarge_the_share_of_a_busy_connection() {
     }
 }
 
-/// An end without a reset would make it look complete.
+/// Without a reset, the truncated reply would look complete.
 #[test]
 fn a_stop_cuts_a_reply_in_parts_visibly() {
     for engine in engines() {

@@ -16,7 +16,7 @@ pub(crate) fn run(data: &[u8]) {
     let mut whole = Head::new();
     let verdict = whole.parse(input, &limits);
 
-    // Byte by byte: before the byte that determines the result, more input is requested.
+    // Byte by byte: the parser requests input until the byte that determines the result arrives.
     let mut dripped = Head::new();
     let decided = (0..=input.len()).find_map(|end| match dripped.parse(&input[..end], &limits) {
         Ok(None) => None,

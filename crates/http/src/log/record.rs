@@ -399,7 +399,7 @@ enum Part {
 
 const PARTS: usize = 4;
 const AREA_LEN: usize = 208;
-/// Size of the text area in a head.
+/// Size of the text area of a [`RecordHead`].
 const HEAD_AREA_LEN: usize = 80;
 const SUBJECT_LEN_MAX: usize = 32;
 const HOST_LEN_MAX: usize = 48;

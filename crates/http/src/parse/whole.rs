@@ -405,7 +405,7 @@ fn authorization_line<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(us
     is_plain.then_some((line.len() - NAME_AUTHORIZATION_LEN, after))
 }
 
-/// Whether the parser may use a field whose name has this length and beginning.
+/// Whether a name with this length and beginning can be that of a field that the parser uses.
 #[inline(always)]
 fn may_matter(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
     matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)

@@ -36,7 +36,7 @@ fn mean(group: &[Point], part: impl Fn(&Point) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Boots of a build that costs `base` and 3,000 for each switch.
+    /// Boots of a build that costs `base` instructions plus 3,000 per context switch.
     fn build(base: f64, switches: &[f64]) -> Vec<Point> {
         switches.iter().map(|&switches| Point { switches, server: base + 3_000.0 * switches }).collect()
     }

@@ -371,7 +371,8 @@ mod tests {
             Self { stream, conn, local, input: Vec::new() }
         }
 
-        /// Passes these bytes at this second. An empty input means that all output was sent.
+        /// Passes `fresh` to the protocol, with the clock at `second` seconds. An empty input means
+        /// that all output was sent.
         fn input(&mut self, second: u64, fresh: &[u8]) -> (Next, Vec<u8>) {
             let mut out = Out::new();
             let io = Io {
