@@ -121,6 +121,7 @@ const NOT_HERE: [(&str, &[&str]); 4] = [
             "doorbell_check_overruns_total",
             "doorbell_check_runs_total",
             "doorbell_check_schedule_lag_seconds",
+            "doorbell_datagrams_total",
             "doorbell_egress_connects_total",
             "doorbell_http_requests_uncounted_total",
             "doorbell_jobs_queued_total",
