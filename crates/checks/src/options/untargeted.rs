@@ -1,4 +1,4 @@
-//! Checks whose target is named later: the keys of a kind without those of its target.
+//! The keys of a check kind without its target, which a request names, as in `/probe?target=`.
 //!
 //! Does not know about: where the target comes from.
 

@@ -43,9 +43,9 @@ pub enum Cause {
     Checks,
     /// A drain.
     Drain,
-    /// Fail-open: the group of checks is failed as a whole.
+    /// Fail-open: too few checks of the group are up for its failures to be believed.
     FailOpen,
-    /// A state forced by an operator.
+    /// A forced state, such as that of `on_worker_failure = "degrade"`.
     Forced,
     /// The latch: the endpoint was up or degraded before.
     Latch,
