@@ -1,11 +1,11 @@
-//! A declared maintenance: reason, start, and automatic end.
+//! Maintenance that an operator declared: reason, start, and automatic end.
 //!
 //! Does not know about: authorization, or persistence across restarts.
 
 use crate::note::Note;
 use crate::time::Time;
 
-/// A declared maintenance of a check or an endpoint.
+/// Maintenance of a check or an endpoint, declared by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maintenance {
     /// The reason.

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub enum CheckState {
     /// Up, but the last success included a warning. Still serving.
     Degraded,
-    /// Settled down by `fall` consecutive failures.
+    /// Settled down, usually by `fall` consecutive failures.
     Down,
     /// Changed too often and is therefore held down.
     Flapping,
@@ -24,7 +24,7 @@ pub enum CheckState {
     /// No result yet.
     #[default]
     Unknown,
-    /// Settled up by `rise` consecutive successes.
+    /// Settled up, usually by `rise` consecutive successes.
     Up,
 }
 
@@ -66,7 +66,7 @@ pub enum Outcome {
     Degraded,
     /// The run failed locally, for example because of an unknown name, no free port, or a bug.
     Error,
-    /// The target's response was wrong, or it refused the connection.
+    /// The target refused the connection, or its response was wrong.
     Failure,
     /// The target reported maintenance. Neither success nor failure.
     Maintenance,

@@ -75,7 +75,7 @@ fn rise_and_fall() {
         ("-+-+", "?-/-/"),
         ("-+~", "?-/D"),
         ("-~+", "?-/+"),
-        // Degraded begins and ends with the last success.
+        // The last success decides whether the check is degraded.
         ("+~+~", "?+D+D"),
         ("~-+", "?D\\+"),
         // A maintenance result counts neither as success nor as failure.
@@ -196,7 +196,7 @@ fn flapping_is_held_down() {
     assert_eq!(states(&config, "+-+-------"), "?+-+FFFFF--");
     // A change during a hold restarts the hold; afterwards the state shows the settled value.
     assert_eq!(states(&config, "+-+-+++++++"), "?+-+FFFFFF++");
-    // One more change within the window starts another hold; after the window it does not.
+    // One more change within the window starts another hold; a change after the window does not.
     assert_eq!(states(&config, "+-+------+"), "?+-+FFFFF-F");
     let calm = format!("+-+-{}+", "-".repeat(25));
     assert!(states(&config, &calm).ends_with("-+"));

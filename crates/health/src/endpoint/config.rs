@@ -107,20 +107,21 @@ pub enum OnStale {
 ///
 /// The group is the quorum's checks or, without a quorum, the required ones. Fail-open has two
 /// conditions. The endpoint must have been up or degraded before, which excludes a replica that
-/// never worked. At most `max_healthy` percent of the members may be anything but down by their
-/// results: an unknown member and one in maintenance count as healthy. Envoy's panic threshold
-/// and the load balancers of AWS do the same, without a time limit.
+/// never worked. At most `max_healthy` percent of the members may be healthy. A member counts as
+/// healthy unless its results say that it is down, so unknown members and members in maintenance
+/// count as healthy. Envoy's panic threshold and the load balancers of AWS do the same, without a
+/// time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOpen {
-    /// Maximum duration of fail-open, from the time when few enough members were healthy.
+    /// Maximum duration of fail-open, from the time at which few enough members are healthy.
     pub max_age: Duration,
     /// Maximum percentage of healthy members, 0 to 99. With 0, every member must be down.
     pub max_healthy: u8,
 }
 
 impl FailOpen {
-    /// Whether at most `max_healthy` percent of a group's members are healthy: all members but
-    /// those that are down. False for a group without a member that is down.
+    /// Whether at most `max_healthy` percent of a group's members are healthy. Every member that is
+    /// not down counts as healthy. False for a group without a member that is down.
     pub const fn covers(max_healthy: u8, down: u32, members: u32) -> bool {
         let healthy = members.saturating_sub(down) as u64;
         down > 0 && healthy * 100 <= members as u64 * max_healthy as u64

@@ -78,7 +78,7 @@ pub struct Endpoint {
     tally: Tally,
     /// Whether the endpoint has ever been up or degraded by its checks.
     was_up: bool,
-    /// The time since which the fail-open group has been failed as a whole.
+    /// The time since which the fail-open group has counted as failed.
     group_failed_since: Option<Time>,
     /// Start of a grace period.
     start: Time,
@@ -222,7 +222,7 @@ impl Endpoint {
         }
     }
 
-    /// The end of fail-open while the group is failed as a whole; the origin of time if the endpoint
+    /// The end of fail-open while the group counts as failed; the origin of time if the endpoint
     /// must not fail open.
     fn open_until(&self) -> Time {
         match (self.config.fail_open, self.group_failed_since) {
@@ -257,8 +257,8 @@ impl Endpoint {
         let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
         match verdict::judge(&self.config, &self.tally, given).state {
             EndpointState::Down | EndpointState::Drain => Class::Unknown,
-            // The endpoint fails open because its group is failed as a whole; a healthy member
-            // could end fail-open.
+            // The endpoint fails open because its group counts as failed. One more healthy member
+            // could end that.
             _ if self.may_fail_open && verdict::is_in_group(config, one) => Class::Down,
             EndpointState::Degraded | EndpointState::Up => Class::Up,
             EndpointState::Maintenance => Class::Maintenance,
@@ -302,8 +302,8 @@ impl Endpoint {
         (verdict, self.code_of(verdict, &[]).unwrap_or(code))
     }
 
-    /// The status code of the first use that led to `verdict` and has a code of its own, except the
-    /// uses in `left_out`.
+    /// The status code of the first use that led to `verdict`, has its own code and is not in
+    /// `left_out`.
     fn code_of(&self, verdict: Verdict, left_out: &[usize]) -> Option<u16> {
         let mut deciding = self.coded.iter().map(|&at| (at, &self.config.uses[at])).filter(|&(at, one)| {
             verdict::decides(verdict, one, self.classes[at], self.in_grace) && !left_out.contains(&at)
@@ -360,9 +360,9 @@ impl Endpoint {
             .map(|(one, _)| one)
     }
 
-    /// The positions of all uses in three groups: those that decided the verdict without a drain,
-    /// the others that are not up, and those that are up. Each group is in the order of the
-    /// configuration.
+    /// The positions of all uses in three groups: first those that decided the verdict (ignoring a
+    /// drain), then the others that are not up, then those that are up. Each group is in the order
+    /// of the configuration.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         let decided = |at: &usize| {
             verdict::decides(self.beneath, &self.config.uses[*at], self.classes[*at], self.in_grace)

@@ -12,7 +12,7 @@ pub enum Class {
     Degraded,
     /// Not serving: down, going up, flapping.
     Down,
-    /// Not serving, on purpose.
+    /// Deliberately not serving.
     Maintenance,
     /// No result yet.
     Unknown,
@@ -42,7 +42,7 @@ impl Class {
         }
     }
 
-    /// Whether a check of this class serves.
+    /// Whether a check of this class counts as serving.
     pub const fn is_serving(self) -> bool {
         matches!(self, Self::Degraded | Self::Up)
     }

@@ -14,7 +14,7 @@ pub enum EndpointState {
     Down,
     /// Finishing current work and accepting no further work.
     Drain,
-    /// Not serving, on purpose.
+    /// Deliberately not serving.
     Maintenance,
     /// Serving.
     Up,
@@ -43,7 +43,7 @@ pub enum Cause {
     Checks,
     /// A drain.
     Drain,
-    /// Fail-open: too few checks of the group are up for its failures to be believed.
+    /// Fail-open: most checks of the group are down, probably because of a shared dependency.
     FailOpen,
     /// A forced state, such as that of `on_worker_failure = "degrade"`.
     Forced,
@@ -90,7 +90,7 @@ impl Verdict {
 pub(super) struct Circumstances {
     /// Whether unknown checks still count as up.
     pub(super) in_grace: bool,
-    /// Whether the group is failed as a whole, and the time limit of fail-open has not passed.
+    /// Whether the group counts as failed, and the time limit of fail-open has not passed.
     pub(super) may_fail_open: bool,
 }
 
@@ -137,8 +137,8 @@ fn quorum_of(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> (u32, u3
     (up, config.quorum.map_or(0, |quorum| quorum.min(members.total())))
 }
 
-/// Whether the fail-open group (see [`is_in_group`]) is failed as a whole: too few members are
-/// healthy, and the endpoint would be down because of them.
+/// Whether the fail-open group (see [`is_in_group`]) counts as failed: few enough members are
+/// healthy, and the endpoint would be down because of the others.
 pub(super) fn group_is_failed(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> bool {
     let (quorum_up, quorum_min) = quorum_of(config, tally, in_grace);
     if config.quorum.is_some() && quorum_up >= quorum_min {
