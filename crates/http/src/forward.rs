@@ -1,4 +1,4 @@
-//! Services behind a pointer: shared, boxed or borrowed, also as trait objects.
+//! Services behind a pointer: shared, boxed or borrowed, including trait objects.
 //!
 //! Does not know about: the services.
 

@@ -48,7 +48,7 @@ pub enum PatternError {
     /// A byte that is not valid in a path (RFC 3986 section 3.3), or a brace that does not enclose
     /// a whole segment.
     BadByte(u8),
-    /// A parameter name that is empty or contains other characters than letters, digits and `_`.
+    /// A parameter name that is empty or contains characters other than letters, digits and `_`.
     BadName,
     /// A parameter name occurs twice.
     DuplicateName,

@@ -37,7 +37,7 @@ pub enum Begun<'a> {
 /// [`Self::wants_client`] withholds bodies and addresses from the inner service. The services of
 /// this crate then reply with a 500, which is counted ([`ApiMisuse`](crate::ApiMisuse)); a limit by
 /// address never treats all clients as one. The services in [`crate::layer`] forward everything, as
-/// do `&S`, `Arc<S>` and `Box<S>`, also with `S = dyn Service`.
+/// do `&S`, `Arc<S>` and `Box<S>`, even if `S` is `dyn Service`.
 #[diagnostic::on_unimplemented(note = "a function or closure becomes a service with `service_fn`")]
 pub trait Service {
     /// Whether the body of this request is collected and passed to [`Service::call`]. Called once,

@@ -37,7 +37,7 @@ fn check(input: &[u8], limits: &Limits) -> Verdict {
     verdict
 }
 
-/// Every byte of a head, changed to every value, has the same result on both paths, also if more
+/// Every byte of a head, changed to every value, has the same result on both paths, even if more
 /// input follows.
 #[test]
 fn one_changed_byte() {

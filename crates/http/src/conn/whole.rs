@@ -100,7 +100,8 @@ impl Conn {
         let (Some(known), Some(reply_len)) = (seen.find_all(head, io.limits), io.out.reply_len()) else {
             return Ok(One::Not);
         };
-        // The last request of a connection gets another reply, and a full output is sent first.
+        // Excludes the last request of the connection, whose reply differs, and the requests for
+        // which the output has no room.
         let requests_max = io.limits.requests_per_conn_max.saturating_sub(self.requests + 1) as usize;
         let room = io.limits.output_bytes_max.saturating_sub(io.out.head.len());
         let count_max = requests_max.min(room.div_ceil(reply_len.max(1)));

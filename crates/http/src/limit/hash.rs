@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the meaning of keys, the source of the seed.
 //!
-//! # Decision: an implementation of our own instead of the crate `siphasher`
+//! # Decision: a separate implementation instead of the crate `siphasher`
 //!
 //! *Context.* An incremental hasher stores partial words between parts of its input. A key consists
 //! of only one part, mostly of 5 or 17 bytes. *Measured* with callgrind, `shared.known` in

@@ -243,14 +243,13 @@ impl Head {
     }
 }
 
-/// Whether the parser may use a field whose name has this length.
+/// Whether a field that the parser interprets may have a name of this length.
 #[inline(always)]
 const fn has_meaning(name_len: usize) -> bool {
     matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)
 }
 
-/// Whether `name` equals `lower_name`, also with `_` in place of `-`, because some gateways treat
-/// both alike.
+/// Whether `name` equals `lower_name`. `_` counts as `-`, because some gateways treat both alike.
 fn is_framing_name(name: &[u8], lower_name: &[u8]) -> bool {
     name.iter()
         .zip(lower_name)

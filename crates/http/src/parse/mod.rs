@@ -32,7 +32,7 @@
 //! split points and the fuzz corpus compare both paths, because byte-by-byte input uses only the
 //! second one. *What would change it:* a head that only the first path accepts.
 //!
-//! # Decision: our own parser, not httparse
+//! # Decision: a separate parser instead of httparse
 //!
 //! *Context.* The rules here are stricter than those of httparse (bare LF, `Host`, framing fields,
 //! target bytes, versions 1.2 to 1.9 and 505, exact limits), so httparse would need a second pass

@@ -10,7 +10,7 @@
 //! has four slots, and the length of a head determines its slot, so that a few alternating probers
 //! do not displace each other.
 //!
-//! Only heads without a query and with no other fields than `Host`, `Connection`, `Accept`,
+//! Only heads without a query and with no fields other than `Host`, `Connection`, `Accept`,
 //! `Accept-Encoding` and `User-Agent` are cached. The cache therefore contains no secrets, and no
 //! comparison reveals by its duration how many bytes of a secret match: a head with `Authorization`
 //! is parsed each time. The parser records whether a head can be cached, so that other heads cost

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A callback that is called once, with the status and content length of the deferred reply. The
 /// status is `None` if the client got no reply.
 ///
-/// The callback runs on the thread of the connection. A panic of a callback is contained: the other
+/// The callback runs on the thread of the connection. A panic of a callback is caught: the other
 /// callbacks are still called, and the connection continues.
 pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
 
@@ -40,7 +40,7 @@ impl Endings {
     }
 }
 
-/// Calls code of the application and contains its panics. The call may happen while a panic of a
+/// Calls code of the application and catches its panics. The call may happen while a panic of a
 /// service unwinds, when a second panic that escapes would abort the process.
 fn contained(f: impl FnOnce()) {
     let Err(carried) = catch_unwind(AssertUnwindSafe(f)) else { return };

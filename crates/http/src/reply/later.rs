@@ -43,7 +43,7 @@ impl Later {
         &self.lines.bytes
     }
 
-    /// Reports that the reply was sent completely by other means than
+    /// Reports that the reply was sent completely by means other than
     /// [`crate::Conn::handle_answer`]. Layers treat the request as in progress until this call or
     /// until the value is dropped.
     pub fn answered(&mut self, status: Status, content_len: usize) {
