@@ -133,7 +133,7 @@ pub fn one_thread() -> usize {
 }
 
 /// Two jobs of one worker, for up to two threads; the second job may arrive while the first thread
-/// stops. Every accepted job runs, and a full queue refuses the second one.
+/// stops. Every accepted job runs, and a full queue refuses the second job.
 pub fn pumps() -> usize {
     explore(Some(2), || {
         let threads = Threads { threads: 2, ..Threads::default() };
