@@ -20,7 +20,8 @@ pub struct Workers<'s> {
 /// The counters of datagram listeners at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagrams<'s> {
-    /// Names of listeners and their counters. Listeners with the same name are added up.
+    /// Names of listeners and their counters. The counters of listeners with the same name are
+    /// added.
     pub all: &'s [(&'s str, DatagramSnapshot)],
 }
 

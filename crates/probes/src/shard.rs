@@ -23,7 +23,7 @@ struct Shards {
 struct Taken(usize);
 
 /// Returns the shard of the calling thread. No two living threads have the same shard. During
-/// thread exit the result may be `usize::MAX`, which is no valid shard.
+/// thread exit the result may be `usize::MAX`, which is not a valid shard.
 #[must_use]
 pub fn current() -> usize {
     TAKEN.try_with(|taken| taken.0).unwrap_or(usize::MAX)

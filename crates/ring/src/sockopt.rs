@@ -47,7 +47,7 @@ pub fn set_tcp_fastopen(fd: BorrowedFd<'_>, conns: u32) -> Result<(), Errno> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, i32::try_from(conns).unwrap_or(i32::MAX))
 }
 
-/// Sets `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), also for IPv6.
+/// Sets `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), for IPv4 and IPv6.
 ///
 /// With this option, `bind` to port 0 does not reserve a port: `connect` chooses one, so that the
 /// port can be shared between connections to different peers.
@@ -58,7 +58,7 @@ pub fn set_ip_bind_address_no_port(fd: BorrowedFd<'_>, on: bool) -> Result<(), E
     set(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, i32::from(on))
 }
 
-/// Sets `IP_LOCAL_PORT_RANGE` (Linux 6.3), also for IPv6: the first and the last port that
+/// Sets `IP_LOCAL_PORT_RANGE` (Linux 6.3), for IPv4 and IPv6: the first and the last port that
 /// `connect` may choose.
 ///
 /// A bound outside of `net.ipv4.ip_local_port_range` is ignored.
@@ -109,7 +109,7 @@ pub fn attach_reuseport_filter(fd: BorrowedFd<'_>, program: &[FilterInsn]) -> Re
     let len = u16::try_from(program.len()).map_err(|_too_long| Errno(libc::EINVAL))?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast() };
     let (program_ptr, size) = (&raw const program, size_of::<libc::sock_fprog>());
-    let size = libc::socklen_t::try_from(size).expect("a program's header is short");
+    let size = libc::socklen_t::try_from(size).expect("the size of `sock_fprog` fits");
     let name = libc::SO_ATTACH_REUSEPORT_CBPF;
     // SAFETY: R-7, the kernel copies `program` and the `len` instructions behind it, which have the
     // layout of `sock_filter`, during the call.

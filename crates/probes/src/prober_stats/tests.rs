@@ -338,7 +338,7 @@ fn load_balancers_that_are_gone_make_room() {
     say("s3", 3_000);
     let over = 1 + REPORT_AGE_MAX.as_secs();
     assert_eq!(known(over - 1).len(), VIEWS_MAX);
-    assert_eq!(known(over), ["b/s3"], "the others were silent for an hour");
+    assert_eq!(known(over), ["b/s3"], "the others did not report for an hour");
     say("new", over);
     assert_eq!(known(over), ["b/new", "b/s3"]);
     // An expired entry keeps its place until another name needs the place.

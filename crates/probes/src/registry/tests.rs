@@ -294,8 +294,9 @@ fn no_reply_is_torn_and_none_stays_old() {
     assert!(reads.into_inner() > 0);
 }
 
-/// Once any probe of any protocol got a changed reply, every later probe does. The test sends all
-/// probes after each step of a publication, starting with a different probe in each round.
+/// After the first changed reply, no later probe of any protocol gets the former reply. The test
+/// sends all probes after each step of a publication, starting with a different probe in each
+/// round.
 #[test]
 fn all_probes_see_a_change_at_once() {
     let mut builder = builder();
@@ -480,7 +481,7 @@ fn one_registry_of_a_succession_reports() {
     found(&after, Outcome::Success, "");
     assert_eq!(kept.take(), both("up"), "once");
     before.drain(Some(""), NOW);
-    assert_eq!(kept.take(), [], "the former registry is silent");
+    assert_eq!(kept.take(), [], "the former registry reports nothing");
 }
 
 #[test]

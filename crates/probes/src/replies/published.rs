@@ -5,7 +5,7 @@
 //!
 //! Every set has a number, and the number of the newest set is stored after the set itself. A
 //! reader that loads a set with a higher number than the stored one raises the stored number first.
-//! So once any probe got a reply from the new set, all later probes do.
+//! So after the first reply from the new set, no later probe gets a reply from an older set.
 
 use super::cache::{Replies, Single};
 use arc_swap::ArcSwap;

@@ -72,7 +72,7 @@ fn a_restricted_ring_refuses_what_we_do_not_use() {
     ring.push(Tag::Close, TOKEN, poll);
     assert!(
         matches!(next(&mut ring).kind, EventKind::Closed(Err(Errno(libc::EACCES)))),
-        "a flag we do not use"
+        "a flag that the restrictions do not allow"
     );
 }
 
