@@ -340,7 +340,7 @@ mod samples {
         assert_eq!(check("fn f() { assert!(x == crate::Place::Free); }").len(), 1, "in a macro call");
         assert_eq!(check("use crate::one;\nfn f(_: one::Counters) {}").len(), 1, "defined by a macro call");
         assert_eq!(check("mod deep { use a_a::Table; }").len(), 1, "by the name of the package");
-        assert!(check("use crate::one;").is_empty(), "a module is no item");
+        assert!(check("use crate::one;").is_empty(), "a module is not an item");
         let hidden = "mod deep { pub use crate::one::Table; }\nfn deep() {}\nfn f(_: deep::Table) {}";
         assert_eq!(check(hidden).len(), 1, "a function has the name of the module");
         assert!(check("fn f() -> Table { \"crate::one::Table\" } // crate::one::Table").is_empty());

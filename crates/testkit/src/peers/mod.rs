@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the server under test; it is an address. Start with [`Shape`] for probers,
 //! [`Load`] for many unique requests in flight, [`misbehave`] for the rest, and [`process`] for the
-//! kernel's statistics of our own process.
+//! kernel's statistics of a process.
 
 #![expect(
     clippy::disallowed_methods,

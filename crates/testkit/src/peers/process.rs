@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Resident bytes of a process: `VmRSS` of `/proc/PID/status`.
 ///
-/// Use `"self"` for our own.
+/// Use `"self"` for this process.
 ///
 /// # Errors
 /// When the process has ended.

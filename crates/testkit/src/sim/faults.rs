@@ -158,8 +158,9 @@ impl FaultPlan {
         Self { millionths: vec![0; FaultKind::ALL.len()] }
     }
 
-    /// Each kind is off in half of the plans, otherwise it has a random probability up to its
-    /// maximum: a plan with all faults at once hides the combined effect of a few.
+    /// Each kind is off in half of the plans. In the other half, its probability is its maximum, or
+    /// a quarter or a twentieth of it. A plan with all faults would hide the combined effect of a
+    /// few.
     pub fn random(rng: &mut Rng) -> Self {
         let mut plan = Self::none();
         for kind in FaultKind::ALL {

@@ -47,7 +47,7 @@ pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
     complaints
 }
 
-/// Reports packages whose cycles of more than [`CIRCLE_FILES_MAX`] files have other sizes than in
+/// Reports packages whose cycles of more than [`CIRCLE_FILES_MAX`] files differ in size from
 /// `ratchet`.
 pub fn circle_sizes(sources: &[Source], ratchet: &[(&str, &[usize])]) -> Vec<Complaint> {
     let graph = Graph::of(sources);

@@ -41,7 +41,8 @@ pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
             }));
         }
     }
-    complaints.extend(known.into_iter().map(|(path, _)| Complaint::new(path, 0, "listed, and has no bound")));
+    complaints
+        .extend(known.into_iter().map(|(path, _)| Complaint::new(path, 0, "listed, but has no upper bound")));
     complaints
 }
 

@@ -205,7 +205,7 @@ impl Used {
     }
 }
 
-/// `#[cfg(test)]`, also combined with other conditions.
+/// `#[cfg(test)]`, alone or combined with other conditions.
 fn is_test(attribute: &syn::Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else { return false };
     let text = list.tokens.to_string().replace(' ', "");
