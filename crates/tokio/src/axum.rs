@@ -56,7 +56,7 @@ impl Listener for Handed {
 pub struct SocketAddrs(Handed);
 
 impl Handed {
-    /// For programs that use `ConnectInfo<SocketAddr>`, also in their middleware:
+    /// For programs that use `ConnectInfo<SocketAddr>`, for instance in their middleware:
     /// `axum::serve(incoming.with_socket_addrs(), app.into_make_service_with_connect_info::<SocketAddr>())`.
     ///
     /// For TCP listeners only: connections without an address are dropped, which are those of a

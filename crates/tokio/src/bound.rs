@@ -1,6 +1,6 @@
 //! A server with the usual settings: one address, probes, a drain at SIGTERM.
 //!
-//! Does not know about: other services than probes, see `Embed`.
+//! Does not know about: services other than probes, see `Embed`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -112,7 +112,7 @@ impl Doorbell {
     }
 
     /// Serves the probes on the runtime instead of ring threads, with the same replies. A busy or
-    /// stuck runtime then delays them. On other systems than Linux this is always so.
+    /// stuck runtime then delays them. On systems other than Linux, this is always the case.
     ///
     /// At most 16,384 connections are open at a time, and as many handed over. Connections are not
     /// limited by client address.
@@ -129,7 +129,7 @@ impl Doorbell {
 
     /// Starts the server and waits until it accepts. Needs a Tokio runtime with I/O and time.
     ///
-    /// From then on SIGTERM does not end the process, also after the end of the server: Tokio keeps
+    /// From then on SIGTERM does not end the process, even after the end of the server: Tokio keeps
     /// its signal handler. See [`Self::without_signals`].
     ///
     /// # Errors

@@ -45,9 +45,9 @@ pub struct Connection {
 ///
 /// # Requests on connections that were handed over
 ///
-/// A connection that was handed over stays with the program. So the program receives the later
-/// requests on that connection, also probes. This happens if a load balancer uses the same
-/// connections for probes and traffic. The program also receives all requests over HTTP/2.
+/// A connection that was handed over stays with the program. So the program receives all later
+/// requests on that connection, including probes: a load balancer may use the same connections for
+/// probes and traffic. The program also receives all requests over HTTP/2.
 /// `Health::routes` (feature `axum`), `Health::layer` (`tower`) and `Health::service` (`hyper`)
 /// serve the probes among these requests, with the same replies. The limits of such probes:
 ///
@@ -57,13 +57,13 @@ pub struct Connection {
 ///
 /// # Services in front of the hand-over
 ///
-/// A service is called before the body of the request is read. So every service, also a closure or
-/// one behind a guard, can hand over requests with bodies. If a service replies without reading the
-/// body, the connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
-/// [`Front`](crate::Front) also hand over other protocols and methods that the parser does not
-/// know. Closures and guards need a parsed request, so with them such clients get an error reply. A
-/// request cannot be handed over after the service has begun to read its body, or while it waits
-/// for a job.
+/// A service is called before the body of the request is read. So every service, including closures
+/// and services behind a guard, can hand over requests with bodies. If a service replies without
+/// reading the body, the connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
+/// [`Front`](crate::Front) also hand over other protocols, and methods that the parser does not
+/// know. Closures and guards cannot do this, because they need a parsed request: the client gets an
+/// error reply. A request cannot be handed over after the service has begun to read its body, or
+/// while it waits for a job.
 ///
 /// # TLS
 ///

@@ -23,8 +23,8 @@ pub(crate) struct Launch {
     stop_on_drop: Arc<StopOnDrop>,
 }
 
-/// The part of a launch that belongs to the server. Reports the end of the server when dropped, also
-/// if dropping a service panics.
+/// The part of a launch that belongs to the server. Reports the end of the server when dropped,
+/// even if dropping a service panics.
 pub(crate) struct Course {
     phase: watch::Sender<Phase>,
     started: Arc<OnceLock<Started>>,

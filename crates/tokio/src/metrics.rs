@@ -37,7 +37,7 @@ use crate::registry::time_of_day;
 ///
 /// | families | of |
 /// |---|---|
-/// | `doorbell_endpoint_*`, `doorbell_check_*` | endpoints and checks, also the internal ones such as `runtime` |
+/// | `doorbell_endpoint_*`, `doorbell_check_*` | endpoints and checks, including internal checks such as `runtime` |
 /// | `doorbell_probes`, `doorbell_prober_*`, `doorbell_lb_*` | probers and load balancers |
 /// | `doorbell_requests`, `doorbell_handed_*` | servers of [`Self::with_server`] |
 /// | `doorbell_worker_*` and the other counters of the engine | ring threads; those of a second server follow those of the first |

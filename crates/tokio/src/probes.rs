@@ -25,8 +25,8 @@ pub struct Probes<S = Rest> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rest;
 
-/// Serves selected requests with one service and hands over all others, also those with bodies and
-/// those of other protocols.
+/// Serves selected requests with one service and hands over all others, including requests with
+/// bodies and those of other protocols.
 #[derive(Clone, Debug)]
 pub struct Front<F, S> {
     is_ours: F,

@@ -148,7 +148,7 @@ async fn streams_of_a_health_without_a_server_end_with_its_drain() {
 #[tokio::test]
 async fn watch_streams_are_limited() {
     let bench = bench(0).await;
-    // HTTP/2 limits the streams of one connection, too.
+    // HTTP/2 also limits the streams of one connection, so the test needs several connections.
     let mut clients = Vec::new();
     let mut open = Vec::new();
     for _ in 0..8 {
@@ -183,7 +183,7 @@ async fn an_unknown_endpoint_is_named() {
     assert_eq!(refused.to_string(), "gRPC service shop.Cart: there is no endpoint cart");
 }
 
-/// The prober is detected by its user agent, also over gRPC.
+/// Over gRPC, too, the prober is detected by its user agent.
 #[tokio::test]
 async fn probers_are_counted() {
     let bench = bench(0).await;

@@ -224,7 +224,7 @@ impl Handler for PanicsInDrop {
 
 impl Drop for PanicsInDrop {
     fn drop(&mut self) {
-        panic!("as tests of services do");
+        panic!("a service of the test panics when dropped");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Promise: a server on the runtime itself, as on other systems than Linux, replies like the ring
+//! Promise: a server on the runtime itself, as on systems other than Linux, replies like the ring
 //! threads and loses no connection.
 //!
 //! Does not know about: frameworks (see `axum`).

@@ -42,7 +42,7 @@ async fn program(fails: &Arc<AtomicBool>) -> Health {
 async fn a_receiver_that_panics() {
     let fails = Arc::new(AtomicBool::new(false));
     let health = program(&fails).await;
-    health.registry().report_to(Arc::new(Calls(|_: &Transition| panic!("as tests of receivers do"))));
+    health.registry().report_to(Arc::new(Calls(|_: &Transition| panic!("a receiver of the test panics"))));
     fails.store(true, Ordering::SeqCst);
     until("not ready", || !health.is_ready()).await;
     fails.store(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Promise: `build` refuses what cannot work, and the error names the check.
+//! Promise: `build` refuses configurations that cannot work, and the error names the check.
 //!
 //! Does not know about: names of endpoints as paths (`paths`).
 

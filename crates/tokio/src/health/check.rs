@@ -41,13 +41,13 @@ impl Check {
         }
     }
 
-    /// Number of consecutive successes after which a check that is down is up. Default 2.
+    /// Number of consecutive successes that change a check from down to up. Default 2.
     pub const fn rise(mut self, successes: u32) -> Self {
         self.config.rise = successes;
         self
     }
 
-    /// Number of consecutive failures after which a check that is up is down. Default 3.
+    /// Number of consecutive failures that change a check from up to down. Default 3.
     pub const fn fall(mut self, failures: u32) -> Self {
         self.config.fall = failures;
         self

@@ -197,7 +197,7 @@ impl Health {
         self.watched().watch().draining.load(Ordering::Relaxed)
     }
 
-    /// The state of the endpoint with this name. During a drain this is `Drain`, also for `livez`
+    /// The state of the endpoint with this name. During a drain this is `Drain`, even for `livez`
     /// and `startupz`, although a drain does not change their replies.
     pub fn state(&self, endpoint: &str) -> Option<EndpointState> {
         self.registry()

@@ -87,7 +87,7 @@ pub(crate) fn builder((engine, descriptors): (Engine, Descriptors), health: &Hea
         .listen(anywhere(), Http1::new(Probes::new(health)))
 }
 
-/// A server on the runtime itself, as on other systems than Linux.
+/// A server on the runtime itself, as on systems other than Linux.
 pub(crate) async fn on_runtime(health: &Health) -> (Control, Handed) {
     let server = Doorbell::bind("127.0.0.1:0").health(health).without_signals().on_runtime();
     server.start().await.expect("a free port")
