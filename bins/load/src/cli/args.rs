@@ -135,8 +135,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub connect_to: Vec<SocketAddr>,
 
-    /// Delay acknowledgements until data is sent, if possible (TCP_QUICKACK off), like a client
-    /// that sends at once
+    /// Disable TCP_QUICKACK: where possible, the kernel sends acknowledgements together with data
     #[arg(long)]
     pub delayed_ack: bool,
 

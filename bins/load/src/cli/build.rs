@@ -84,7 +84,7 @@ fn expect(args: &LoadArgs, ids: bool) -> Result<Expect, Failure> {
         CheckArg::Exact => CheckLevel::Exact,
     };
     let conflict = |option: &str, needs: &str| {
-        Err(Failure::usage(format!("{option} needs --check {needs}: nothing would be compared")))
+        Err(Failure::usage(format!("{option} needs --check {needs}; otherwise nothing is compared")))
     };
     if ids && level < CheckLevel::Body {
         return conflict("a unique id", "body or exact");

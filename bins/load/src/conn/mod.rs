@@ -283,7 +283,7 @@ impl Conn {
 const EPIPE: i32 = rustix::io::Errno::PIPE.raw_os_error();
 
 impl Closer {
-    /// Whether the end of the stream by the server is required.
+    /// Whether the server must end the stream.
     const fn waits_for_end(self) -> bool {
         matches!(self, Self::Server)
     }

@@ -99,8 +99,8 @@ fn listener(study: &Study) -> io::Result<(SocketAddr, OwnedFd)> {
 }
 
 pub(super) fn helper_command() -> Result<Command, Failure> {
-    let program =
-        std::env::current_exe().map_err(|error| failed("this program's file is unknown", &error))?;
+    let program = std::env::current_exe()
+        .map_err(|error| failed("cannot determine the path of this program", &error))?;
     let mut command = Command::new(program);
     command.arg(helper::NAME);
     Ok(command)

@@ -27,7 +27,7 @@ const CELL: u32 = 2;
 #[must_use]
 pub fn svg(study: &Study, runs: &[Run]) -> String {
     let mut text = String::new();
-    draw(study, runs, &mut text).expect("a string takes any text");
+    draw(study, runs, &mut text).expect("a write to a string cannot fail");
     text
 }
 

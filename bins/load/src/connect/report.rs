@@ -122,7 +122,7 @@ impl StudyReport {
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        self.write(&mut text).expect("a string takes any text");
+        self.write(&mut text).expect("a write to a string cannot fail");
         text
     }
 

@@ -125,7 +125,7 @@ pub(crate) fn fill_placeholders(text: &str) -> (Vec<u8>, Vec<usize>) {
 
 fn check(parts: &RequestParts) -> Result<(), Failure> {
     if parts.method.is_empty() || !parts.method.bytes().all(is_token) {
-        return Err(Failure::usage(format!("{:?} is no method", parts.method)));
+        return Err(Failure::usage(format!("{:?} is not a method", parts.method)));
     }
     if let Some(bad) = parts.path.bytes().find(|byte| !byte.is_ascii_graphic()) {
         return Err(Failure::usage(format!(

@@ -11,7 +11,7 @@ const BUSY: f64 = 0.95;
 
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
-    write(report, &mut text).expect("a string takes any text");
+    write(report, &mut text).expect("a write to a string cannot fail");
     text
 }
 
