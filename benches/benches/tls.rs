@@ -78,7 +78,7 @@ impl Bench {
     fn turn(&mut self, session: &mut Session) -> bool {
         let mut wire = Vec::new();
         while session.client.wants_write() {
-            session.client.write_tls(&mut wire).expect("a vector takes any bytes");
+            session.client.write_tls(&mut wire).expect("a write to a vector cannot fail");
         }
         let began = Instant::now();
         if !wire.is_empty() {

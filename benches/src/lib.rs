@@ -3,8 +3,8 @@
 //! `cargo bench -p doorbell-benches --bench parse --bench route --bench render --bench conn --
 //! --warm-up-time 1 --measurement-time 2` gave these criterion medians on a two-core virtual
 //! machine whose other core was busy. No row allocates; `crates/http/tests/alloc.rs` counts
-//! allocations. Flint's figures are those that its author published for the Go server, whose layers
-//! are compared here, on the author's machine.
+//! allocations. Flint is a Go server with comparable layers. Its column contains published figures,
+//! which were measured on another machine.
 //!
 //! | bench | doorbell | goal | Flint |
 //! |---|---|---|---|

@@ -21,5 +21,5 @@ pub const ENVOY: &[u8] = b"GET /livez HTTP/1.1\r\nhost: doorbell\r\nuser-agent: 
 pub const KEEP_ALIVE: &[u8] =
     b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\n\r\n";
 
-/// A browser's plain HTTP request that is redirected to HTTPS, with the few fields of a probe.
+/// A plain HTTP request that is redirected to HTTPS, with the header fields of a probe.
 pub const REDIRECT: &[u8] = b"GET /old?q=1 HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\nConnection: close\r\n\r\n";

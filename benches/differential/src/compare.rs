@@ -31,17 +31,17 @@ impl Peer {
 pub enum Kind {
     /// Both accept the same request with different contents: method, target, host or body.
     Contents,
-    /// We see a complete request or the end; the peer waits for more bytes.
+    /// doorbell sees a complete request or the end; the peer waits for more bytes.
     TheyWait,
-    /// We see a complete request or the end; the peer sees an error.
+    /// doorbell sees a complete request or the end; the peer sees an error.
     TheyRefuse,
-    /// We wait for more bytes; the peer sees a complete request or the end.
+    /// doorbell waits for more bytes; the peer sees a complete request or the end.
     WeWait,
-    /// We see an error; the peer sees a complete request or the end.
+    /// doorbell sees an error; the peer sees a complete request or the end.
     WeRefuse,
-    /// We see the end; the peer sees one more request.
+    /// doorbell sees the end; the peer sees one more request.
     WeEnd,
-    /// We see one more request; the peer sees the end.
+    /// doorbell sees one more request; the peer sees the end.
     TheyEnd,
 }
 

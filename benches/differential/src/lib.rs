@@ -14,7 +14,7 @@
 //! first difference.
 //!
 //! Every stream is also checked by the oracle of the fuzz target `differential`: httparse plus a
-//! strict check, which must agree with our head parser in everything.
+//! strict check, which must agree with the parser of doorbell-http in everything.
 //!
 //! Ten million streams of the seed 1 (hyper 1.12, Go 1.26) gave 6,929,914 requests that doorbell
 //! accepted, 5,802,981 streams that doorbell refused, 20,000,000 comparisons, and no difference

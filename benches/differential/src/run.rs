@@ -17,9 +17,9 @@ use std::io;
 pub struct Report {
     /// Number of streams.
     pub streams: u64,
-    /// Number of requests that we accepted.
+    /// Number of requests that doorbell accepted.
     pub accepted: u64,
-    /// Number of streams that we refused.
+    /// Number of streams that doorbell refused.
     pub refused: u64,
     /// Number of comparisons, one for each stream and peer.
     pub compared: u64,
@@ -46,7 +46,7 @@ pub fn run(seed: u64, items: std::ops::Range<u64>, go: Option<&mut Go>) -> io::R
         if let Some(go) = &mut go {
             go.send(&batch)?;
         }
-        // Our server and hyper run while the Go process works.
+        // doorbell and hyper run while the Go process works.
         let framed: Vec<Framing> = batch
             .iter()
             .map(|(stream, cut)| {

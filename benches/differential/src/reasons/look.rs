@@ -17,19 +17,19 @@ pub struct Case<'a> {
     pub kind: Kind,
     /// The end seen by the other server.
     pub their_end: End,
-    /// The error of our refusal, if we refused.
+    /// The error of doorbell's refusal, if doorbell refused.
     pub error: Option<RequestError>,
-    /// The stream from the first byte of the differing request. If we accepted the request, it ends
-    /// with the request.
+    /// The stream from the first byte of the differing request. It ends with the request if
+    /// doorbell accepted it.
     pub request: &'a [u8],
     /// The request before the differing one.
     previous: &'a [u8],
-    /// Position of the byte at which we refused the request.
+    /// Position of the byte at which doorbell refused the request.
     at: usize,
 }
 
 impl<'a> Case<'a> {
-    /// Creates a case from our `places` in a stream, the framing `theirs`, and their difference.
+    /// Creates a case from doorbell's `places` in a stream, the framing `theirs`, and a difference.
     pub fn new(stream: &'a [u8], places: &Places, peer: Peer, theirs: &Framing, found: Difference) -> Self {
         let end_of = |request: usize| request.checked_sub(1).map_or(0, |request| places.ends[request]);
         let (before, start) = (end_of(found.request.saturating_sub(1)), end_of(found.request));
@@ -46,7 +46,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Whether we refuse with `error` and the other server accepts.
+    /// Whether doorbell refuses with `error` and the other server accepts.
     pub fn is(&self, error: RequestError) -> bool {
         self.error == Some(error)
     }

@@ -22,7 +22,7 @@ pub struct Reason {
     holds: fn(&Case<'_>) -> bool,
 }
 
-/// Cases that we refuse and another server accepts. The order matters only where noted.
+/// Cases that doorbell refuses and another server accepts. The order matters only where noted.
 const OURS: &[Reason] = &[
     Reason {
         name: "bare LF (RFC 9112 2.2: MAY accept)",
@@ -33,7 +33,7 @@ const OURS: &[Reason] = &[
         holds: |case| case.is(Error::LineEnd) && case.byte() != b'\n' && case.before() == b'\r',
     },
     Reason {
-        name: "more than two empty lines in front (2.2: SHOULD ignore at least one)",
+        name: "more than two empty lines before a request (2.2: SHOULD ignore at least one)",
         holds: |case| case.is(Error::LeadingLines) && case.request.starts_with(b"\r\n\r\n\r"),
     },
     Reason {
@@ -45,7 +45,7 @@ const OURS: &[Reason] = &[
         },
     },
     Reason {
-        name: "CONNECT (RFC 9110 9.3.6: 501, we are no proxy)",
+        name: "CONNECT (RFC 9110 9.3.6: 501, doorbell is not a proxy)",
         holds: |case| {
             matches!(case.error, Some(Error::MethodUnknown | Error::Target)) && case.method() == b"CONNECT"
         },
@@ -77,7 +77,7 @@ const OURS: &[Reason] = &[
         },
     },
     Reason {
-        name: "authority of the target is no host (RFC 9110 4.2)",
+        name: "authority of the target is not a valid host (RFC 9110 4.2)",
         holds: |case| {
             let authority = || case.target().split(|&byte| matches!(byte, b'/' | b'?')).nth(2);
             case.is(Error::Target) && case.is_line_end() && !authority().is_some_and(is_plain_host)
@@ -100,23 +100,23 @@ const OURS: &[Reason] = &[
         },
     },
     Reason {
-        name: "Host is no host (9112 3.2: 400)",
+        name: "Host is not a valid host (9112 3.2: 400)",
         holds: |case| {
             case.is(Error::Host) && matches!(case.values("host")[..], [value] if !is_plain_host(value))
         },
     },
     Reason {
-        name: "folded line, or white space in front of a field (9112 2.2, 5.2)",
+        name: "folded line, or white space before a field (9112 2.2, 5.2)",
         holds: |case| case.is(Error::Field) && case.line().is_empty() && matches!(case.byte(), b' ' | b'\t'),
     },
     Reason {
-        name: "white space in front of a colon (9112 5.1: MUST 400)",
+        name: "white space before a colon (9112 5.1: MUST 400)",
         holds: |case| {
             case.is(Error::Field) && !case.line().contains(&b':') && matches!(case.byte(), b' ' | b'\t')
         },
     },
     Reason {
-        name: "field name is no token (9110 5.1)",
+        name: "field name is not a token (9110 5.1)",
         holds: |case| case.is(Error::Field) && !case.line().contains(&b':') && !is_token_byte(case.byte()),
     },
     Reason {
@@ -140,7 +140,7 @@ const OURS: &[Reason] = &[
         holds: |case| case.is(Error::ContentLength) && case.values("content-length").len() > 1,
     },
     Reason {
-        name: "Content-Length is no number, or has leading zeros (9112 6.3)",
+        name: "Content-Length is not a number, or has leading zeros (9112 6.3)",
         holds: |case| {
             case.is(Error::ContentLength)
                 && matches!(case.values("content-length")[..], [value] if !is_number(value))
@@ -178,7 +178,7 @@ const OURS: &[Reason] = &[
         },
     },
     Reason {
-        name: "an expectation we do not know (9110 10.1.1: MAY 417)",
+        name: "an expectation other than 100-continue (9110 10.1.1: MAY 417)",
         holds: |case| {
             let values = case.values("expect");
             case.is(Error::Expectation)

@@ -1,6 +1,6 @@
-//! Cases in which another server refuses or closes, and we accept or continue.
+//! Cases in which another server refuses or closes, and doorbell accepts or continues.
 //!
-//! Does not know about: cases that we refuse.
+//! Does not know about: cases that doorbell refuses.
 
 use super::Reason;
 use super::look::has_hidden_word;
@@ -18,7 +18,7 @@ pub(super) const THEIRS: &[Reason] = &[
         },
     },
     Reason {
-        name: "Go refuses an empty line in front of a request (9112 2.2: SHOULD ignore)",
+        name: "Go refuses an empty line before a request (9112 2.2: SHOULD ignore)",
         holds: |case| {
             case.kind == Kind::TheyRefuse && case.peer == Peer::Go && case.request.starts_with(b"\r\n")
         },
@@ -33,7 +33,7 @@ pub(super) const THEIRS: &[Reason] = &[
         },
     },
     Reason {
-        name: "Go refuses `%` without two digits (RFC 3986 2.1: we leave targets as they are)",
+        name: "Go refuses `%` without two digits (RFC 3986 2.1: doorbell leaves targets unchanged)",
         holds: |case| {
             let digits =
                 |part: &[u8]| part.get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
@@ -51,11 +51,11 @@ pub(super) const THEIRS: &[Reason] = &[
         },
     },
     Reason {
-        name: "Go looks at the first Connection field only in HTTP/1.0 (9112 9.6: any close closes)",
+        name: "Go reads only the first Connection field of HTTP/1.0 (9112 9.6: any close closes)",
         holds: |case| case.peer == Peer::Go && case.comes_behind("HTTP/1.0", 2),
     },
     Reason {
-        name: "hyper refuses visible bytes outside RFC 3986 in a target (9112 3.2: we leave targets as they are)",
+        name: "hyper refuses visible bytes outside RFC 3986 in a target (9112 3.2: doorbell leaves targets unchanged)",
         holds: |case| {
             case.kind == Kind::TheyRefuse
                 && case.peer == Peer::Hyper
@@ -71,7 +71,7 @@ pub(super) const THEIRS: &[Reason] = &[
         },
     },
     Reason {
-        name: "Go finds a word of Connection at a space, too (9110 5.6.1: a list has commas)",
+        name: "Go also splits Connection at spaces (9110 5.6.1: commas separate elements)",
         holds: |case| {
             case.peer == Peer::Go && case.connection_before().iter().any(|value| has_hidden_word(value))
         },

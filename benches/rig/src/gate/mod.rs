@@ -20,8 +20,8 @@ use crate::report::{Form, Page, Run, show};
 use crate::session::Session;
 use crate::tool;
 
-/// The rows: new connections, few and many at once, also under default scheduling; kept ones, also
-/// pipelined; and the other driver.
+/// The rows: new connections at two levels of concurrency and under default scheduling, persistent
+/// connections without and with pipelining, and the epoll driver.
 const ROWS: [&str; 6] = [
     "doorbell-uring/close/64",
     "doorbell-uring/close/512",

@@ -121,7 +121,8 @@ fn beside(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The simpler rows: without idle connections, and with the simpler server.
+/// The rows that `row` is compared with: its load without idle connections, and its server without
+/// the suffix.
 fn plainer(row: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     if row.load.mode.idle_conns() > 0 {

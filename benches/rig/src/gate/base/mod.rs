@@ -215,8 +215,8 @@ mod tests {
         }
     }
 
-    /// One boot of this build is an outlier, so its median instructions belong to another boot than
-    /// its median switches.
+    /// One boot of this build is an outlier, so the median of the instructions and the median of
+    /// the switches come from different boots.
     #[test]
     fn boots_are_moved_before_the_median_is_taken() {
         let boot =
