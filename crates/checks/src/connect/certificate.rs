@@ -126,9 +126,9 @@ mod tests {
         assert_eq!(abc, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
-    /// Two roots signed the authority of a chain, and one of these two cross certificates has
-    /// expired. The chain verifies through the other root: an expired certificate that a server
-    /// sends for old clients is ignored.
+    /// The server sends two certificates of its intermediate CA, signed by different roots. One of
+    /// them has expired and is only useful to old clients. It is ignored, because the chain
+    /// verifies with the other one.
     #[test]
     fn a_chain_ends_when_it_is_believed_no_more() {
         use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

@@ -100,7 +100,8 @@ impl Tls {
                 builder.with_client_auth_cert(chain, private).map_err(|error| named(cert, &error))?
             }
         };
-        // A resumed session has the certificates of its first handshake, which are not verified again.
+        // A resumed session has the certificates of its first handshake, which are not verified
+        // again.
         config.resumption = Resumption::disabled();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Ok(Self::With(TlsClient { config: Arc::new(config), roots }))

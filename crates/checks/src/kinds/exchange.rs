@@ -83,7 +83,7 @@ where
     let answered = tokio::select! {
         done = &mut work => done,
         ended = &mut conn => {
-            // A request that was never sent fails only when the connection is dropped.
+            // If the request was never sent, its future fails only once the connection is dropped.
             drop(conn);
             match (work.await, ended) {
                 (Err(_), Err(error)) => Err(broken(&error)),

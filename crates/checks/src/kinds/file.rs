@@ -160,7 +160,11 @@ mod tests {
         assert_eq!(age(wall + secs(110), &mut seen, at(secs(121), wall + secs(110))), Duration::ZERO);
         let mut future = None;
         assert_eq!(age(wall + HOUR, &mut future, begin), Duration::ZERO);
-        assert_eq!(age(wall + HOUR, &mut future, at(secs(61), wall + secs(61))), secs(61), "not for an hour");
+        assert_eq!(
+            age(wall + HOUR, &mut future, at(secs(61), wall + secs(61))),
+            secs(61),
+            "the age grows at once"
+        );
     }
 
     #[test]
@@ -173,8 +177,8 @@ mod tests {
         let age_of = |written: SystemTime, passed: Duration, time_of_day: SystemTime| {
             let mut seen = None;
             assert_eq!(age(wall - secs(4), &mut seen, begin), secs(4));
-            // The age is limited by the time since the latest run, not since the run that first saw
-            // the former modification time.
+            // A second run observes the same modification time. If the file changes after that run,
+            // its age is at most the time since that run, not the time since the first run.
             assert_eq!(age(wall - secs(4), &mut seen, at(secs(5), wall + secs(5))), secs(9));
             age(written, &mut seen, at(passed, time_of_day))
         };
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!(
             age_of(wall - HOUR, secs(10), wall + secs(10)),
             HOUR + secs(10),
-            "an old one in its place"
+            "an older file replaces it"
         );
         assert_eq!(age_of(wall + secs(6), secs(10), wall + secs(11)), secs(5), "adjusted, not set");
     }

@@ -30,7 +30,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Maximum length of a message. That of a health check contains only a number.
+/// Maximum length of a response message. The response of a health check contains only a number.
 pub(super) const MESSAGE_LEN_MAX: usize = 4096;
 
 /// Maximum size of header lists and frames, and of the data a server may send before it is read.
@@ -179,8 +179,8 @@ impl GrpcRunner {
             done = &mut work => return done,
             ended = &mut conn => ended,
         };
-        // Responses that were already read are still delivered. A request that was never sent fails
-        // only when the connection is dropped.
+        // Responses that were already read are still delivered. If the request was never sent, its
+        // future fails only once the connection is dropped.
         drop(conn);
         match (work.await, ended) {
             (Err(status), Err(error)) if status.code() == Code::Cancelled => Err(broken(&error)),

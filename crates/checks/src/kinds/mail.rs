@@ -124,7 +124,7 @@ impl MailRunner {
 /// A line of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// The end of the reply follows.
+    /// Further lines of the reply follow.
     Continued,
     Accepted,
     Refused,

@@ -40,7 +40,8 @@ struct Status {
     name: Vec<u8>,
     /// Neither a zombie nor dead.
     is_alive: bool,
-    /// Not another thread of a process, whose folder in /proc is hidden but can be opened.
+    /// False for a thread other than the first of its process. /proc does not list the folder of
+    /// such a thread, but the folder can be opened.
     is_process: bool,
 }
 
@@ -107,7 +108,9 @@ fn pid_of(file: &Path) -> Result<u32, Issue> {
         .map_err(failed)?;
     let line = content.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
     let pid = str::from_utf8(line).ok().and_then(|line| line.parse().ok()).filter(|pid| *pid > 0);
-    pid.ok_or_else(|| Issue::failure(format!("the pid file contains {}, no process ID", shown(line))))
+    pid.ok_or_else(|| {
+        Issue::failure(format!("the pid file contains {} instead of a process ID", shown(line)))
+    })
 }
 
 fn count(check: &ProcessCheck, name: &str, proc: &Path) -> Verdict {
@@ -146,7 +149,7 @@ impl Status {
             .and_then(|file| file.take(STATUS_LEN_MAX).read_to_end(&mut text));
         match read {
             Ok(_len) => Self::parse(&text, pid).map(Some),
-            // `ESRCH`: it has exited since the file was opened.
+            // `ESRCH`: the process has exited since the file was opened.
             Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(3) => Ok(None),
             Err(error) => Err(error),
         }
@@ -244,10 +247,10 @@ mod tests {
             ("22\n", "failure: process 22 is a zombie: it has exited"),
             ("30\n", "failure: process 30 does not exist: the pid file is stale"),
             ("40\n", "error: process 40: is a directory"),
-            ("", "failure: the pid file contains nothing, no process ID"),
-            ("0\n", "failure: the pid file contains \"0\", no process ID"),
-            ("-1", "failure: the pid file contains \"-1\", no process ID"),
-            ("web\n", "failure: the pid file contains \"web\", no process ID"),
+            ("", "failure: the pid file contains nothing instead of a process ID"),
+            ("0\n", "failure: the pid file contains \"0\" instead of a process ID"),
+            ("-1", "failure: the pid file contains \"-1\" instead of a process ID"),
+            ("web\n", "failure: the pid file contains \"web\" instead of a process ID"),
         ] {
             std::fs::write(&file, content).unwrap();
             assert_eq!(reason(&named, &proc), expected, "{content:?}");

@@ -1,7 +1,7 @@
 //! A WebSocket connection (RFC 6455): the upgrade, a ping, and optionally messages.
 //!
-//! The frames are those of tungstenite. The upgrade is a request of hyper, because that limits the
-//! response, and its errors are those of an `http` check.
+//! tungstenite encodes and decodes the frames. hyper sends the upgrade request, because hyper
+//! limits the size of the response and reports the same errors as in an `http` check.
 //!
 //! Does not know about: subprotocols, extensions.
 
@@ -187,7 +187,7 @@ fn accepts<B>(response: &Response<B>, key: &str) -> Verdict {
         values.flat_map(|value| value.split(',')).any(|value| value.trim().eq_ignore_ascii_case(word))
     };
     if !has(UPGRADE, "websocket") || !has(CONNECTION, "upgrade") {
-        return Err(Issue::failure("the server switches to another protocol than WebSocket"));
+        return Err(Issue::failure("the server switches to a protocol other than WebSocket"));
     }
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
     let expected = BASE64_STANDARD.encode(hash);
@@ -231,7 +231,7 @@ mod tests {
         let reason = |text: &str| Err(text.to_owned());
         assert_eq!(verdict(101, &[good[0], good[1], accept]), Ok(()));
         assert_eq!(verdict(200, &[good[0], good[1], accept]), reason("status 200, expected 101"));
-        let other = reason("the server switches to another protocol than WebSocket");
+        let other = reason("the server switches to a protocol other than WebSocket");
         assert_eq!(verdict(101, &[("upgrade", "h2c"), good[1], accept]), other);
         let wrong = reason("Sec-WebSocket-Accept is missing or wrong");
         assert_eq!(verdict(101, &good), wrong);

@@ -121,7 +121,7 @@ impl GrpcCheck {
         Self { address, ..Self::default() }
     }
 
-    /// Keys that are about another call than that of the check.
+    /// Keys that apply only to a call that the check does not make.
     const fn useless(&self) -> &'static [&'static str] {
         if self.method.is_some() { &["service"] } else { &["expect.status"] }
     }
@@ -133,7 +133,7 @@ impl GrpcCheck {
             at.problem(problem.also(mode.clone(), "the watch").help("remove one of them"));
         }
         let Some(method) = at.place("method") else {
-            // These are about a method, and the response of Check is known.
+            // These keys apply only to another method: request and response of Check are fixed.
             for key in ["request", "expect.status", "expect.reply"] {
                 if let Some(place) = at.right_place(key) {
                     let problem = Problem::error("missing-key", place, format!("`{key}` needs a `method`"));

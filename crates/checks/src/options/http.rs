@@ -92,7 +92,8 @@ pub enum FieldValue {
 /// Requirements of an `http` check.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct HttpExpect {
-    /// Accepted status codes, such as "200", "200-399", "2xx", "200,204" or a list. Default: 200-299.
+    /// Accepted status codes, such as "200", "200-399", "2xx", "200,204" or a list. Default:
+    /// 200-299.
     #[key(table = "expect", default = "200-299", with = status)]
     pub status: StatusSet,
     /// Version of the response. Default: any.

@@ -22,8 +22,8 @@ pub struct MysqlCheck {
     pub username: Option<String>,
     /// Password of `username`, preferably ${file:PATH}. Default: none.
     pub password: Option<Secret>,
-    /// Whether the server accepts writes, as its variable read_only tells: true requires a primary,
-    /// false a replica. Default: either.
+    /// Whether the server accepts writes, by its variable read_only: true requires a primary, false
+    /// a replica. Default: either.
     #[key(table = "expect")]
     pub writable: Option<bool>,
     /// TLS of the connection. Default: none.

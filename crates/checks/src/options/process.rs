@@ -10,8 +10,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct ProcessCheck {
-    /// Name of the program, as in /proc/PID/comm and `ps -e`. The kernel keeps the first 15 bytes of
-    /// a name, so only these are compared. Required without `pid_file`.
+    /// Name of the program, as in /proc/PID/comm and `ps -e`. The kernel keeps the first 15 bytes
+    /// of a name, so only these are compared. Required without `pid_file`.
     pub name: Option<String>,
     /// File whose first line is the process ID. With `name`, another program with this process ID
     /// is a failure; without it, a reused process ID is not detected. Required without `name`.

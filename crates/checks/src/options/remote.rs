@@ -110,7 +110,7 @@ pub struct DnsCheck {
     /// Records that the answer must contain.
     #[key(table = "expect")]
     pub contains: Vec<String>,
-    /// Minimum number of records. Default: 1, and 0 where another `code` than NOERROR is expected.
+    /// Minimum number of records. Default: 1, or 0 if the expected `code` is not NOERROR.
     #[key(table = "expect", range = 0..=64, default_with = Self::usual_answers)]
     pub min_answers: u32,
     /// Limits on the latency.

@@ -20,9 +20,9 @@ pub struct UdpCheck {
     #[key(flatten)]
     pub payload: Payload,
     /// Without a required reply: time to wait for an ICMP error, which is a failure (port or
-    /// protocol unreachable). Without an error in this time the check succeeds, also if the datagram
-    /// or the error was lost. With "unix:": time in which the socket must accept the datagram.
-    /// Default: a tenth of `timeout`.
+    /// protocol unreachable). Without an error in this time the check succeeds, also if the
+    /// datagram or the error was lost. With "unix:": time in which the socket must accept the
+    /// datagram. Default: a tenth of `timeout`.
     #[key(range = "1ms..=10m")]
     pub wait: Option<Duration>,
     /// Number of times that the datagram is sent, spread evenly over `timeout` or `wait`, until a

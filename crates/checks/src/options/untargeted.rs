@@ -1,4 +1,4 @@
-//! The keys of a check kind without its target, which a request names, as in `/probe?target=`.
+//! The keys of a check kind except its target, which each request contains, as in `/probe?target=`.
 //!
 //! Does not know about: where the target comes from.
 
