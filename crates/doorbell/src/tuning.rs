@@ -51,8 +51,8 @@ pub struct Tuning {
     /// (`IOSQE_CQE_SKIP_SUCCESS`). The driver counts the close as complete when it is requested;
     /// the kernel receives it with the next wait. Default false.
     pub skip_success: bool,
-    /// io_uring: after an accept, the next wait gathers further connections for this time; more than
-    /// [`Self::WAIT_MIN_MAX`] counts as that. Default zero, which disables gathering.
+    /// io_uring: after an accept, the next wait gathers further connections for this time; more
+    /// than [`Self::WAIT_MIN_MAX`] counts as that. Default zero, which disables gathering.
     ///
     /// Works best with [`Accepting::Poll`]. Gathering trades latency for fewer wake-ups (8
     /// connections per wake-up instead of 2 with 64 clients). It is unsuitable for few clients: a

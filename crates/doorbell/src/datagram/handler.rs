@@ -1,4 +1,4 @@
-//! What user code sees of a datagram, and how it replies.
+//! The interface of datagram handlers: the request, and the reply.
 //!
 //! Does not know about: sockets, limits.
 

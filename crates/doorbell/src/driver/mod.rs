@@ -46,19 +46,19 @@
 //!   when [`Driver::next`] or [`Driver::next_quick`] reports it. A client that was not reported
 //!   stays available to the other processes and workers, even while the driver's thread is busy.
 //!
-//! - **D-14** [`Driver::arm_datagrams`] is idempotent. While armed, each datagram in the queue of the
-//!   socket is reported once, as one of the batch of a [`Completion::Datagrams`], with the address
-//!   of its sender and the address to which it was sent. A datagram above the size of the socket
-//!   is reported as truncated.
-//! - **D-15** After [`Driver::disarm_datagrams`] exactly one [`Completion::DatagramsEnded`] follows,
-//!   possibly after further batches, which must be handled. `DatagramsEnded` with an errno reports
-//!   a receive that failed. A datagram that was not reported stays in the queue.
-//! - **D-16** A batch has 1 to [`DATAGRAMS_MAX`] datagrams. The number of datagrams between two waits
-//!   is limited, so a flood does not keep the driver from reporting other completions.
-//! - **D-17** A batch stays readable until [`Driver::end_datagrams`]. At most one batch is lent at a
-//!   time: the caller ends it before it takes the next completion.
-//! - **D-18** [`Driver::send_datagrams`] does not wait. It counts each reply as sent or as failed. A
-//!   reply leaves from the address that it names.
+//! - **D-14** [`Driver::arm_datagrams`] is idempotent. While armed, each datagram in the queue of
+//!   the socket is reported once, as one of the batch of a [`Completion::Datagrams`], with the
+//!   address of its sender and the address to which it was sent. A datagram longer than the maximum
+//!   of the socket is reported as truncated.
+//! - **D-15** After [`Driver::disarm_datagrams`] exactly one [`Completion::DatagramsEnded`]
+//!   follows, possibly after further batches, which must be handled. `DatagramsEnded` with an errno
+//!   reports a receive that failed. A datagram that was not reported stays in the queue.
+//! - **D-16** A batch has 1 to [`DATAGRAMS_MAX`] datagrams. The number of datagrams between two
+//!   waits is limited, so a flood does not keep the driver from reporting other completions.
+//! - **D-17** A batch stays readable until [`Driver::end_datagrams`]. At most one batch is lent at
+//!   a time: the caller ends it before it takes the next completion.
+//! - **D-18** [`Driver::send_datagrams`] does not wait. It counts each reply as sent or as failed.
+//!   A reply leaves from the address that it names.
 //! - **D-19** [`Driver::close_datagrams`] is called only while the socket is not armed, and returns
 //!   the number of datagrams in its queue, if no other driver or process has the socket.
 //!
@@ -175,8 +175,8 @@ pub trait Driver {
     /// [`Fault`] if the driver failed. The worker then switches to another driver or fails.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault>;
 
-    /// Ends the current or a later wait at `due` or earlier. Returns false if the driver has no
-    /// timer: then pass timeouts to [`Driver::wait`].
+    /// Sets a timer that ends the next wait or a later one, at `due` or earlier. Returns false if
+    /// the driver has no timer: then pass timeouts to [`Driver::wait`].
     fn wake_by(&mut self, _now: Time, _due: Time) -> bool {
         false
     }

@@ -12,9 +12,9 @@
 //! Workers share no state that a request modifies: a request that arrives in one piece takes no
 //! lock, allocates nothing and reads no clock.
 //!
-//! [Datagrams](crate::datagram) take a shorter way: the driver lends a batch, the worker passes each
-//! datagram through the service of its listener (size, limit per address, handler, length of the
-//! reply), and the replies leave in the same turn. There is no table and no state per client.
+//! [Datagrams](crate::datagram) take a shorter way: the driver lends a batch, the worker passes
+//! each datagram through the service of its listener (size, limit per address, handler, length of
+//! the reply), and the replies leave in the same turn. There is no table and no state per client.
 //!
 //! # Dependencies between the layers
 //!

@@ -33,7 +33,7 @@ pub(crate) fn turn_away(socket: BorrowedFd<'_>) -> io::Result<()> {
     SockRef::from(&socket).attach_filter(&NO_SYN)
 }
 
-/// Makes the kernel drop datagrams that arrive from now on. The ones in the queue stay.
+/// Makes the kernel drop datagrams that arrive from now on. Datagrams in the queue stay there.
 ///
 /// # Errors
 /// See [`turn_away`].

@@ -86,8 +86,8 @@ impl Listen {
     }
 
     /// Sends keepalive probes to a peer after this time without a segment (`SO_KEEPALIVE`, in whole
-    /// seconds, 1 s to 9 h). A connection ends after three probes without an acknowledgement, each a
-    /// third of this time after the previous one, but not within 15 s. It also ends if the peer
+    /// seconds, 1 s to 9 h). A connection ends after three probes without an acknowledgement, each
+    /// a third of this time after the previous one, but not within 15 s. It also ends if the peer
     /// does not acknowledge bytes for twice this time, or for 15 s if that is longer. Default
     /// `None`: the deadline of its protocol ends an idle connection.
     ///

@@ -15,7 +15,7 @@
 //! forever. So work that is expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly stays on
 //! the ring thread, and other work mostly runs in jobs.
 //!
-//! The decision is about a handler, not about a single run, so use one [`Auto`] for each kind of
+//! The decision applies to all runs, not to a single one, so use one [`Auto`] for each kind of
 //! work. Work that waits (for a disk, a lock) does not belong on a ring thread, however fast
 //! earlier runs were.
 

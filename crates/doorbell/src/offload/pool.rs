@@ -1,6 +1,7 @@
 //! The rayon pool that runs jobs.
 //!
-//! Does not know about: jobs, queues. The pool runs pumps.
+//! Does not know about: jobs, queues. The pool runs each [`Pump`], which takes jobs from the
+//! queues.
 
 use std::sync::Arc;
 

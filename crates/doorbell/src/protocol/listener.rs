@@ -119,7 +119,8 @@ impl ListenerProtocol {
         }
     }
 
-    /// True if the protocol has a [memory](Protocol::memory), so that its connections need their identity.
+    /// True if the protocol has a [memory](Protocol::memory), so that its connections need their
+    /// identity.
     pub(crate) const fn has_memory(&self) -> bool {
         match self {
             Self::Http1(_) => false,

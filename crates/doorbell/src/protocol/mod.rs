@@ -94,8 +94,8 @@ pub trait Protocol {
     /// Creates the state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
 
-    /// Sets the identity of a connection, before the first call with an [`Io`]. Called only for a protocol with a
-    /// [memory](Self::memory).
+    /// Sets the identity of a connection, before the first call with an [`Io`]. Called only for a
+    /// protocol with a [memory](Self::memory).
     fn identify(&self, _conn: &mut Self::Conn, _id: ConnId) {}
 
     /// Creates the output buffer for the plaintext of a connection over TLS.
@@ -111,10 +111,10 @@ pub trait Protocol {
     /// sent; `io` may then contain unprocessed input.
     fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next;
 
-    /// Replies to the first bytes of a connection that has no state yet, if that reply ends the
-    /// connection after one request without an error, with the reason [`CloseReason::Done`]. `None`
-    /// means that nothing was done: call [`Protocol::handle_input`] instead. Does not use
-    /// `Io::input`.
+    /// Replies to the first bytes of a connection before its state is created. Does so only for one
+    /// complete request whose reply ends the connection with the reason [`CloseReason::Done`].
+    /// Otherwise does nothing and returns `None`: call [`Protocol::handle_input`] instead. Does not
+    /// use `Io::input`.
     fn answer_once(&self, _fresh: &[u8], _io: Io<'_>) -> Option<Next> {
         None
     }
@@ -124,12 +124,13 @@ pub trait Protocol {
     fn wait_once(&self, _conn: &mut Self::Conn, _io: Io<'_>) {}
 
     /// Handles the result that [`Next::Wait`] waited for. Never called for a protocol that does not
-    /// return `Wait`, or that waits for a message.
+    /// return `Wait`, or that returns it only to wait for messages.
     fn handle_answer(&self, _conn: &mut Self::Conn, _answer: Answer, _io: Io<'_>) -> Next {
         Next::Close
     }
 
-    /// Called when all output was sent, if it had to wait for the peer. No input was read meanwhile.
+    /// Called when all output was sent, if it had to wait for the peer. No input was read in the
+    /// meantime.
     fn handle_sent(&self, _conn: &mut Self::Conn, _now: Time) {}
 
     /// Handles the messages that have arrived for the connection in the protocol's memory.
@@ -179,7 +180,8 @@ pub trait Protocol {
     /// Number of requests served.
     fn requests(&self, conn: &Self::Conn) -> u32;
 
-    /// True once the connection was used, so that its peer does not expect to send its first request.
+    /// True once the connection has served a request or a pushed message. Until then, a drain
+    /// leaves the peer some time for its first request.
     fn has_served(&self, conn: &Self::Conn) -> bool {
         self.requests(conn) > 0
     }

@@ -166,7 +166,8 @@ impl Sockets {
         self.0.iter().try_for_each(Kept::balance)
     }
 
-    /// Duplicates the TCP sockets, or else the UDP sockets, that this server has bound, by listener.
+    /// Duplicates the TCP sockets, or else the UDP sockets, that this server has bound, by
+    /// listener.
     pub(super) fn listening(&mut self, is_tcp: bool) -> io::Result<Vec<Listening>> {
         let of = |kept: &mut Kept| {
             let (asked, addr) = match (&kept.identity, &kept.local) {

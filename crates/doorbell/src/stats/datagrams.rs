@@ -55,7 +55,8 @@ datagram_counters! {
     received,
     /// Replies that the kernel accepted.
     replied,
-    /// Replies that the kernel did not accept, for example because the queue of the socket was full.
+    /// Replies that the kernel did not accept, for example because the queue of the socket was
+    /// full.
     send_failed,
     /// Datagrams to which the handler did not reply.
     silent,

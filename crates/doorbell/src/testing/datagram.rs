@@ -50,8 +50,8 @@ pub struct TestDatagrams<'h, H: ?Sized> {
 }
 
 impl<'h, H: DatagramHandler + ?Sized> TestDatagrams<'h, H> {
-    /// Creates a client at `127.0.0.1:50000` that asks the address `127.0.0.1` of a listener with
-    /// the name `test`.
+    /// Creates a client at `127.0.0.1:50000` that sends to the address `127.0.0.1` of a listener
+    /// with the name `test`.
     pub fn to(handler: &'h H) -> Self {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let listener = "test".to_owned();
@@ -65,7 +65,7 @@ impl<'h, H: DatagramHandler + ?Sized> TestDatagrams<'h, H> {
         self
     }
 
-    /// Sets the address that the client asks.
+    /// Sets the address to which the client sends.
     #[must_use]
     pub const fn local(mut self, local: IpAddr) -> Self {
         self.local = local;

@@ -85,8 +85,8 @@ impl<H: StreamHandler> TestStream<H> {
         this
     }
 
-    /// Sets the other end of the connection. Default `127.0.0.1`. As on a server, a handler sees the
-    /// address only if it [requests it](StreamHandler::wants_client).
+    /// Sets the other end of the connection. Default `127.0.0.1`. As on a server, a handler sees
+    /// the address only if it [requests it](StreamHandler::wants_client).
     #[must_use]
     pub const fn peer(mut self, peer: Peer) -> Self {
         self.peer = peer;

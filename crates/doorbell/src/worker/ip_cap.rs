@@ -7,8 +7,8 @@
 //! Looking up a peer's address costs one system call per connection. A connection that gets its
 //! reply and closes in the turn that accepted it is never looked up. While no worker has more
 //! connections than its share of the cap, no address can exceed the cap, so no address is looked
-//! up. When one worker exceeds its share, all workers count: each worker counts its open
-//! connections once, then every new one, until each such worker has fallen to half its share.
+//! up. When a worker exceeds its share, all workers begin to count: first their open connections,
+//! then each new one. They stop when every worker that exceeded its share has fallen to half of it.
 //!
 //! The table is a fixed array of counters, selected by a keyed hash of the address. Two addresses
 //! may share a counter, so the connections of one address can use up the allowance of another;

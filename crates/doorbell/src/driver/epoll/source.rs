@@ -1,4 +1,4 @@
-//! What an event of epoll is about, packed into the 64 bits that epoll stores.
+//! The source of an epoll event, packed into the 64 bits that epoll stores.
 //!
 //! Does not know about: readiness.
 

@@ -71,8 +71,8 @@ pub struct Uring {
     wake: WakeSource,
     /// `None` if no descriptor was available for the timer.
     alarm: Option<Alarm>,
-    /// Completions produced by a call instead of an event. At most one per listener, one per datagram
-    /// socket and one per live connection.
+    /// Completions produced by a call instead of an event. At most one per listener, one per
+    /// datagram socket and one per live connection.
     made: VecDeque<Completion>,
     /// Listeners in [`AcceptMode::Readiness`] whose backlog may not be empty, without duplicates.
     /// The poll reports a backlog only once, so a listener stays here until `accept4(2)` finds it

@@ -90,7 +90,8 @@ impl<H: StreamHandler> StreamMemory for Memory<H> {
 
 impl<H: StreamHandler> Drop for Memory<H> {
     fn drop(&mut self) {
-        // Each state is dropped separately: a second panic during unwinding would abort the process.
+        // Each state is dropped separately: a second panic during unwinding would abort the
+        // process.
         for slot in self.slots.iter_mut().flatten() {
             slot.link.end();
             dispose(slot.conn.take());

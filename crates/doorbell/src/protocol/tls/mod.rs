@@ -178,8 +178,8 @@ impl<P: Protocol> Tls<P> {
 }
 
 impl<P: Protocol> Tls<P> {
-    /// Like [`Self::notify_inner`], for an event that may come after input that arrived while output
-    /// was sent: the library reads that input before it can write.
+    /// Like [`Self::notify_inner`], for an event that may come after input that arrived while
+    /// output was sent: the library reads that input before it can write.
     fn notify_after_input(
         &self,
         conn: &mut Box<TlsConn<P::Conn>>,
