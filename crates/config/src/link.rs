@@ -49,7 +49,8 @@ impl<'a> Names<'a> {
         let position = self.known.iter().position(|known| *known == name.value);
         if position.is_none() {
             let (kind, name, span) = (self.kind, &name.value, name.span.clone());
-            // The help lists the names only if they are few: a file may contain thousands of tables.
+            // The help lists the names only if they are few: a file may contain thousands of
+            // tables.
             let help = did_you_mean(name, &self.known).unwrap_or_else(|| match self.known.len() {
                 1..=SHOWN_MAX => {
                     format!("add a table [{kind}.{name}], or use one of {}", quoted(&self.known))

@@ -96,7 +96,7 @@ mod letter {
 
     pub(crate) fn read(entry: &Entry<'_>) -> Option<char> {
         let text = entry.string()?;
-        let refuse = || entry.refuse("bad-value", format!("{text:?} is no letter"), "write one");
+        let refuse = || entry.refuse("bad-value", format!("{text:?} is not a letter"), "write one");
         text.parse().ok().map_or_else(refuse, Some)
     }
 
@@ -246,7 +246,7 @@ fn every_problem_is_reported_with_its_place_and_help() {
             "1:7 unknown-key: unknown key \"txet\"; did you mean `text`?",
         ),
         ("timeout = \"5s\"", "1:1 unknown-key: unknown key \"timeout\"; it is called `wait`"),
-        ("letter = \"ab\"", "1:10 bad-value: \"ab\" is no letter; write one"),
+        ("letter = \"ab\"", "1:10 bad-value: \"ab\" is not a letter; write one"),
         ("flag = false\ncount = 1", "2:9 no-effect: nothing to count; set `flag`"),
     ] {
         let (sample, problems) = load(text, &[]);

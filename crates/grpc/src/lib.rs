@@ -23,7 +23,7 @@
 //! let health = GrpcHealth::new(statuses, Arc::new(WatchLimit::new(1_024)), ends);
 //! assert!(health.is_serving(None));
 //!
-//! // At the end of the server, so that no Watch stream delays it.
+//! // At shutdown: ends all Watch streams, because an open stream would delay the shutdown.
 //! end.send_replace(true);
 //! # drop(health);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -33,7 +33,7 @@
 //! |---|---|
 //! | Check | the status; NOT_FOUND for an unknown service |
 //! | Watch | the status, then each change; SERVICE_UNKNOWN for an unknown service; UNAVAILABLE at the end |
-//! | List | the statuses of all services, at most 100 |
+//! | List | the statuses of all services; RESOURCE_EXHAUSTED if there are more than 100 |
 //!
 //! Programs that embed doorbell get the service from `Health::grpc` of `doorbell-tokio`, with the
 //! feature `grpc`.

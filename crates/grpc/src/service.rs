@@ -27,7 +27,7 @@ use crate::watch::{AdmitWatch, Watching, response};
 /// Maximum size of a request; it only contains a name.
 const REQUEST_LEN_MAX: usize = 4096;
 
-/// Maximum size of a response: a list.
+/// Maximum size of a response; the response of `List` is the largest.
 const RESPONSE_LEN_MAX: usize = 1 << 20;
 
 /// Maximum number of services in a list (grpc/health/v1/health.proto).
@@ -84,8 +84,8 @@ impl GrpcHealth {
     }
 }
 
-/// Detects the prober by its user agent or its address; many gRPC clients send only the name of their
-/// library.
+/// Detects the prober by its user agent or its address; many gRPC clients send only the name of
+/// their library.
 #[must_use]
 pub fn prober_of(user_agent: Option<&[u8]>, addr: Option<IpAddr>) -> Option<Prober> {
     user_agent.and_then(Prober::of_user_agent).or_else(|| addr.and_then(Prober::of_source))

@@ -50,9 +50,9 @@ pub(crate) struct Watched {
 }
 
 impl Statuses {
-    /// Follows the endpoints of `registry`. `services` contains the name of each service and the
-    /// position of its endpoint; a service at a position without an endpoint is ignored. A service
-    /// is SERVING if the HTTP status of its endpoint means up.
+    /// Creates statuses that follow the endpoints of `registry`. `services` contains the name of
+    /// each service and the position of its endpoint; a service at a position without an endpoint
+    /// is ignored. A service is SERVING if the HTTP status of its endpoint means up.
     pub fn follow(services: impl IntoIterator<Item = (String, usize)>, registry: &Registry) -> Arc<Self> {
         let endpoints: BTreeMap<String, usize> = services.into_iter().collect();
         let mut known = Vec::new();
@@ -177,7 +177,7 @@ mod tests {
     const YES: ServingStatus = ServingStatus::Serving;
     const NO: ServingStatus = ServingStatus::NotServing;
 
-    /// `cart` is down, `readyz` is up and ignores a drain for kubelets, `livez` ignores each drain.
+    /// `cart` is down, `readyz` is up and ignores drains for kubelets, `livez` ignores all drains.
     fn registry() -> Arc<Registry> {
         let mut builder = Registry::builder(Time::ZERO, Duration::ZERO);
         let down = builder
