@@ -1,5 +1,5 @@
-//! Sets the compiler version and the commit for `doorbell version` and the build information metric,
-//! and the linker options.
+//! Sets the compiler version and the commit for `doorbell version` and the build information
+//! metric, and the linker options.
 //!
 //! Does not know about: how they are printed.
 
@@ -8,7 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Digits of a commit's hash, as many as `deploy/container/build` writes into the label of the image.
+/// Digits of a commit's hash, as many as `deploy/container/build` writes into the label of the
+/// image.
 const HASH_LEN: usize = 12;
 
 fn main() {
@@ -38,7 +39,8 @@ fn revision() -> Option<String> {
     given.or_else(of_archive).or_else(of_checkout)
 }
 
-/// Cargo adds this file to every archive: `{"git":{"sha1":"<hash>"},"path_in_vcs":"bins/doorbell"}`.
+/// The commit in `.cargo_vcs_info.json`, which Cargo adds to every archive:
+/// `{"git":{"sha1":"<hash>"},"path_in_vcs":"bins/doorbell"}`.
 fn of_archive() -> Option<String> {
     let text = fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, rest) = text.split_once("\"sha1\"")?;

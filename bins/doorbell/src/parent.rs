@@ -82,8 +82,8 @@ pub(crate) fn follow() {
     }
 }
 
-/// Waits on a thread for the report that the command has exited, if `doorbell run` started this
-/// server.
+/// If `doorbell run` started this server, starts a thread that calls `report` when the command has
+/// exited.
 pub(crate) fn on_command_end(report: impl FnOnce(CommandEnd) + Send + 'static) -> io::Result<()> {
     let Some(mut stream) = socket().map(UnixStream::from) else { return Ok(()) };
     let wait = move || {

@@ -36,7 +36,8 @@ impl Module {
             timeout: blackbox.timeout,
             kind: kind_of(module),
         });
-        // The first module with a name is used.
+        // Configured modules come first, because the first of several modules with the same name is
+        // used.
         own.chain(built_in).collect()
     }
 

@@ -155,7 +155,8 @@ mod tests {
         }));
         begun.recv().unwrap();
         let [mut first, mut second] = [(); 2].map(|()| Reading::new(Some(lane.clone())));
-        // The thread is held until after both calls, so a call that waited for it would never return.
+        // The thread is held until after both calls, so a call that waited for it would never
+        // return.
         assert_eq!(first.look(where_it_runs), Look::Later);
         assert_eq!(second.look(where_it_runs), Look::Later, "the queue is full");
         drop(hold);

@@ -60,9 +60,9 @@ pub struct ServeArgs {
     pub allow_exec: bool,
 
     /// Target that /readyz requires: http://.., https://.., tcp://HOST:PORT, unix:/PATH,
-    /// tls://HOST, redis://HOST, grpc://HOST:PORT/SERVICE, grpcs://.., udp://HOST:PORT, icmp://HOST,
-    /// postgres://HOST, mysql://HOST, smtp://HOST, imap://HOST, pop3://HOST, ws://.. or wss://..;
-    /// repeatable
+    /// tls://HOST, redis://HOST, grpc://HOST:PORT/SERVICE, grpcs://.., udp://HOST:PORT,
+    /// icmp://HOST, postgres://HOST, mysql://HOST, smtp://HOST, imap://HOST, pop3://HOST, ws://..
+    /// or wss://..; repeatable
     #[arg(long, value_name = "TARGET", value_parser = parse_target)]
     pub check: Vec<CheckKind>,
 

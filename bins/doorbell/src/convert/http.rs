@@ -11,7 +11,11 @@ use serde_json::{Map, Value as Json, json};
 /// Keys without an equivalent: the reason, and what to do instead.
 const WITHOUT: [(&str, &str, &str); 11] = [
     ("body_file", "a body is part of the configuration", "write the content of the file into `body`"),
-    ("body_size_limit", "`max_body` limits what is read, and longer content is no failure", "set `max_body`"),
+    (
+        "body_size_limit",
+        "`max_body` limits what is read, and longer content does not fail the probe",
+        "set `max_body`",
+    ),
     ("compression", "doorbell requests no compressed content", "remove it"),
     ("enable_http3", "doorbell sends no HTTP/3", "remove it"),
     ("fail_if_not_ssl", "a module does not require TLS", "write https:// into the targets"),

@@ -45,9 +45,9 @@ impl Auth {
         true
     }
 
-    /// Authorizes a request that [`Self::knows`] does not admit. Any policy may admit the request.
-    /// Otherwise, the refusal is that of the first policy that accepts the token but requires other
-    /// claims, or else of this policy.
+    /// Authorizes a request that [`Self::knows`] does not admit. The request is admitted if one
+    /// policy admits it. Otherwise, the first policy that accepts the token but requires other
+    /// claims refuses it or, if there is none, this policy.
     #[inline(never)]
     pub(super) fn authorize<'a>(
         &self,

@@ -33,8 +33,8 @@ pub(crate) struct Refused {
 }
 
 impl TokenJob {
-    /// Creates a job. Any policy may admit the request. Otherwise, the refusal is that of the first
-    /// policy that accepts the token but requires other claims, or else of `first`.
+    /// Creates a job. The request is admitted if one policy admits it. Otherwise, the first policy
+    /// that accepts the token but requires other claims refuses it or, if there is none, `first`.
     pub(crate) const fn new(lane: Offload, first: Arc<RequireAuth>, others: Vec<Arc<RequireAuth>>) -> Self {
         Self { lane, first, others }
     }

@@ -55,7 +55,8 @@ impl Answers {
         Arc::clone(&self.followers).try_acquire_owned().ok()
     }
 
-    /// Acquires a permit, to be held while a command waits for a check; `None` if there are too many.
+    /// Acquires a permit, to be held while a command waits for a check; `None` if there are too
+    /// many.
     pub(super) fn run(&self) -> Option<SemaphorePermit<'_>> {
         self.runs.try_acquire().ok()
     }

@@ -172,8 +172,8 @@ impl Operator {
     }
 
     /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain
-    /// of all endpoints, connections are open. A connection may request several endpoints, so for
-    /// one endpoint only the time counts.
+    /// of all endpoints, connections are open. The requests of one connection may be for several
+    /// endpoints, so the drain of one endpoint does not depend on connections.
     pub(crate) fn has_to_drain(&self, target: &str) -> bool {
         let Some(running) = self.running() else { return false };
         let inside = self.lock();

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(files.known.len(), 1);
         fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(directory.join("missing"), &link).unwrap();
-        assert!(matches!(files.look(), Look::Same), "a link to a missing file is no file");
+        assert!(matches!(files.look(), Look::Same), "a link to a missing file is ignored");
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -141,8 +141,8 @@ impl Operator {
         targets.iter().for_each(|target| inside.apply_to(registry, target, now));
     }
 
-    /// Makes a prepared registry the current one: names in commands and of maintenance files refer to
-    /// it, and its maintenance windows apply.
+    /// Makes a prepared registry the current one: names in commands and of maintenance files refer
+    /// to it, and its maintenance windows apply.
     pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         inside.candidate = Weak::new();

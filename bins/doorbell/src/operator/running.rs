@@ -44,8 +44,8 @@ pub(crate) struct Running {
     pub(crate) pulse: Option<Heartbeat>,
 }
 
-/// Changes of the workers of one server since its start. The workers of an earlier server, which may
-/// still have connections, are not those of the running one.
+/// Changes of the workers of one server since its start. The workers of an earlier server, which
+/// may still have connections, are not those of the running one.
 #[derive(Debug, Default)]
 pub(crate) struct Incidents(Mutex<BTreeMap<u16, Incident>>);
 

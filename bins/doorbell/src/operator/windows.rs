@@ -61,7 +61,8 @@ impl Window {
     /// The windows of a configuration. A window without endpoints applies to all.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let window = |window: &crate::config::model::Window| {
-            // Names as they are stored: they must not depend on the endpoints of a later configuration.
+            // Names as they are stored: they must not depend on the endpoints of a later
+            // configuration.
             let targets: Vec<String> = match window.endpoints.as_slice() {
                 [] => vec![super::maintenance::ALL.to_owned()],
                 endpoints => endpoints.iter().map(|endpoint| endpoint_target(&endpoint.name)).collect(),
@@ -228,7 +229,11 @@ mod tests {
         let back = hold("40 minutes", minutes(62));
         assert_eq!(windows.look(minutes(32), SUNDAY + 20 * MINUTE), back, "set back by 21 minutes");
         assert_eq!(windows.look(minutes(33), SUNDAY + 21 * MINUTE + 300), [], "too small for a step");
-        assert_eq!(windows.look(minutes(34), SUNDAY + 22 * MINUTE + 900), [], "too small by itself");
+        assert_eq!(
+            windows.look(minutes(34), SUNDAY + 22 * MINUTE + 900),
+            [],
+            "this difference alone is too small"
+        );
         let ahead = windows.look(minutes(35), SUNDAY + 23 * MINUTE + 1_100);
         assert_eq!(
             ahead,

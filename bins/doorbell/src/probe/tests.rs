@@ -501,7 +501,7 @@ fn redis_says_pong() {
     }
 }
 
-/// Targets without a prober to imitate are runs of a check.
+/// `Prober::Doorbell` probes targets of other protocols, such as databases, by one run of a check.
 #[test]
 fn databases_are_probed() {
     let starting = b"E\0\0\0\x30C57P03\0Mthe database system is starting up\0\0".as_slice();

@@ -53,8 +53,8 @@ impl RouteService {
         }
     }
 
-    /// Replies for a health endpoint, or the check of this name, after a job determined whether the
-    /// client sees details.
+    /// Replies for a health endpoint or, with `name`, for one of its checks. If necessary, a job
+    /// first determines whether the client sees details.
     #[inline(never)]
     pub(super) fn give_viewed<'a>(
         &self,

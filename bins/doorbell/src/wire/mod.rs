@@ -4,7 +4,8 @@
 //!
 //! The same types are used on the control socket ([bitcode](https://docs.rs/bitcode), between
 //! programs of the same version) and for JSON output. Times are Unix milliseconds; durations have
-//! their unit in their name. The words of enums are those of logs, labels and bodies.
+//! their unit in their name. Enum values have the same names in logs, metric labels and reply
+//! bodies.
 
 mod ask;
 mod event;

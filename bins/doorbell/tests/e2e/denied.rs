@@ -1,7 +1,8 @@
 //! io_uring denied by seccomp, as in container runtimes: doorbell uses epoll immediately, with one
 //! warning that names the cause.
 //!
-//! Does not know about: how the filter is installed; the `deny` example of `doorbell-ring` does that.
+//! Does not know about: how the filter is installed; the `deny` example of `doorbell-ring` does
+//! that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -80,8 +80,8 @@ pub(crate) fn is_full() -> bool {
     figures::is_long()
 }
 
-/// Whether to run a test that takes minutes or needs an idle machine. If not, prints the name of the
-/// test.
+/// Whether to run a test that takes minutes or needs an idle machine. If not, prints the name of
+/// the test.
 pub(crate) fn is_long_version(test: &str) -> bool {
     if !is_full() {
         print_line(&format!("LONG: {test} runs with DOORBELL_FULL=1"));
@@ -114,7 +114,7 @@ pub(crate) fn print_line(what: &str) {
 }
 
 /// Reports that something was not tested because a program or permission is missing. Fails if
-/// everything is required.
+/// `DOORBELL_REQUIRE_CLIENTS` is 1.
 #[track_caller]
 pub(crate) fn skipped(what: &str) {
     skip::skipped(Need::Clients, what);

@@ -34,12 +34,13 @@ pub struct Blackbox {
     /// Maximum duration of a probe; the scrape timeout of Prometheus shortens it.
     #[key(default = "9s500ms", range = "100ms..=2m")]
     pub timeout: Duration,
-    /// Further modules, `[blackbox.module.NAME]`. One with the name of a built-in module replaces it.
+    /// Further modules, `[blackbox.module.NAME]`. One with the name of a built-in module replaces
+    /// it.
     #[key(name = "module")]
     pub own_modules: Named<OwnModule>,
 }
 
-/// One module: a check without a target, which is the parameter `target` of a request.
+/// One module: a check whose target is the parameter `target` of the request.
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(check = Self::check, useless = Self::useless)]
 pub struct OwnModule {
@@ -77,12 +78,12 @@ pub enum Module {
 }
 
 impl OwnModule {
-    /// Keys about several addresses of a name, or about later runs.
+    /// Keys that have no effect on a single probe.
     const fn useless(&self) -> &'static [&'static str] {
         &["resolve.all", "resolve.ttl"]
     }
 
-    /// Reports keys that are about a schedule, or about several connections.
+    /// Reports keys that have no effect on a single probe.
     fn check(&self, at: &Section<'_>) {
         let is_watch = matches!(&self.kind.0, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch);
         let keys = [("mode", is_watch), ("resolve.all", true), ("resolve.ttl", true)];

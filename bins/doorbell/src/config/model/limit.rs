@@ -25,7 +25,8 @@ pub struct Limit {
     /// Maximum number of requests in one burst. Default: the number of requests in `rate`.
     #[key(default_with = Self::usual_burst, range = 1..=BURST_MAX, nonzero)]
     pub burst: u32,
-    /// Maximum number of tracked clients; those that used the least of their rate are dropped first.
+    /// Maximum number of tracked clients; those that used the least of their rate are dropped
+    /// first.
     #[key(default = 65_536, range = 1..=KEYS_MAX, nonzero)]
     pub table: u32,
     /// Exempts known probers; any client can imitate one.

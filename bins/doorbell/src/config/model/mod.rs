@@ -89,7 +89,8 @@ pub struct Config {
     pub tuning: Tuning,
     /// Threads for files and signatures.
     pub compute: Compute,
-    /// Certificates and client authentication of TLS listeners, by the names that listeners refer to.
+    /// Certificates and client authentication of TLS listeners, by the names that listeners refer
+    /// to.
     pub tls: Named<Tls>,
     /// Credentials, by the names that routes refer to.
     pub auth: Named<Auth>,

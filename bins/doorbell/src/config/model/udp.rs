@@ -35,8 +35,8 @@ pub struct Udp {
     /// Maximum size of a datagram; larger ones are dropped.
     #[key(default = "1500B", range = "1B..=65507B", size, nonzero)]
     pub max_size: u32,
-    /// Maximum length of a reply as a multiple of its request. Above 1, forged requests can multiply
-    /// traffic to a victim.
+    /// Maximum length of a reply as a multiple of its request. Above 1, forged requests can
+    /// multiply traffic to a victim.
     #[key(default = 1, range = 1..=100, nonzero)]
     pub amplification: u32,
     /// Maximum number of datagrams a second of a client address, or off; further ones are dropped.

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: routes, except for their results; frames.
 //!
-//! Every other method gets UNIMPLEMENTED, code 12. An AWS load balancer by default treats code 12
-//! as healthy at `/AWS.ALB/healthcheck`, so this path gets the code only while the service without
-//! a name is serving.
+//! Every other method gets UNIMPLEMENTED, code 12. By default, an AWS load balancer treats code 12
+//! as healthy at `/AWS.ALB/healthcheck`. Unless `alb` is "always", the reply to this path has code
+//! 12 only while the service without a name is serving.
 
 mod call;
 mod refusal;

@@ -145,7 +145,7 @@ fn check_health(route: &Route, at: &Section<'_>) {
                 auth,
                 "`details_auth` has no effect with this value of `details`",
             )
-            .also(place, "said here")
+            .also(place, "set here")
             .help("write `details = \"authenticated\"`, or remove one of them"),
         ),
         _ => {}
