@@ -39,7 +39,7 @@ fn route(c: &mut Criterion) {
 }
 
 /// Each look-up uses another link, so that the bench covers the whole map and not one cache line.
-/// The paths are in another order than the entries of the map.
+/// The order of the paths differs from the order of the map's entries.
 fn link(c: &mut Criterion) {
     let path = |n: u32| format!("/l/{:08x}", n.wrapping_mul(0x9e37_79b1));
     let text: String =

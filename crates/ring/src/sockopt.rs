@@ -313,7 +313,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         assert_eq!(tcp_defer_accept(listener.as_fd()), Ok(0));
         set_tcp_defer_accept(listener.as_fd(), 5).unwrap();
-        assert!(tcp_defer_accept(listener.as_fd()).unwrap() >= 5, "rounded up to a retransmission");
+        assert!(tcp_defer_accept(listener.as_fd()).unwrap() >= 5, "the kernel rounds the time up");
         listener.set_nonblocking(true).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(listener.accept().is_err(), "a connection without bytes is not accepted");

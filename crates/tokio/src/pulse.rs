@@ -36,10 +36,10 @@ impl Pulse {
         if self.ended.load(Ordering::SeqCst) {
             return false;
         }
-        // Between this check and the write, another thread may end the heartbeat and a new owner
-        // may take the slot. A plain store would then write a beat that no owner removes. The
-        // compare-exchange fails instead, because the value has changed. If the new owner's first
-        // beat equals the last beat here, it succeeds and only moves the new owner's beat forward.
+        // After this check, another thread may end the heartbeat, and a new owner may take the slot.
+        // A plain store could then occupy a free slot forever. The compare-exchange fails instead,
+        // because the value has changed. It succeeds only if the first beat of a new owner has the
+        // time `last`, and then merely replaces that beat by a later one.
         let _not_after_the_end =
             place.nanos.compare_exchange(last, nanos, Ordering::SeqCst, Ordering::Relaxed);
         true

@@ -112,11 +112,11 @@ fn ask(conn: &mut TcpStream) -> io::Result<()> {
     let mut len = 0;
     while !reply[..len].ends_with(b"\r\n\r\nok\n") {
         match conn.read(&mut reply[len..])? {
-            0 => return Err(io::Error::other("closed, or too long, within a reply")),
+            0 => return Err(io::Error::other("the reply is incomplete or too long")),
             count => len += count,
         }
     }
-    if reply.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err(io::Error::other("another reply")) }
+    if reply.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err(io::Error::other("the status is not 200")) }
 }
 
 /// Returns an error unless the connection is open and has no readable bytes.

@@ -26,7 +26,7 @@ impl Url {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err("https is not supported: measure the server behind TLS, over http".to_owned());
+                return Err("https is not supported: use http and a port without TLS".to_owned());
             }
             Some((scheme, _)) => return Err(format!("{scheme:?} is not supported, only http")),
             None => text,

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Kind of state that a check takes over from the check of the same name on the previous board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carry {
-    /// The check tests another target than before. Until its first result, but at most for this
+    /// The check tests a different target than before. Until its first result, but at most for this
     /// time, endpoints use the verdict of the previous check.
     Awaits(Duration),
     /// The check tests the same target as before: it takes over all results and judges them by its

@@ -180,12 +180,16 @@ pub(crate) const CATALOGUE: &[Entry] = &[
     doorbell("doorbell-epoll-health", "epoll driver, the state of a health endpoint", |at| {
         config::doorbell_health(EPOLL, at)
     }),
-    doorbell("doorbell-uring-same", "io_uring driver, a fixed reply of the bytes of -health", |at| {
-        config::doorbell(Doorbell { reply: config::SAME, ..URING }, at)
-    }),
-    doorbell("doorbell-epoll-same", "epoll driver, a fixed reply of the bytes of -health", |at| {
-        config::doorbell(Doorbell { reply: config::SAME, ..EPOLL }, at)
-    }),
+    doorbell(
+        "doorbell-uring-same",
+        "io_uring driver, a fixed reply with the bytes of doorbell-uring-health",
+        |at| config::doorbell(Doorbell { reply: config::SAME, ..URING }, at),
+    ),
+    doorbell(
+        "doorbell-epoll-same",
+        "epoll driver, a fixed reply with the bytes of doorbell-epoll-health",
+        |at| config::doorbell(Doorbell { reply: config::SAME, ..EPOLL }, at),
+    ),
     Entry {
         serves: Serves::Close,
         ..rust("bare", "the floor: blocking accept4, recv, send, close; deferred accept; nothing parsed")
@@ -235,13 +239,13 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         "io_uring driver, one ring thread, each request handled as a job on one other thread",
         &["away", "io_uring"],
     ),
-    jobs("jobs-uring-home", "the same, its work done by the ring thread", &["home", "io_uring"]),
+    jobs("jobs-uring-home", "as jobs-uring, but the ring thread does the work", &["home", "io_uring"]),
     jobs(
         "jobs-epoll",
         "epoll driver, one ring thread, each request handled as a job on one other thread",
         &["away", "epoll"],
     ),
-    jobs("jobs-epoll-home", "the same, its work done by the ring thread", &["home", "epoll"]),
+    jobs("jobs-epoll-home", "as jobs-epoll, but the ring thread does the work", &["home", "epoll"]),
     rust("monoio", "monoio-http on monoio, io_uring, one thread"),
     rust("compio", "httparse on compio, io_uring, one thread"),
     rust("compio-hyper", "hyper on compio by cyper-core, io_uring, one thread"),
