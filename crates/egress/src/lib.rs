@@ -156,8 +156,8 @@ impl EgressConfig {
 
     /// `SO_LINGER`: maximum time that a close waits until the peer has acknowledged all data. Zero
     /// closes with a reset; `None` never waits. Default 1 s, as in the kubelet's probes
-    /// (`pkg/probe`). A time above zero limits the wait but does not avoid TIME-WAIT (decision 0024).
-    /// [`close`](close()) avoids TIME-WAIT and never waits.
+    /// (`pkg/probe`). A time above zero limits the wait but does not avoid TIME-WAIT (decision
+    /// 0024). [`close`](close()) avoids TIME-WAIT and never waits.
     #[must_use]
     pub const fn linger(mut self, time: Option<Duration>) -> Self {
         self.linger = time;
