@@ -60,7 +60,7 @@ pub(crate) enum Item {
         listener: Box<str>,
         result: &'static str,
     },
-    /// Connections of checks that first found no free port.
+    /// Connection attempts of checks that were repeated because no port was free.
     ConnectRetry,
     /// Connections to a TCP gate, by result.
     Gated {
