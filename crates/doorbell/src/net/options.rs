@@ -110,7 +110,7 @@ impl Listen {
     /// this number of such connections before their handshake ends. Default 0: none. The kernel
     /// also needs bit 2 of `net.ipv4.tcp_fastopen`.
     ///
-    /// A SYN may arrive twice, and with it its data: only for requests that may be repeated.
+    /// The kernel may deliver the data of a SYN twice, so use it only for idempotent requests.
     #[must_use]
     pub const fn fast_open(mut self, conns: u32) -> Self {
         self.options.fast_open = conns;
