@@ -70,7 +70,7 @@ pub(super) fn d2_disarm_ends_accept_once_and_nothing_follows<B: Bench>(mut stand
     }
     let peer = stand.bench.connect(LISTENER);
     stand.nothing("accept is over", |came| matches!(came, Came::Accepted(..) | Came::AcceptEnded(..)));
-    assert_eq!(stand.bench.look(peer), super::bench::Seen::default(), "the client waits in the backlog");
+    assert_eq!(*stand.bench.look(peer), super::bench::Seen::default(), "the client waits in the backlog");
     stand.bench.driver().arm_accept(LISTENER);
     stand.accepted();
 }

@@ -73,7 +73,7 @@ pub(super) trait Bench {
     /// Sends RST.
     fn reset(&mut self, peer: Peer);
     /// Reads available input and returns all input received so far.
-    fn look(&mut self, peer: Peer) -> Seen;
+    fn look(&mut self, peer: Peer) -> &Seen;
     /// Takes a detached connection, as its next owner would.
     fn take_over(&mut self, fd: OwnedFd) -> Taken;
     /// Reads available input of a taken connection.
@@ -209,10 +209,10 @@ impl<B: Bench> Stand<B> {
         let until = self.bench.now() + Duration::from_secs(5);
         loop {
             let seen = self.bench.look(peer);
-            if wanted(&seen) {
-                return seen;
+            if wanted(seen) {
+                return seen.clone();
             }
-            let short = Seen { bytes: seen.bytes.iter().copied().take(64).collect(), ..seen };
+            let short = Seen { bytes: seen.bytes.iter().copied().take(64).collect(), ..*seen };
             assert!(self.bench.now() < until, "the peer received only this (first bytes): {short:?}");
             self.turn();
         }

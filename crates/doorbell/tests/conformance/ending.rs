@@ -100,7 +100,7 @@ pub(super) fn d7_reply_and_fin_share_a_segment<B: Bench>(mut stand: Stand<B>) {
     let sent = stand.send_wait(conn, SendBuf::new(Payload::Owned(b"the whole reply".to_vec())), true);
     assert_eq!(sent.result, Ok(15));
     stand.turn_for(Duration::from_millis(5));
-    let before = stand.bench.look(peer);
+    let before = stand.bench.look(peer).clone();
     assert!(before.bytes.is_empty(), "the kernel holds the reply back until the close: {before:?}");
     let mut closed = matches!(stand.bench.driver().close(conn), Step::Done(()));
     // From now on, the first byte must arrive together with the FIN.

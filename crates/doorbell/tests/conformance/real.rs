@@ -215,7 +215,7 @@ impl<D: Driver> Bench for Loopback<D> {
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("an option of sockets");
     }
 
-    fn look(&mut self, peer: Peer) -> Seen {
+    fn look(&mut self, peer: Peer) -> &Seen {
         let client = &mut self.peers[peer.0];
         let mut buf = vec![0; 256 * 1024];
         while let Some(stream) = &mut client.stream {
@@ -235,7 +235,7 @@ impl<D: Driver> Bench for Loopback<D> {
                 }
             }
         }
-        client.seen.clone()
+        &client.seen
     }
 
     fn take_over(&mut self, fd: OwnedFd) -> Taken {

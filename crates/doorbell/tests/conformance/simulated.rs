@@ -21,6 +21,8 @@ pub(super) struct Simulated {
     sim: Sim,
     driver: SimDriver,
     waker: Waker,
+    /// By peer.
+    seen: Vec<Seen>,
     senders: usize,
 }
 
@@ -45,7 +47,7 @@ fn stand(config: SimConfig) -> Stand<Simulated> {
     let (waker, source) = Waker::pair().expect("an eventfd");
     let sim = Sim::new(config);
     let driver = sim.driver().with_wake(source);
-    Stand::new(Simulated { sim, driver, waker, senders: 0 })
+    Stand::new(Simulated { sim, driver, waker, seen: Vec::new(), senders: 0 })
 }
 
 impl Simulated {
@@ -94,12 +96,18 @@ impl Bench for Simulated {
         self.push(peer, PeerStep::Reset);
     }
 
-    fn look(&mut self, peer: Peer) -> Seen {
+    fn look(&mut self, peer: Peer) -> &Seen {
         let index = PeerIndex(peer.0);
         let mut world = self.sim.world_mut();
         world.read_now(index);
         let log = world.log(index);
-        Seen { bytes: log.received.clone(), fin: log.fin_at.is_some(), reset: log.reset.is_some() }
+        if self.seen.len() <= peer.0 {
+            self.seen.resize_with(peer.0 + 1, Seen::default);
+        }
+        let seen = &mut self.seen[peer.0];
+        seen.bytes.extend_from_slice(&log.received[seen.bytes.len()..]);
+        (seen.fin, seen.reset) = (log.fin_at.is_some(), log.reset.is_some());
+        seen
     }
 
     fn take_over(&mut self, fd: OwnedFd) -> Taken {
