@@ -1,4 +1,5 @@
-//! The control plane: the runtime of the servers for operators, and the control socket.
+//! The control plane: the runtime of the control socket and the admin listener, and the socket
+//! file.
 //!
 //! Does not know about: the commands.
 
@@ -61,7 +62,7 @@ impl ControlPlane {
         self.control.as_ref().map(ControlFile::path)
     }
 
-    /// The runtime, for further servers for operators.
+    /// The runtime, for further servers.
     pub(crate) const fn runtime(&self) -> &AdminRuntime {
         &self.runtime
     }

@@ -1,5 +1,5 @@
-//! The connection of one operator: exchanges greetings, then sends a response to each request, or a
-//! stream of events.
+//! One connection to the control socket: exchanges greetings, then sends a response to each
+//! request, or a stream of events.
 //!
 //! Does not know about: permissions.
 
@@ -30,7 +30,7 @@ const NOT_HTTP: &[u8] = b"This is the control socket of doorbell. Use `doorbell 
 
 static REFUSED: Throttle = Throttle::new();
 
-/// Serves until the operator disconnects, sends an invalid request or is idle for too long.
+/// Serves until the client disconnects, sends an invalid request or is idle for too long.
 pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
     if !greet(&mut stream).await {
         return;
@@ -88,7 +88,7 @@ async fn greet(stream: &mut UnixStream) -> bool {
     written && checked.is_ok()
 }
 
-/// Reads the next request; `None` if the operator disconnected.
+/// Reads the next request; `None` if the client disconnected.
 async fn read(stream: &mut UnixStream) -> Option<Result<Request, FrameError>> {
     let mut prefix = [0; PREFIX_LEN];
     timeout(IDLE_TIMEOUT, stream.read_exact(&mut prefix)).await.ok()?.ok()?;

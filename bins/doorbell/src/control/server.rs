@@ -1,4 +1,4 @@
-//! Accepts operators on the control socket, with a limit on connections and a check of permissions.
+//! Accepts connections to the control socket, limits their number and checks their permissions.
 //!
 //! Does not know about: the requests, the socket file.
 
@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-/// Maximum number of operators; further ones are refused with an explanation.
+/// Maximum number of connections; further ones are refused with an explanation.
 const CONNS_MAX: usize = 32;
 
 /// Maximum number of connections that are being refused.
@@ -45,7 +45,7 @@ impl Access {
     }
 }
 
-/// Serves operators until the future is dropped.
+/// Serves connections until the future is dropped.
 pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Access) {
     let listener = match tokio::net::UnixListener::from_std(listener) {
         Ok(listener) => listener,
@@ -71,8 +71,9 @@ pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Ac
             });
         } else if let Ok(place) = Arc::clone(&turned_away).try_acquire_owned() {
             let refusal = refused.unwrap_or_else(|| {
-                let text =
-                    format!("too many operators: {CONNS_MAX} are connected; end one of their commands");
+                let text = format!(
+                    "too many connections to the control socket: the maximum is {CONNS_MAX}; end another command"
+                );
                 Refusal::new(RefusalKind::Busy, text)
             });
             tokio::spawn(async move {

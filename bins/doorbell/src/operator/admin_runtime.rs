@@ -1,8 +1,8 @@
-//! The thread that serves operators: the control socket and the admin listener.
+//! The thread of the control plane: it serves the control socket and the admin listener.
 //!
 //! Does not know about: the servers on the thread.
 //!
-//! The thread has its own current-thread runtime, so that operators and probes do not delay each
+//! The thread has its own current-thread runtime, so that commands and probes do not delay each
 //! other.
 
 use std::future::Future;

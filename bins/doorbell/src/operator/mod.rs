@@ -181,7 +181,7 @@ impl Operator {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
     }
 
-    /// Permits for replies in progress, for the servers of operators.
+    /// Permits for replies in progress, for the servers of the control plane.
     pub(crate) fn answers(&self) -> Answers {
         self.0.answers.clone()
     }

@@ -161,8 +161,8 @@ impl Book {
         self.run_of(&[counted]).unwrap_or(REST)
     }
 
-    /// Returns the first of consecutive slots for these names, which may exist already; `None` if
-    /// no slots are left.
+    /// Returns the first of consecutive slots for these names: their existing slots if these are
+    /// consecutive, otherwise new ones; `None` if no slots are left.
     fn run_of(&mut self, counted: &[Counted]) -> Option<u16> {
         let known: Option<Vec<u16>> = counted.iter().map(|one| self.slots.get(one).copied()).collect();
         if let Some(known) = known.filter(|known| known.is_sorted_by(|one, next| one + 1 == *next)) {

@@ -363,9 +363,13 @@ fn too_many_operators_are_refused_and_silent_ones_time_out() {
     let silent: Vec<UnixStream> = (0..32).map(|_| UnixStream::connect(&control.socket).unwrap()).collect();
     let busy = control.run(&["status"]);
     assert_eq!(busy.status.code(), Some(1), "{busy:?}");
-    assert!(said(&busy).contains("too many operators: 32 are connected"), "{}", said(&busy));
+    assert!(
+        said(&busy).contains("too many connections to the control socket: the maximum is 32"),
+        "{}",
+        said(&busy)
+    );
     assert_eq!(control.probe("/readyz").0, 200);
     drop(silent);
     wait_until(LIMIT, || control.run(&["status"]).status.success())
-        .expect("operator connections must be free again");
+        .expect("the control socket must accept connections again");
 }

@@ -182,7 +182,8 @@ fn greets(line: &'static str) -> SocketAddr {
     addr
 }
 
-/// The example of the package, and one with expectations, converted by `doorbell config convert`.
+/// `doorbell config convert` converts the example configuration of the Debian package, and a
+/// configuration with expectations.
 #[test]
 fn converted_modules_export_the_same() {
     const EXAMPLE: &str = "/etc/prometheus/blackbox.yml";

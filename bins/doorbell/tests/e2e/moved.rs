@@ -183,7 +183,7 @@ struct Stand {
     kept: RefCell<Option<TcpStream>>,
 }
 
-/// The changes of series by an event, summed over workers.
+/// The changes of series that an event causes, summed over workers.
 type Moves = &'static [(&'static str, f64)];
 
 struct Row {
@@ -192,7 +192,7 @@ struct Row {
     moves: Moves,
 }
 
-/// The changes by a request on a new connection and its reply.
+/// The changes that one request on a new connection causes.
 const SERVED: Moves = &[
     ("doorbell_connections_accepted_total{listener=\"web\"}", 1.0),
     ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", 1.0),

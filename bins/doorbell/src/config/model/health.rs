@@ -39,7 +39,8 @@ pub struct Health {
     /// Checks that are shown and do not affect the state.
     #[key(shown)]
     pub info: Option<Vec<At<Link>>>,
-    /// Checks of which a minimum must be up. A member that is in no other list is degrading.
+    /// Checks of which a minimum must be up. A member that is in no other list counts as degrading,
+    /// or as informational if its `severity` is info.
     pub quorum: Option<QuorumOf>,
     /// Weight of each check: its share of the capacity, for `endpoint_weight` and agents.
     #[key(range = 0..=1_000_000)]

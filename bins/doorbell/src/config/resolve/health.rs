@@ -129,7 +129,7 @@ impl Reader<'_> {
         self.spans.push(link.span.clone());
     }
 
-    /// Adds the members of the quorum. A member that no list contains is degrading, or
+    /// Adds the members of the quorum. A member that is in no other list counts as degrading, or as
     /// informational if its severity is `info`.
     fn quorum(&mut self, quorum: &mut QuorumOf) {
         let mut members = 0;

@@ -4,7 +4,7 @@
 //! counts frame headers before they reach it, and ends a connection before a flood is processed.
 //!
 //! Floods consist of frames that are rare in normal use: resets of requests, PINGs, and empty or
-//! tiny pieces. [`Budget`] contains the maxima for ten seconds, based on the defaults of Envoy,
+//! tiny pieces. [`Budget`] contains the maxima for each window, based on the defaults of Envoy,
 //! HAProxy and nginx.
 
 mod frames;
@@ -29,7 +29,7 @@ const WINDOW_LEN: u32 = 65_535;
 /// Maximum number of open streams. Refused streams count until they are reset.
 const OPEN_MAX: usize = 1024;
 
-/// Limits of a connection, for ten seconds unless noted.
+/// Limits of a connection for each window of ten seconds, unless noted.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     /// Streams reset by the client, or reset for an error of the client: 200.

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: replies, metrics.
 //!
-//! The listener runs on the operators' thread, so that scrapes and pages do not delay probes.
-//! Connections beyond the limit wait in the backlog.
+//! The listener runs on the thread of the control plane, so that scrapes and pages do not delay
+//! probes. Connections beyond the limit wait in the backlog.
 
 mod events;
 mod guard;
