@@ -63,7 +63,7 @@ impl Connector {
     /// Creates a connector without connections.
     ///
     /// # Errors
-    /// This kernel does not support the choice of ports.
+    /// This kernel does not support the configured port strategy.
     pub fn open(options: &EgressOptions) -> Result<Self, String> {
         let config = EgressConfig::new().sources(options.sources.clone()).ports(options.ports);
         // A lingering close would delay every other check of this thread.

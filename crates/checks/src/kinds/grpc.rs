@@ -51,7 +51,7 @@ pub(crate) struct GrpcRunner {
     /// Additional fields of each call.
     fields: Arc<[(HeaderName, HeaderValue)]>,
     traces: Option<Unsampled>,
-    /// The method to call instead of those of health.
+    /// The method to call instead of the methods of `grpc.health.v1.Health`.
     unary: Option<Unary>,
     /// State of watch mode.
     watch: Watch,

@@ -154,7 +154,7 @@ impl HttpRunner {
                 let is_first = next.at == self.check.url.at;
                 elsewhere = (!is_first).then(|| self.dialer.to(self.address_of(&next, progress)));
             }
-            // So that a run has one connection at a time.
+            // A run has one connection at a time.
             progress.end().await;
             is_plain_get |= self.becomes_get(status);
             // A redirect back from another origin is chosen by that origin, so it gets no

@@ -9,7 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// Maximum length of a server's text in a reason.
 const TEXT_CHARS_MAX: usize = 128;
 
-/// Length of the start of a password by which it is found in a server's text, which may be cut.
+/// Number of characters at the start of a password by which the password is found in a server's
+/// text, because the text may be cut within the password.
 const PASSWORD_START_CHARS: usize = 16;
 
 /// Maximum number of bytes that a reason quotes.

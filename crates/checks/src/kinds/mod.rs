@@ -51,7 +51,8 @@ pub(crate) trait Ask: Debug + Send + Sync {
     /// The dialer of the target; `None` for kinds that do not connect.
     fn dialer(&self) -> Option<&Dialer>;
 
-    /// Whether the target gets datagrams: no failed connection shows that its address has changed.
+    /// Whether the kind sends datagrams. Then no failed connection indicates that the address of
+    /// the target has changed.
     fn is_connectionless(&self) -> bool {
         false
     }
@@ -61,7 +62,7 @@ pub(crate) trait Ask: Debug + Send + Sync {
         1
     }
 
-    /// Whether a run makes calls that may block, on a thread for them.
+    /// Whether a run makes calls that may block, on a separate thread.
     fn blocks(&self) -> bool {
         false
     }

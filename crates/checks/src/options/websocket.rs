@@ -85,7 +85,7 @@ impl Target for WebsocketCheck {
     }
 }
 
-/// Form of the URL: an [`Url`] whose scheme is `ws` instead of `http`.
+/// Form of the URL: a [`Url`] whose scheme is `ws` instead of `http`.
 pub(super) mod url {
     use super::Url;
     use doorbell_config::{Entry, Json, Key, Value as _};

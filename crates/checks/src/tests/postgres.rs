@@ -99,7 +99,8 @@ fn a_login_and_a_query() {
     let scram =
         [&message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")[..], &message(b'R', b"\0\0\0\x0br=x,s=x,i=1")];
     is(with(says(scram.concat())), Outcome::Failure, "login: invalid nonce");
-    // A server computes once, and proves that it knows the password.
+    // SCRAM must not start again, and must not succeed before the server has proved that it knows
+    // the password.
     let sasl = message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0");
     is(with(says(sasl.repeat(2))), Outcome::Failure, "is not PostgreSQL");
     is(with(says([sasl, session("1")].concat())), Outcome::Failure, "is not PostgreSQL");

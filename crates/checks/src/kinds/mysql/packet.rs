@@ -86,7 +86,7 @@ pub(super) fn parse_switch(packet: &[u8]) -> Option<(String, Vec<u8>)> {
     Some((text_until_zero(rest), salt.to_vec()))
 }
 
-/// The content of a packet that asks for TLS.
+/// The content of a packet that requests TLS.
 pub(super) fn tls_request() -> Vec<u8> {
     head(CAPABILITY_TLS)
 }
@@ -112,7 +112,8 @@ fn head(more_capabilities: u32) -> Vec<u8> {
     out
 }
 
-/// The password as a method sends it: nothing if it is empty. `None` for an unknown method.
+/// The form in which an authentication method sends the password; empty for an empty password.
+/// `None` for an unknown method.
 pub(super) fn hashed(method: &str, password: &str, salt: &[u8]) -> Option<Vec<u8>> {
     let hash = |algorithm: &'static Algorithm, parts: &[&[u8]]| {
         let mut context = Context::new(algorithm);
