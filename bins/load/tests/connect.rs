@@ -99,7 +99,7 @@ fn the_table_and_the_picture() {
     assert_eq!(svg.matches("<g ").count(), 4, "a panel for each run");
 }
 
-/// Reports that namespaces are unavailable. If everything is required, this is a failure.
+/// Reports a skip because namespaces are unavailable. Fails if [`Need::Clients`] is required.
 #[track_caller]
 fn skipped(run: &Run) {
     assert!(run.stderr.contains("--own-network needs"), "{run:#?}");

@@ -68,7 +68,8 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
 /// Accepts `conns` connections, and holds them until this process is killed.
 fn hold(conns: u32) -> Result<Exit, Failure> {
     raise_open_files(conns);
-    let failed = |error: io::Error| Failure::new(Exit::Failures, format!("nothing can be accepted: {error}"));
+    let failed =
+        |error: io::Error| Failure::new(Exit::Failures, format!("cannot accept connections: {error}"));
     let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let mut held = Vec::with_capacity(conns as usize);
     while held.len() < conns as usize {
@@ -77,8 +78,8 @@ fn hold(conns: u32) -> Result<Exit, Failure> {
             // A client has disconnected before the accept, or a signal arrived.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
-            // If this helper has no descriptors left, other helpers may continue, because each
-            // process has its own.
+            // If this helper has no descriptors left, other helpers may continue, because the limit
+            // applies to each process separately.
             Err(_) => break,
         }
     }
@@ -99,7 +100,7 @@ fn dial(egress: &Egress, transport: Transport, target: SocketAddr, conns: u32) -
 }
 
 fn unwritten(error: io::Error) -> Failure {
-    Failure::new(Exit::Failures, format!("the results cannot be passed on: {error}"))
+    Failure::new(Exit::Failures, format!("cannot write the results: {error}"))
 }
 
 /// Makes one connection. The call blocks, so its time includes the handshake.

@@ -69,7 +69,7 @@ pub trait Observer {
 struct Shared {
     clock: Clock,
     start: Barrier,
-    /// Whether a thread could not open its ring. In that case no thread starts.
+    /// Whether a thread could not open its ring. In that case no thread sends requests.
     failed: AtomicBool,
     /// Whether the user stopped the run.
     stop: Arc<AtomicBool>,
@@ -195,7 +195,7 @@ fn sum(results: Vec<Result<Option<Ended>, Failure>>) -> Result<(Ended, Duration)
             }
         }
     }
-    let sum = sum.expect("a thread runs, or one has an error");
+    let sum = sum.expect("a run without an error has at least one thread");
     let elapsed = Duration::from_nanos(sum.ended_at.saturating_sub(sum.measured_from));
     Ok((sum, elapsed))
 }

@@ -37,7 +37,7 @@ pub struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// Combines the parts to the bytes of a request.
+    /// Combines the parts into the bytes of a request.
     ///
     /// # Errors
     /// When a part is not valid in a request.

@@ -54,7 +54,7 @@ impl Url {
 /// A description of the error in one sentence.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     let found = (host, port).to_socket_addrs();
-    let mut addrs = found.map_err(|error| format!("{host:?} has no address: {error}"))?;
+    let mut addrs = found.map_err(|error| format!("cannot resolve {host:?}: {error}"))?;
     addrs.next().ok_or_else(|| format!("{host:?} has no address"))
 }
 

@@ -73,7 +73,7 @@ impl Pattern {
         self.holes.iter().any(|hole| hole.kind == HoleKind::Id)
     }
 
-    /// Compares `bytes`, whose position in the whole is `offset`. Without `id`, any id matches.
+    /// Compares `bytes` with the pattern from `offset` on. Without `id`, any id matches.
     #[must_use]
     pub fn compare(&self, offset: usize, bytes: &[u8], id: Option<Id>) -> Difference {
         let mut difference = Difference::default();
@@ -82,7 +82,7 @@ impl Pattern {
             return difference;
         };
         let end = offset + bytes.len();
-        // `at` is a position in the whole, and `at - offset` the matching position in `bytes`.
+        // `at` is a position in the pattern, and `at - offset` the corresponding one in `bytes`.
         let mut at = offset;
         for hole in self.holes.iter().filter(|hole| hole.to > offset && hole.from < end) {
             let (from, to) = (hole.from.max(offset), hole.to.min(end));

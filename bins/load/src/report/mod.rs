@@ -61,8 +61,9 @@ pub struct Report {
     pub statuses: Vec<StatusRow>,
     /// CPU time of this program in seconds, including the warm-up.
     pub client_cpu_s: f64,
-    /// CPU time of this program divided by the duration of the run times the number of threads. A
-    /// value near 1 means that this program, and not the server, is the limit.
+    /// CPU time of this program as a share of the time of all its threads, which is the duration of
+    /// the run multiplied by the number of threads. A value near 1 means that this program, and not
+    /// the server, is the limit.
     pub client_busy: f64,
     /// Whether the user stopped the run.
     pub stopped: bool,
