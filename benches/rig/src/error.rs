@@ -13,7 +13,8 @@ pub(crate) enum RigError {
     /// A file of figures is invalid.
     #[error("{path}: {detail}; `doorbell-rig gate --write` creates a new file")]
     Figures { path: PathBuf, detail: String },
-    /// The guest failed. `detail` is a predicate, with the end of its console output.
+    /// The guest failed. `detail` completes the message "the guest ..", and contains the end of the
+    /// console output.
     #[error("the guest {detail}")]
     Guest { detail: String },
     /// A file could not be read or written.

@@ -18,7 +18,7 @@ fn a_contest_gives_cpu_time_and_suites_of_both_sides() {
     if env::var_os(ASKED_FOR).is_none() {
         // `eprintln!` is not used, because the test runner captures its output when a test passes.
         let _unheard =
-            writeln!(std::io::stderr(), "SKIP: a TLS contest was not run; {ASKED_FOR}=1 enables it");
+            writeln!(std::io::stderr(), "SKIP: a TLS comparison was not run; {ASKED_FOR}=1 enables it");
         return;
     }
     let only = "doorbell-epoll/nginx/full/usual,doorbell-epoll/nginx/resumed/aes128,doorbell-epoll/nginx/keep-16/usual";

@@ -164,7 +164,7 @@ pub(super) struct RequestArgs {
 /// Options of `native` and `latency`.
 #[derive(Debug, Args)]
 pub(super) struct ContestArgs {
-    /// Only contests whose ours/peer/mode/in-flight contains these parts, as in
+    /// Only comparisons whose ours/peer/mode/in-flight contains these parts, as in
     /// `doorbell-uring/nginx` or `hyper/close`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
@@ -186,7 +186,7 @@ pub(super) struct TlsArgs {
     #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(super) count: u64,
 
-    /// Only contests whose ours/peer/kind/offer/group contains these parts, as in
+    /// Only comparisons whose ours/peer/kind/offer/group contains these parts, as in
     /// `doorbell-uring/nginx` or `full/usual`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
@@ -267,7 +267,7 @@ pub(super) struct MatrixArgs {
     pub(super) given: Given,
 }
 
-/// Adds an option for turns on this machine, which requires `--native`.
+/// Makes an option require `--native` if it applies only to turns on this machine.
 fn natively(arg: Arg) -> Arg {
     let is_of_turns = ["client_core", "pairs", "requests", "server_core"].contains(&arg.get_id().as_str());
     if is_of_turns { arg.requires("native").help_heading("With --native") } else { arg }

@@ -117,8 +117,8 @@ impl<S> Contest<S> {
 }
 
 impl Rules {
-    /// Runs the contests and prints a line of progress for each. `turns` runs the pairs of one
-    /// contest.
+    /// Runs the comparisons and prints a line of progress for each. `turns` runs the pairs of one
+    /// comparison.
     pub(crate) fn hold<S>(
         &self,
         contests: &[Contest<S>],
@@ -203,8 +203,8 @@ fn share(run_ns: i64, count: u64) -> f64 {
     run_ns as f64 / count as f64
 }
 
-/// Measures CPU time for the contests that match a pattern. The default is both drivers with every
-/// peer in its tuned form.
+/// Measures CPU time for the comparisons that match a pattern. The default is both drivers with
+/// every peer in its tuned form.
 pub(crate) fn cpu(
     patterns: &[String],
     requests: u64,

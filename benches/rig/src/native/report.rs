@@ -1,4 +1,4 @@
-//! Results of contests as a page or JSON: the ratios of pairs, with median and spread.
+//! Results of comparisons as a page or JSON: the ratios of pairs, with median and spread.
 //!
 //! Does not know about: how turns are measured.
 
@@ -34,7 +34,7 @@ pub(crate) struct Figure {
 pub(crate) struct Shape {
     /// Text after the name of the machine in the line above the table.
     pub(crate) about: &'static str,
-    /// Column headings for the names of a contest.
+    /// Column headings for the names of a comparison.
     pub(crate) heads: [&'static str; 3],
     /// Names of the two sides.
     pub(crate) sides: [&'static str; 2],
@@ -43,7 +43,7 @@ pub(crate) struct Shape {
     pub(crate) note: &'static str,
 }
 
-/// All contests of a run.
+/// All comparisons of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     #[serde(skip)]
@@ -52,7 +52,7 @@ pub(crate) struct Report {
     pub(super) contests: Vec<Held>,
 }
 
-/// Results of a contest.
+/// Results of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Held {
     names: [String; 3],
@@ -64,7 +64,7 @@ pub(super) struct Held {
     peer: Vec<Turn>,
 }
 
-/// Summary of the ratios of a contest.
+/// Summary of the ratios of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Summary {
     median: f64,
@@ -83,7 +83,7 @@ pub(super) struct Conditions {
     cpus: usize,
     server_core: u32,
     client_core: u32,
-    /// Number of pairs of turns for each contest.
+    /// Number of pairs of turns for each comparison.
     pairs: u32,
 }
 
@@ -122,12 +122,12 @@ impl fmt::Display for Summary {
 }
 
 impl Report {
-    /// Whether every contest was completed.
+    /// Whether every comparison was completed.
     pub(crate) fn is_complete(&self) -> bool {
         self.contests.iter().all(|held| held.failure.is_none())
     }
 
-    /// Adds a contest, and returns the line of progress for it.
+    /// Adds a comparison, and returns the line of progress for it.
     pub(super) fn add<S>(&mut self, contest: &Contest<S>, turns: Result<Vec<Pair>, String>) -> String {
         let held = Held::new(contest, turns, self.shape.figures);
         let shown = match &held.failure {

@@ -1,4 +1,4 @@
-//! Selection of contests, the order of turns, and the report.
+//! Selection of comparisons, the order of turns, and the report.
 //!
 //! Does not know about: real servers.
 

@@ -28,7 +28,7 @@ const ROUNDS_PER_LOOK: u32 = 1000;
 /// Maximum plaintext bytes per read.
 const CHUNK_LEN: usize = 16 * 1024;
 
-/// A lane for each concurrent connection, and the results.
+/// A lane for each concurrent connection, and the core on which the client runs.
 #[derive(Debug)]
 pub(super) struct Client {
     core: u32,

@@ -122,8 +122,8 @@ impl fmt::Display for Group {
     }
 }
 
-/// The contests that match a pattern, or all contests. The peers' library does not support the
-/// hybrid key exchange, so there doorbell is compared with itself with X25519.
+/// The comparisons that match a pattern, or all comparisons. The peers' library does not support
+/// the hybrid key exchange, so doorbell with this key exchange is compared with itself with X25519.
 pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigError> {
     let x25519 = |kind, offer| TlsLoad { kind, offer, group: Group::X25519 };
     let entry = |name| Entry::named(name).expect("the catalogue has both drivers and their peers");
@@ -148,7 +148,7 @@ pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigErr
     plan::select(all.into_iter(), patterns, Contest::id, |_| true)
 }
 
-/// Runs the contests. A turn has `exchanges` handshakes, or ten times as many requests on kept
+/// Runs the comparisons. A turn has `exchanges` handshakes, or ten times as many requests on kept
 /// connections.
 pub(crate) fn run(
     contests: &[Contest<Side>],

@@ -1,4 +1,4 @@
-//! Selection of contests, and setup of servers.
+//! Selection of comparisons, and setup of servers.
 //!
 //! Does not know about: real servers.
 
