@@ -55,7 +55,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     all(target_os = "linux", not(feature = "unstable-internals")),
-    expect(dead_code, unreachable_pub, reason = "simulators use the rest"),
+    expect(dead_code, unreachable_pub, reason = "simulators use these items, with `unstable-internals`"),
     allow(rustdoc::private_intra_doc_links, reason = "the published pages have all features")
 )]
 

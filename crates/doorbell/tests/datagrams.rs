@@ -87,7 +87,7 @@ fn stats(server: &Server) -> DatagramSnapshot {
     server.handle().datagram_stats()[0]
 }
 
-/// A client accepts replies from the address that it asked only, because it is connected.
+/// A connected client accepts replies only from the address to which it sends its requests.
 fn replies_leave_from_the_address_that_was_asked(engine: Engine) {
     let local = |request: &DatagramRequest<'_>, reply: &mut DatagramReply<'_>| {
         reply.send(format!("{} {}", request.peer(), request.local().unwrap()));

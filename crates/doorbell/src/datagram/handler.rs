@@ -44,8 +44,8 @@ impl<'a> DatagramRequest<'a> {
         self.peer
     }
 
-    /// The address of this machine that the client asked, which is the source of the reply. `None`
-    /// if the kernel did not report it.
+    /// The address of this machine to which the datagram was sent, and from which the reply is
+    /// sent. `None` if the kernel did not report it.
     pub const fn local(&self) -> Option<IpAddr> {
         self.local
     }

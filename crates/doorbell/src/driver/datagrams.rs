@@ -17,7 +17,8 @@ use crate::id::DatagramIndex;
 /// Maximum number of datagrams of a batch (D-16).
 pub const DATAGRAMS_MAX: usize = 64;
 
-/// Memory for the payloads of a batch. Fewer than [`DATAGRAMS_MAX`] long datagrams fit.
+/// Memory for the payloads of a batch. It limits a batch of long datagrams to fewer than
+/// [`DATAGRAMS_MAX`].
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of replies after which a batch is sent. The longest payload over IPv4 fits.
@@ -128,7 +129,7 @@ impl Replies {
     }
 }
 
-/// The datagram sockets of a kernel driver, and memory for one batch by system call.
+/// The datagram sockets of a kernel driver, and memory for one batch that a system call receives.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     sockets: Vec<Option<DatagramSocket>>,
@@ -183,7 +184,7 @@ impl Datagrams {
         }
     }
 
-    /// A datagram of the batch by system call.
+    /// A datagram of the batch that a system call received.
     #[inline]
     pub(super) fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
         let datagram = self.recv.as_ref()?.get(index)?;

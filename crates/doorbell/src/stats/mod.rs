@@ -127,7 +127,7 @@ counters! {
     stale_completions,
     /// Connections that could not be detached from the driver for a hand-over.
     hand_over_errors,
-    /// Times a listener stopped accepting because connections waited for a hand-over.
+    /// Times a listener stopped accepting because too many connections waited for a hand-over.
     hand_over_pauses,
     /// Refused hand-overs.
     hand_over_refused,
@@ -163,7 +163,7 @@ counters! {
     accepts_dropped,
     /// Calls of `io_uring_enter(2)` after which completions were in the kernel's overflow list.
     cq_overflows,
-    /// System calls that waited for events.
+    /// Calls of `io_uring_enter(2)` or `epoll_wait(2)`.
     enters,
     /// Receives that first found no buffer.
     recv_bufs_starved,

@@ -124,8 +124,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.arriving == Arriving::Header {
                     return self.drive(id, Todo::Close(CloseReason::PerIpCap));
                 }
-                // The client's request may still arrive, so the refusal is sent now instead of a
-                // silent close.
+                // No bytes have arrived, but a request may be on its way. So the refusal is sent
+                // before the close.
                 let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
                 let conn = self.table.live_mut(id);
                 conn.after_send = AfterSend::Close;

@@ -41,7 +41,8 @@ pub(super) struct Departures {
     inherited: Vec<Option<Inherited>>,
 }
 
-/// A connection that waits for a permit, and the time that its client had left when the wait began.
+/// A connection that waits for a permit, and the time that was left until its protocol's deadline
+/// when the wait began.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     id: ConnId,

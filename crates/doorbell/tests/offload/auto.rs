@@ -90,8 +90,8 @@ fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine)
         }
         assert!(jobs >= ROW_MIN << failures, "work moves home only after a whole row: {jobs}");
         let queued = bench.server.stats().jobs_queued;
-        // A run that was interrupted for longer than the limit counts as expensive; the next round
-        // then tests the same.
+        // A run that was interrupted for longer than the limit counts as expensive and ends this
+        // count early. The next round repeats the count.
         let at_home = (0..100).take_while(|_| bench.auto.is_at_home()).fold(0, |count, _| {
             let (status, thread_name, _) = bench.ask(&mut stream, "/then");
             assert_eq!(status, 202);

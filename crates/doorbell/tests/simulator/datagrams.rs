@@ -116,7 +116,10 @@ fn play(seed: u64) -> (DatagramSnapshot, DatagramFaults) {
     for SimDatagram { payload, peer, local } in world.datagram_replies() {
         let asked = payload.split(|byte| *byte == b' ').next().expect("a split has a part");
         let key = (*peer, *local, asked.to_vec());
-        assert!(sent.contains_key(&key), "a reply to the sender, from the address asked; {context}");
+        assert!(
+            sent.contains_key(&key),
+            "a reply to the sender, from the destination of its datagram; {context}"
+        );
         assert_eq!(*payload, [asked, format!(" {peer} {local}").as_bytes()].concat(), "{context}");
     }
     (stats, world.datagram_faults())

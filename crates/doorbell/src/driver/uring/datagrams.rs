@@ -18,7 +18,7 @@ use super::super::{AcceptMode, Completion, DATAGRAMS_MAX, Datagram, DatagramSock
 use super::{Arm, Uring, errno_of};
 use crate::id::DatagramIndex;
 
-/// Slot number of the first datagram socket in tokens. Slots of connections are far below.
+/// Slot number of the first datagram socket in tokens. Slot numbers of connections are far smaller.
 const TOKENS_FROM: u32 = 0xFFFE_0000;
 
 /// Number of buffers for datagrams of up to [`POOL_BYTES_MAX`] in total; at least [`BUFS_MIN`].

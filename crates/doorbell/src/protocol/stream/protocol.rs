@@ -121,8 +121,8 @@ impl<H: StreamHandler> Stream<H> {
 }
 
 impl<H: StreamHandler> Stream<H> {
-    /// Begins an event. Also returns the input, which an event does not change. `None` if the
-    /// worker has no memory for the protocol, which never happens for a listener of this protocol.
+    /// Begins an event. Also returns the input, which an event does not change. `None` if `local`
+    /// has no [`Memory`] of the listener, which never happens for a listener of this protocol.
     fn turn<'a>(&'a self, conn: &'a mut StreamConn, io: Io<'a>) -> Option<(Turn<'a, H>, &'a mut Vec<u8>)> {
         let Io { now, input, out, draining, local, client, .. } = io;
         let listener = ListenerIndex(client.listener()?);
