@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn what_an_answer_without_it_would_tell_is_news() {
-        // Bodies have no room for a line about a check, so only replies that exclude a check depend
-        // on the state of `db`.
+        // A line with this reason does not fit into a body, and `app` alone makes the endpoint
+        // down. So a result of `db` changes only replies that exclude `app`.
         let (mut board, endpoint) = build(|config, [app, db, ..]| {
             let config = config.with(app, Severity::Required).with(db, Severity::Required);
             EndpointConfig { body_len_max: 256, ..config }

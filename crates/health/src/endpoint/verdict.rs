@@ -145,7 +145,7 @@ pub(super) fn group_is_failed(config: &EndpointConfig, tally: &Tally, in_grace: 
         return false;
     }
     let group = if config.quorum.is_some() { &tally.quorum } else { &tally.required };
-    // The start of an outage is known even without a rule, because a reload may add one.
+    // An outage is also recorded without a rule for fail-open, because a reload may add the rule.
     let max_healthy = config.fail_open.map_or(0, |rule| rule.max_healthy);
     FailOpen::covers(max_healthy, group.of(Class::Down), group.total())
 }

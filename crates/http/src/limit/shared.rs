@@ -128,8 +128,8 @@ impl Limiter {
 
     #[inline]
     fn ask(&self, set: &Set, place: Place, now: u64) -> Decision {
-        // In a set with a single key, that key is in the first word. No copy of a key is newer than
-        // the first word.
+        // In a set with a single key, that key is in the first word. If the first word has the tag
+        // of the key, it is the newest copy of the key.
         let [first, ..] = &set.0;
         let word = first.load(Ordering::Acquire);
         let decided = if set::tag_of(word) == place.tag { self.ask_known(first, word, now) } else { None };
