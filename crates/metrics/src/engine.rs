@@ -49,7 +49,8 @@ impl Datagrams<'_> {
 
 /// Adds the family for counters of datagrams, with the labels `listener` and `result`.
 pub fn datagrams(families: &mut Families) -> Filling<'_> {
-    let help = "Datagrams, by result; received counts every datagram, dropped those in a closed queue.";
+    let help =
+        "Datagrams, by result; received counts those read, dropped those left in the queue at the close.";
     families.counter("doorbell_datagrams", help)
 }
 
@@ -117,11 +118,12 @@ fn named(field: &str) -> (&'static str, &'static str) {
             "Calls of io_uring_enter after which completions were in the kernel's overflow list.",
         ),
         "driver_fallbacks" => ("doorbell_driver_fallbacks", "Fallbacks of workers to epoll."),
-        "enters" => ("doorbell_ring_enters", "System calls that waited for events."),
+        "enters" => ("doorbell_ring_enters", "Calls of io_uring_enter or epoll_wait."),
         "hand_over_errors" => ("doorbell_hand_over_errors", "Failed hand-overs of connections."),
-        "hand_over_pauses" => {
-            ("doorbell_hand_over_pauses", "Pauses of accept because of handed-over connections.")
-        }
+        "hand_over_pauses" => (
+            "doorbell_hand_over_pauses",
+            "Pauses of accept because too many connections waited for a hand-over.",
+        ),
         "hand_over_refused" => ("doorbell_hand_over_refused", "Refused hand-overs of connections."),
         "hand_over_waits" => ("doorbell_hand_over_waits", "Connections that waited for a hand-over."),
         "handler_misuses" => ("doorbell_handler_misuses", "Invalid replies of handlers, replaced by a 500."),
@@ -162,7 +164,7 @@ mod tests {
             rendered.contains("doorbell_datagrams_total{listener=\"b\",result=\"replied\"} 2"),
             "{rendered}"
         );
-        assert!(!text(&[]).contains("doorbell_datagrams"), "no listener, no family");
+        assert!(!text(&[]).contains("doorbell_datagrams"), "no family without listeners");
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn endpoints(all: &[EndpointSample], families: &mut Families) {
     }
     let mut weight = families.gauge(
         "doorbell_endpoint_weight",
-        "Weight reported to load balancers: the sum over the healthy checks, or over all checks if the state does not come from checks.",
+        "Weight reported to load balancers: the sum over the serving checks, or over all checks while the endpoint serves although its checks fail.",
     );
     for one in all {
         if let Some(sum) = one.weight {
@@ -193,8 +193,10 @@ fn checks(sample: &HealthSample, families: &mut Families) {
             one.state.as_str(),
         );
     }
-    let mut results =
-        families.gauge("doorbell_check_consecutive_results", "Consecutive results of one kind.");
+    let mut results = families.gauge(
+        "doorbell_check_consecutive_results",
+        "Successes of a check since its last failure, and failures since its last success.",
+    );
     for one in all {
         results.add([("check", &one.name), ("result", "success")], f64::from(one.successes));
         results.add([("check", &one.name), ("result", "failure")], f64::from(one.failures));
