@@ -86,7 +86,7 @@ fn a_batch_has_every_datagram_with_both_addresses() {
         let sent = sends.send(socket.as_fd(), is_v6, [&b"a"[..], b"", b"ccc"].map(reply));
         assert_eq!(sent, SentBatch { sent: 3, failed: 0 });
         for expected in [&b"a"[..], b"", b"ccc"] {
-            assert_eq!(receive(&client), (expected.to_vec(), reach), "from the address that was asked");
+            assert_eq!(receive(&client), (expected.to_vec(), reach), "from the destination of the request");
         }
     }
 }
@@ -117,7 +117,8 @@ fn with_datagrams() -> Setup {
 }
 
 /// The next datagrams, and the error that ended the receive, if it has ended with one. An empty
-/// datagram may also end it; it is then started again. `None` on a kernel without multishot receives.
+/// datagram may also end the receive, which is then started again. `None` on a kernel without
+/// multishot receives.
 fn take(ring: &mut Ring, socket: &impl AsFd, wanted: usize) -> Option<(Vec<RecvBuf>, Option<Errno>)> {
     let mut bufs = Vec::new();
     while bufs.len() < wanted {

@@ -18,7 +18,7 @@ pub fn last_beat() -> usize {
 /// A new owner that takes the slot immediately after the end keeps it: a late beat of the previous
 /// owner neither changes nor frees the slot.
 pub fn next_heart() -> usize {
-    explore(None, || assert_eq!(beats_during_end(|place| assert!(place.take(9), "the place is empty")), 9))
+    explore(None, || assert_eq!(beats_during_end(|place| assert!(place.take(9), "the slot is free")), 9))
 }
 
 /// Ends a heartbeat while another thread beats, runs `then` after the end, and returns the final

@@ -60,10 +60,10 @@ fn leave_answers(counts: &[u32]) {
         thread::spawn(move || (0..u64::from(count)).for_each(leave))
     };
     let leavers: Vec<_> = counts.iter().map(leaver).collect();
-    let (mut found, mut edges) = (Vec::new(), 0);
+    let (mut found, mut sleeps) = (Vec::new(), 0);
     // The steps have the same order as in a turn of a worker.
     while found.len() < counts.iter().sum::<u32>() as usize {
-        edges += 1;
+        sleeps += 1;
         if inbox.fall_asleep() {
             source.wait();
         }
@@ -79,5 +79,5 @@ fn leave_answers(counts: &[u32]) {
         let of_thread = found.iter().filter(|delivery| delivery.conn.slot == SlotIndex(count));
         assert!(of_thread.map(|delivery| delivery.number).eq(0..u64::from(count)), "{found:?}");
     }
-    assert!(source.wakes() <= edges, "{} wake-ups, {edges} edges", source.wakes());
+    assert!(source.wakes() <= sleeps, "{} wake-ups, {sleeps} announced sleeps", source.wakes());
 }

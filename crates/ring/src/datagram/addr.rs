@@ -125,7 +125,7 @@ pub(super) fn encode_local(local: Option<IpAddr>, is_v6: bool) -> Encoded<CONTRO
     control
 }
 
-/// The address as a socket of both families names it.
+/// The address in the form of a dual-stack socket: IPv4 addresses are mapped to IPv6.
 const fn mapped(ip: IpAddr) -> Ipv6Addr {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),

@@ -15,8 +15,7 @@ pub use send::{Outgoing, SendBatch, SentBatch};
 pub struct Datagram<'a> {
     /// The payload, cut to the length of its buffer if [`Self::is_truncated`] is true.
     pub payload: &'a [u8],
-    /// The address of the sender. A sender with an IPv4 address has one on a socket of both
-    /// families, too.
+    /// The address of the sender: IPv4 for an IPv4 sender, also on a dual-stack socket.
     pub peer: SocketAddr,
     /// The address to which the datagram was sent; `None` if the kernel did not report it.
     pub local: Option<IpAddr>,
