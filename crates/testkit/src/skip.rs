@@ -66,7 +66,7 @@ const MEANS_ABSENT: [Errno; 4] = [Errno(1), Errno(12), Errno(13), Errno(38)];
 /// Reports that `what` was not tested because `need` is missing.
 ///
 /// # Panics
-/// If it is required.
+/// If `need` is required.
 #[track_caller]
 pub fn skipped(need: Need, what: impl Display) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);

@@ -85,5 +85,5 @@ async fn a_receiver_that_drops_the_last_health() {
     *slot.lock().unwrap() = Some(health);
     assert!(pushed.ok());
     until("it is dropped", || taken.load(Ordering::SeqCst)).await;
-    until("nothing receives any more", || !pushed.ok()).await;
+    until("pushed results are refused", || !pushed.ok()).await;
 }

@@ -1,5 +1,5 @@
 //! Promise: liveness fails if a program does not serve handed-over connections, for whatever
-//! reason. A `Health` that no server uses reports that reason.
+//! reason. It also fails if no server uses the `Health`, and the reply names `Embed::health`.
 //!
 //! Does not know about: a runtime that is stuck as a whole (see `stuck.rs`).
 
@@ -135,7 +135,7 @@ fn one_blocked_worker_of_two_is_not_alive_and_a_busy_one_is() {
     begins.recv().unwrap();
     let start = Instant::now();
     runtime.block_on(until("it is detected", || status(addr, "/livez") == Ok(503)));
-    assert!(start.elapsed() > Duration::from_secs(5), "not while it could be one long poll");
+    assert!(start.elapsed() > Duration::from_secs(5), "not reported while it could be one long poll");
     drop(go);
     runtime.block_on(blocked).unwrap();
     runtime.block_on(until("it is alive again", || status(addr, "/livez") == Ok(200)));

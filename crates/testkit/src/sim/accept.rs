@@ -136,8 +136,9 @@ impl World {
         let Some(&peer) = self.listeners[listener.index()].backlog.front() else { return };
         let Some(slot) = self.free.pop() else {
             // With a full table, the kernel accepts the client and closes its connection.
-            self.violations
-                .push(format!("I-6: accept was armed with no slot free; {peer:?} would be destroyed"));
+            self.violations.push(format!(
+                "I-6: accept was armed with no slot free; the connection of {peer:?} would be lost"
+            ));
             return;
         };
         let state = &mut self.listeners[listener.index()];

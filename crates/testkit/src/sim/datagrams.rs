@@ -272,7 +272,7 @@ impl World {
                 continue;
             }
             sum.sent += 1;
-            let local = reply.from.expect("D-18: a reply names the address that was asked");
+            let local = reply.from.expect("D-18: a reply has a source address");
             let datagram = SimDatagram { payload: reply.payload.to_vec(), peer: reply.to, local };
             for after in self.datagrams.travel() {
                 self.schedule(after, Event::DatagramToClient { datagram: datagram.clone() });

@@ -11,10 +11,9 @@ const MEASURED: [&str; 8] = ["took", "elapsed", "longest", "slowest", "fastest",
 /// Names of limits for waiting for a condition: reaching such a limit is a failure on any machine.
 const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patience"];
 
-/// Reports files with test assertions that have an upper bound on a measured time, which fail on a
-/// slow machine, with the number of assertions.
+/// Reports test assertions with an upper bound on a measured time, which fail on a slow machine.
 ///
-/// The list may only shrink.
+/// `ratchet` contains the permitted number of such assertions by file, and may only shrink.
 pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut known: Vec<_> = ratchet.to_vec();
