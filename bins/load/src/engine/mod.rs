@@ -8,22 +8,24 @@ mod dial;
 mod pace;
 mod preflight;
 mod requests;
+mod start;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::clock::Clock;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::plan::Plan;
 use crate::stats::Stats;
+use start::Start;
 use worker::Ended;
 
 /// Results of a run.
@@ -68,9 +70,7 @@ pub trait Observer {
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
-    start: Barrier,
-    /// Whether a thread could not open its ring. In that case no thread sends requests.
-    failed: AtomicBool,
+    start: Start,
     /// Whether the user stopped the run.
     stop: Arc<AtomicBool>,
     gauges: Vec<Gauge>,
@@ -99,8 +99,7 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     let signals = [SIGINT, SIGTERM].map(|signal| signal_hook::flag::register(signal, Arc::clone(&stop)));
     let shared = Shared {
         clock,
-        start: Barrier::new(plan.threads as usize),
-        failed: AtomicBool::new(false),
+        start: Start::new(plan.threads),
         stop,
         gauges: (0..plan.threads).map(|_| Gauge::default()).collect(),
         running: Mutex::new(plan.threads),
@@ -108,28 +107,14 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     };
     let cpu_before = cpu_time();
     let began = clock.now();
-    let results: Vec<Result<Option<Ended>, Failure>> = thread::scope(|scope| {
-        let shared = &shared;
-        let threads: Vec<_> = (0..plan.threads)
-            .map(|index| {
-                let builder = thread::Builder::new().name(format!("load-{index}"));
-                builder.spawn_scoped(scope, move || run_worker(plan, index, shared))
-            })
-            .collect();
-        // If a thread cannot be started, the others would wait at the barrier for ever. A panic is
-        // better.
-        let threads: Vec<_> =
-            threads.into_iter().map(|thread| thread.expect("the system can start a thread")).collect();
-        watch(plan, shared, observer);
-        threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
-    });
+    let results = run_threads(plan, &shared, observer);
     for signal in signals.into_iter().flatten() {
         signal_hook::low_level::unregister(signal);
     }
     let whole = Duration::from_nanos(clock.now() - began);
     let client_cpu = cpu_time().saturating_sub(cpu_before);
     let stopped = shared.stop.load(Ordering::Relaxed);
-    sum(results).map(|(ended, elapsed)| Outcome {
+    sum(results?).map(|(ended, elapsed)| Outcome {
         stats: ended.stats,
         elapsed,
         client_cpu,
@@ -139,15 +124,37 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     })
 }
 
+/// Starts the threads and waits for their results.
+fn run_threads(
+    plan: &Plan,
+    shared: &Shared,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Result<Option<Ended>, Failure>>, Failure> {
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for index in 0..plan.threads {
+            let builder = thread::Builder::new().name(format!("load-{index}"));
+            match builder.spawn_scoped(scope, move || run_worker(plan, index, shared)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    shared.start.refused(plan.threads - index);
+                    let remedy = "use fewer threads, or raise the limit of processes (`ulimit -u`)";
+                    let message = format!("cannot start {} threads: {error}; {remedy}", plan.threads);
+                    return Err(Failure::new(Exit::Failures, message));
+                }
+            }
+        }
+        watch(plan, shared, observer);
+        Ok(threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect())
+    })
+}
+
 /// Runs one thread. Returns `None` if another thread has no ring; that thread returns the error.
 fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Option<Ended>, Failure> {
     let worker = worker::Worker::open(plan, index);
-    if worker.is_err() {
-        shared.failed.store(true, Ordering::Relaxed);
-    }
-    shared.start.wait();
+    let all_are_ready = shared.start.arrive(worker.is_ok());
     let result = worker.and_then(|worker| {
-        if shared.failed.load(Ordering::Relaxed) {
+        if !all_are_ready {
             return Ok(None);
         }
         worker.run(plan, shared.clock, &shared.stop, &shared.gauges[index as usize]).map(Some)
