@@ -11,6 +11,7 @@ mod cli;
 mod error;
 mod gate;
 mod guest;
+mod guest_program;
 mod image;
 mod load;
 mod matrix;
@@ -23,7 +24,6 @@ mod tls;
 mod tool;
 mod variant;
 mod vm;
-mod wakes;
 
 fn main() -> std::process::ExitCode {
     cli::run()

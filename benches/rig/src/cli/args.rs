@@ -49,6 +49,8 @@ pub(super) enum Command {
     },
     /// Measure doorbell and its peers, in one table
     Compare(RunArgs),
+    /// Measure the cost of echoing a datagram, compared with a loop of recvmmsg and sendmmsg
+    Datagrams(Session),
     /// Compare a few rows with the committed figures, and fail if one costs more
     Gate(GateArgs),
     /// Run the agent inside the guest

@@ -17,7 +17,7 @@ use crate::error::RigError;
 use crate::image::{self, Contents, Kernel, OurPrograms, programs};
 use crate::report::{Form, Outcome, across, down};
 use crate::session::say;
-use crate::{ablate, gate, guest, matrix, native, tls, wakes};
+use crate::{ablate, gate, guest, guest_program, matrix, native, tls};
 
 /// Output of a command, and whether it succeeded.
 type Done = Result<(String, bool), RigError>;
@@ -50,6 +50,7 @@ fn execute(command: Command) -> Done {
         Command::Ablate(args) => ablate(&args),
         Command::Chart { report } => figures::chart(&report).map(|text| (text, true)),
         Command::Compare(args) => measure(&args, true),
+        Command::Datagrams(session) => guest_program::run(&guest_program::DATAGRAMS, &session),
         Command::Gate(args) => {
             let mut ours = args.given.programs()?;
             if let Some(base) = &args.base.base {
@@ -82,7 +83,7 @@ fn execute(command: Command) -> Done {
         Command::Rows(args) => measure(&args, false),
         Command::Table { report } => figures::table(&report).map(|text| (text, true)),
         Command::Tls(args) => tls(&args),
-        Command::Wakes(session) => wakes::run(&session),
+        Command::Wakes(session) => guest_program::run(&guest_program::WAKES, &session),
     }
 }
 

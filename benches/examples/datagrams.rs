@@ -1,14 +1,16 @@
-//! Echoing datagrams: a worker with each driver, against a loop of `recvmmsg(2)` and `sendmmsg(2)`
-//! that sets the source address of each reply; the cost of the limit and of the guard.
+//! The cost of echoing a datagram: a worker with each driver, against a loop of `recvmmsg(2)` and
+//! `sendmmsg(2)` that sets the source address of each reply; the cost of the limit and of the guard.
 //!
-//! The figures are the server's time for a batch, kernel included. Sending the requests and taking
-//! the replies is not timed. Decision 0061 has figures.
+//! The figures are the server's time, kernel included, in nanoseconds. Sending the requests and
+//! taking the replies is not timed. `doorbell-rig datagrams` runs this program where an instruction
+//! takes one nanosecond. Decision 0061 has figures.
 //!
 //! Does not know about: several workers, connections.
 #![expect(
     clippy::disallowed_methods,
+    clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a bench measures real time and may panic"
+    reason = "a measurement reads real time, prints it and may panic"
 )]
 
 use std::hint::black_box;
@@ -17,7 +19,6 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell::Limits;
 use doorbell::control::WorkerShared;
 use doorbell::datagram::{DatagramListen, DatagramReply, DatagramRequest};
@@ -34,6 +35,10 @@ use doorbell_testkit::skip;
 const SIZE_MAX: usize = 1_500;
 const BATCH_MAX: usize = 64;
 const PAYLOAD: [u8; 64] = [b'x'; 64];
+/// Datagrams of a sample.
+const DATAGRAMS: u64 = 6_400;
+/// Samples of each figure, taken in turn with those of the other figures. A figure is the median.
+const SAMPLES: usize = 7;
 
 /// A client and the socket of a server.
 struct Pair {
@@ -130,47 +135,76 @@ fn worker<D: Driver>(
     (worker, shared)
 }
 
-fn of_driver<D: Driver>(c: &mut Criterion, name: &str, open: Open<D>) {
+/// A server: its name, and a function that echoes batches of a number of datagrams and returns the
+/// time for a number of rounds.
+struct Server {
+    name: String,
+    time: Box<dyn FnMut(u64, usize) -> Duration>,
+}
+
+fn plain_loop() -> Server {
+    let (mut pair, socket) = Pair::new();
+    let (mut batch, mut sends) = (RecvBatch::new(BATCH_MAX, SIZE_MAX).unwrap(), SendBatch::new(BATCH_MAX));
+    let time =
+        move |rounds, count| pair.time(rounds, count, count, || plain(&socket, &mut batch, &mut sends));
+    Server { name: "loop".to_owned(), time: Box::new(time) }
+}
+
+fn of_driver<D: Driver + 'static>(name: &str, open: Open<D>) -> Vec<Server> {
     let shared = || ServerShared::new(Vec::new(), Limits::default(), 1);
     let rows = [
-        ("echo", shared().receiving(&listen(), echo), true),
-        ("limit", shared().receiving(&limited(), echo), true),
-        ("guard", shared().receiving(&listen(), too_long), false),
+        ("", shared().receiving(&listen(), echo), true),
+        (", limit", shared().receiving(&limited(), echo), true),
+        (", refused by the guard", shared().receiving(&listen(), too_long), false),
     ];
-    for (row, server, replies) in rows {
+    let server = |(row, server, replies)| {
         let (mut pair, socket) = Pair::new();
         let (mut worker, shared) = worker(open, socket, server);
         let mut received = 0;
-        for count in [1, BATCH_MAX] {
-            c.bench_function(&format!("{row}/{name}/{count}"), |b| {
-                b.iter_custom(|rounds| {
-                    pair.time(rounds, count, if replies { count } else { 0 }, || {
-                        received += count as u64;
-                        while shared.datagrams()[0].received < received {
-                            black_box(worker.turn().unwrap());
-                        }
-                    })
-                });
-            });
+        let time = move |rounds, count| {
+            pair.time(rounds, count, if replies { count } else { 0 }, || {
+                received += count as u64;
+                while shared.datagrams()[0].received < received {
+                    black_box(worker.turn().unwrap());
+                }
+            })
+        };
+        Server { name: format!("{name}{row}"), time: Box::new(time) }
+    };
+    rows.into_iter().map(server).collect()
+}
+
+/// Nanoseconds of each server for a datagram in batches of `count`.
+fn measure(servers: &mut [Server], count: usize) -> Vec<f64> {
+    let mut samples = vec![Vec::new(); servers.len()];
+    for _ in 0..=SAMPLES {
+        for (server, samples) in servers.iter_mut().zip(&mut samples) {
+            let time = (server.time)(DATAGRAMS / count as u64, count);
+            samples.push(time.as_secs_f64() * 1e9 / DATAGRAMS as f64);
         }
     }
+    let median = |mut samples: Vec<f64>| {
+        // The first sample warms up.
+        samples.remove(0);
+        samples.sort_by(f64::total_cmp);
+        samples[SAMPLES / 2]
+    };
+    samples.into_iter().map(median).collect()
 }
 
-fn datagrams(c: &mut Criterion) {
-    let (mut pair, socket) = Pair::new();
-    let (mut batch, mut sends) = (RecvBatch::new(BATCH_MAX, SIZE_MAX).unwrap(), SendBatch::new(BATCH_MAX));
-    for count in [1, BATCH_MAX] {
-        c.bench_function(&format!("echo/plain/{count}"), |b| {
-            b.iter_custom(|rounds| {
-                pair.time(rounds, count, count, || plain(&socket, &mut batch, &mut sends))
-            });
-        });
-    }
-    of_driver(c, "epoll", epoll);
+fn main() {
+    let mut servers = vec![plain_loop()];
+    servers.extend(of_driver("epoll", epoll));
     if skip::io_uring() {
-        of_driver(c, "io_uring", io_uring);
+        servers.extend(of_driver("io_uring", io_uring));
+    }
+    let figures = [1, BATCH_MAX].map(|count| measure(&mut servers, count));
+    println!("{:34}{:>10}{:>8}{:>10}{:>8}", "a datagram", "alone", "", "of 64", "");
+    for (index, server) in servers.iter().enumerate() {
+        print!("{:34}", server.name);
+        for figures in &figures {
+            print!("{:>10.0}{:>8.3}", figures[index], figures[index] / figures[0]);
+        }
+        println!();
     }
 }
-
-criterion_group!(benches, datagrams);
-criterion_main!(benches);
