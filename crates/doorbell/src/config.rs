@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_hold() {
+    fn the_default_limits_are_valid() {
         assert_eq!(Limits::default().check(64), Ok(()));
     }
 

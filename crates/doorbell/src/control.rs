@@ -134,8 +134,8 @@ impl WorkerShared {
         }
     }
 
-    /// Whether [`Self::leave`] was called. Call it after setting the successors and then executing
-    /// a [`fence`].
+    /// Whether [`Self::leave`] was called. The caller must first set the successors and then
+    /// execute a [`fence`].
     pub(crate) fn has_left(&self) -> bool {
         self.has_left.load(Ordering::Relaxed)
     }

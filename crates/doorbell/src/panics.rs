@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_with_any_payload_goes_no_further() {
+    fn a_panic_with_any_payload_is_caught() {
         let panic = caught(|| panic_any(Mine(0))).unwrap_err();
         assert_eq!(panic.message(), "without a message");
         drop(panic);

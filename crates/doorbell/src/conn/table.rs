@@ -111,7 +111,7 @@ mod tests {
     const LISTENER: ListenerIndex = ListenerIndex(0);
 
     #[test]
-    fn a_stale_name_finds_nothing_after_the_slot_was_used_again() {
+    fn a_stale_identity_finds_nothing_after_the_slot_was_used_again() {
         let mut table = Table::<()>::new(4);
         let first = table.open(SlotIndex(2), LISTENER, Time::ZERO);
         table.live_mut(first).begin_close(CloseReason::Done);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_meets_each_live_connection_once() {
+    fn an_iteration_returns_each_live_connection_once() {
         let mut table = Table::<()>::new(8);
         for slot in [1, 4, 7] {
             table.open(SlotIndex(slot), LISTENER, Time::ZERO);

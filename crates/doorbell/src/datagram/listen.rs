@@ -67,15 +67,16 @@ impl DatagramListen {
 
     /// Sets the maximum size of a datagram in bytes; longer ones are dropped and counted. Default
     /// 1,500, at most 65,507. Every worker reserves memory for 64 datagrams of the largest size of
-    /// its listeners, and with io_uring for 256 more; each is limited to about 1 MiB.
+    /// its listeners, and with io_uring for 256 more. Each of the two reservations is limited to
+    /// about 1 MiB, so it holds fewer datagrams if these are long.
     #[must_use]
     pub fn size_max(mut self, bytes: usize) -> Self {
         self.settings.size_max = bytes.min(PAYLOAD_MAX);
         self
     }
 
-    /// Permits replies of up to `factor` times the length of their request. Longer replies are not
-    /// sent, and counted. Default 1.
+    /// Permits replies of up to `factor` times the length of their request. Longer replies are
+    /// dropped and counted. Default 1.
     ///
     /// A factor above 1 lets an attacker multiply traffic to the forged address of a victim.
     #[must_use]

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_has_passed_rings_at_once_and_it_can_be_set_again() {
+    fn a_time_in_the_past_expires_at_once_and_the_alarm_can_be_set_again() {
         let mut alarm = Alarm::new().unwrap();
         for _ in 0..2 {
             assert!(alarm.set(NOW, NOW));

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_than_the_cap_and_a_place_comes_back_with_its_permit() {
+    fn a_gate_admits_up_to_its_cap_and_a_dropped_permit_makes_room() {
         let gate = Arc::new(Gate::new(2));
         let woken = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&woken);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_of_one_house_share_a_count_and_a_returned_place_wakes_all_of_them() {
+    fn gates_share_a_count_and_a_dropped_permit_wakes_the_workers_of_all() {
         let first = Arc::new(Gate::new(3));
         let second = Arc::new(first.with_same_count(2));
         let woken = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);

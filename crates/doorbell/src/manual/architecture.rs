@@ -30,8 +30,8 @@
 //! **Architecture invariant:** `doorbell-http` has no socket, thread or clock. The caller passes
 //! the time as a number, so a test can simulate a day in a microsecond.
 //!
-//! **Architecture invariant:** a driver completes operations, because readiness can emulate
-//! completion but not the reverse. Tests check the nineteen rules of the contract ([D-1 to
+//! **Architecture invariant:** the interface of a driver is completion-based, because readiness can
+//! emulate completion but not the reverse. Tests check the nineteen rules of the contract ([D-1 to
 //! D-19](crate::driver)) on every driver.
 //!
 //! # The turn

@@ -119,8 +119,8 @@ const MIX: [FilterInsn; 8] = [
     insn(XOR_X, 0),
 ];
 
-/// A program that returns the socket with the highest score of the client's address (rendezvous
-/// hashing): without one of the sockets, only its own clients move.
+/// A program that returns the socket with the highest score for the client's address (rendezvous
+/// hashing): with one socket fewer, only the clients of the last socket move.
 fn source_hash(sockets: usize) -> Vec<FilterInsn> {
     let mut program = load_client();
     program.extend([insn(STORE, CLIENT), insn(LOAD_CONST, 0), insn(STORE, BEST_SCORE), insn(STORE, BEST)]);

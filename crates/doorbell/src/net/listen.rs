@@ -530,8 +530,8 @@ impl Inherited {
     /// Reads the options of a connection, which are the same for all connections of its listener.
     pub(crate) fn of(conn: impl AsFd) -> Self {
         let conn = conn.as_fd();
-        // This timeout shows that doorbell created the listener, in this process or in its
-        // predecessor.
+        // A user timeout with doorbell's value shows that doorbell created the listener, in this
+        // process or in its predecessor.
         let keepalive = sockopt::socket_keepalive(conn).is_ok_and(|on| on);
         let idle = keepalive.then(|| sockopt::tcp_keepidle(conn).unwrap_or_default());
         let ours = user_timeout(idle).as_millis();

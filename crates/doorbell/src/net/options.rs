@@ -21,8 +21,8 @@ const KEEPALIVE_SECS_MAX: u64 = 32_767;
 /// `TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The user timeout of connections with this idle time until keepalive probes. It replaces their
-/// number (tcp(7)), so it must not end before the last one.
+/// Returns the user timeout of connections with this idle time before keepalive probes. The timeout
+/// replaces the number of probes (tcp(7)), so it must not expire before the last probe.
 pub(super) fn user_timeout(keepalive: Option<Duration>) -> Duration {
     keepalive.map_or(USER_TIMEOUT, |idle| USER_TIMEOUT.max(2 * idle))
 }
@@ -86,10 +86,9 @@ impl Listen {
     }
 
     /// Sends keepalive probes to a peer after this time without a segment (`SO_KEEPALIVE`, in whole
-    /// seconds, 1 s to 9 h). A connection ends after three probes without an acknowledgement, each
-    /// a third of this time after the previous one, but not within 15 s. It also ends if the peer
-    /// does not acknowledge bytes for twice this time, or for 15 s if that is longer. Default
-    /// `None`: the deadline of its protocol ends an idle connection.
+    /// seconds, 1 s to 9 h); further probes are a third of this time apart. A connection ends if
+    /// the peer acknowledges neither probes nor bytes for twice this time, or for 15 s if that is
+    /// longer. Default `None`: an idle connection ends at the deadline of its protocol.
     ///
     /// Useful for stream protocols whose connections may be idle for longer than a NAT or a
     /// firewall keeps their state.

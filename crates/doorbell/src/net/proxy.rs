@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_trusted_peers_are_believed() {
+    fn only_headers_of_trusted_peers_are_expected() {
         let trusted = || Networks::parse(["10.0.0.0/8"]).unwrap();
         let [inside, outside] = ["10.1.2.3", "192.0.2.1"].map(|addr| Peer::Addr(addr.parse().unwrap()));
         let cases = [

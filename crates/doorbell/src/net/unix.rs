@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_backlog_is_that_of_a_living_server() {
+    fn a_socket_with_a_full_backlog_is_not_replaced() {
         let path = fresh("full");
         let (server, _file) = bind(&path).unwrap();
         server.listen(0).unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_took_the_place_of_ours_stays() {
+    fn the_file_of_a_later_socket_is_not_removed() {
         let path = fresh("taken");
         let (_socket, file) = bind(&path).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_survives_its_word() {
+    fn a_state_is_unchanged_by_packing() {
         for at_home in [false, true] {
             for level in 0..=LEVEL_MAX {
                 for row in [0, 1, FORGIVEN_AFTER, ROW_MAX] {

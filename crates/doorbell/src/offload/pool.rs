@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_run_on_the_processors_that_are_named_and_there() {
+    fn threads_are_pinned_to_the_given_processors_that_exist() {
         let all = allowed();
         let (first, last) = (all[0], all[all.len() - 1]);
         let none = [CpuSet::MAX_CPU, usize::MAX, CpuSet::MAX_CPU - 1];

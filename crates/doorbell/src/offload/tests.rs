@@ -84,7 +84,7 @@ fn high_goes_first_and_normal_does_not_starve() {
 }
 
 #[test]
-fn a_full_queue_takes_no_more_and_the_other_does() {
+fn a_full_queue_refuses_jobs_and_the_other_queue_does_not() {
     let kept = Kept::default();
     let offload = Offload::builder().queue_max(Class::Normal, 2).build_on(kept.clone());
     let (inbox, _source) = inbox();

@@ -258,10 +258,11 @@ impl Handle {
     /// With `true`, TCP listeners accept clients as soon as they connect, even if they
     /// [defer](crate::Listen::defer_accept) accept; `false` restores the listeners' setting.
     ///
-    /// Call it at least three seconds before a drain. A client that has connected to a deferring
-    /// listener but sent nothing is not in the backlog, and is reset if it sends bytes after the
-    /// listener has closed. Clients that connected before this call are accepted within three
-    /// seconds. The listeners of a successor defer accept again.
+    /// A client that has connected to a deferring listener but sent nothing is not in the backlog,
+    /// and is reset if it sends bytes after the listener has closed. Clients that connected before
+    /// this call are accepted within the time of [`defer_accept`](crate::Listen::defer_accept), so
+    /// call it at least that long before a drain (by default three seconds). The listeners of a
+    /// successor defer accept again.
     pub fn accept_at_once(&self, on: bool) {
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).accept_at_once(on);
     }
@@ -369,8 +370,8 @@ impl Core {
         }
     }
 
-    /// Returns for each listener, then for each datagram listener, whether others have its sockets
-    /// and continue with them.
+    /// Returns for each listener, then for each datagram listener, whether other servers or
+    /// processes have its sockets and continue with them.
     fn lent(&self) -> Arc<[bool]> {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         // Before a take-over the predecessor has the datagram sockets, too.

@@ -107,7 +107,7 @@ counters! {
     conns_accepted,
     /// Open connections.
     conns_live,
-    /// Requests with a reply (HTTP), or replies sent (raw).
+    /// Requests with a reply (HTTP), or handled frames (stream protocols and raw).
     requests,
     /// Bytes received.
     bytes_in,
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_counts_on_when_its_driver_is_lost() {
+    fn counters_of_a_listener_continue_after_its_driver_is_lost() {
         let counters = Counters::default();
         let before = counters.listeners(2);
         before[1].accepted_and_done(5, 1);

@@ -128,8 +128,8 @@ impl ClientCa {
         past.map(warning).collect()
     }
 
-    /// Returns the earliest end of the lists that are valid at the given time. Both times are in
-    /// seconds since 1970.
+    /// Returns the earliest expiry (`nextUpdate`) of the revocation lists that have not expired at
+    /// the given time. Both times are in seconds since 1970.
     pub fn next_crl_end(&self, unix_secs: i64) -> Option<i64> {
         self.crls_end.iter().map(|(end, _)| *end).filter(|end| *end >= unix_secs).min()
     }

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_two_quiet_looks_at_waiting_clients() {
+    fn two_checks_that_find_waiting_clients_and_no_accept_are_a_stall() {
         let mut gate = gate();
         assert!(gate.should_arm(at_ms(0)));
         assert!(!gate.watch(|| true), "one check is not enough");

@@ -406,7 +406,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn postpone(&mut self, id: ConnId) {
-        // A message may have called the protocol of a connection that is postponed already.
+        // The connection may be postponed already, if a message caused another call of its
+        // protocol.
         if !core::mem::replace(&mut self.table.live_mut(id).postponed, true) {
             self.postponed.push_back(id);
         }

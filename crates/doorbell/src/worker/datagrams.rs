@@ -20,7 +20,7 @@ impl DatagramSnapshot {
             Outcome::Guarded => &mut self.guarded,
             Outcome::Limited => &mut self.limited,
             Outcome::Panicked => &mut self.panicked,
-            // Counted when it is sent.
+            // The reply is counted when it is sent.
             Outcome::Replied => return,
             Outcome::Silent => &mut self.silent,
             Outcome::Truncated => &mut self.truncated,

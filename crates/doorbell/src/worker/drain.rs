@@ -16,7 +16,7 @@ use crate::protocol::Protocol;
 use crate::time::{Clock, Time};
 
 /// How long a closing listener accepts clients that are already connecting. The time is longer than
-/// a round trip, and shorter than one second, after which a refused client retries.
+/// a round trip, and shorter than one second, after which a client retransmits its dropped SYN.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// Shutdown state of a worker.
@@ -199,8 +199,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if ends { Todo::Next(self.pass_input(id, Input::Drain)) } else { Todo::Park }
     }
 
-    /// Ends a connection whose client has sent nothing until its deadline, or until soon after a
-    /// drain began.
+    /// Ends a connection whose client has sent nothing by the deadline, which a drain moves to an
+    /// earlier time.
     pub(super) fn finish_silent(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
         let is_greeted = self.server.arrivals[conn.listener.index()].is_greeted(conn);

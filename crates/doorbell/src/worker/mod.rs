@@ -27,7 +27,8 @@
 //! - **I-5** A completion whose generation does not match is counted and dropped, never applied.
 //! - **I-6** Accept is armed exactly when admission is open; with a full table clients wait in the
 //!   backlog and are not reset.
-//! - **I-7** Every queue, pool, table and retry has a cap; nothing grows after the start.
+//! - **I-7** Every queue, pool, table and retry has a cap; after the start nothing grows beyond its
+//!   cap.
 //! - **I-8** opened − closed = live slots.
 //! - **I-9** A byte of one connection's reply never reaches another connection.
 //! - **I-10** The result of a job reaches only the request that submitted it: slot, generation and

@@ -21,7 +21,8 @@ use crate::id::DatagramIndex;
 /// Slot number of the first datagram socket in tokens. Slot numbers of connections are far smaller.
 const TOKENS_FROM: u32 = 0xFFFE_0000;
 
-/// Number of buffers for datagrams of up to [`POOL_BYTES_MAX`] in total; at least [`BUFS_MIN`].
+/// Maximum number of buffers for datagrams. If they would need more than [`POOL_BYTES_MAX`], there
+/// are as many as fit, but at least [`BUFS_MIN`].
 const BUFS_MAX: u16 = 256;
 const BUFS_MIN: u16 = 16;
 const POOL_BYTES_MAX: usize = 1 << 20;

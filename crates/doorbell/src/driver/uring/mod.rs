@@ -36,8 +36,8 @@ use crate::id::{ConnId, DatagramIndex, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 use crate::tuning::{Receiving, Tuning};
 
-/// Buffers of the receive pool. A chunk is returned within the step that received it, so the pool
-/// limits the receives that complete between two waits, not the connections.
+/// Number of buffers of the receive pool. A chunk is returned within the step that received it, so
+/// the pool limits the receives that complete between two waits, not the connections.
 const RECV_BUFS: u16 = 256;
 
 /// Length of a pool buffer. Probes are below 1 KiB; a longer request takes several receives.

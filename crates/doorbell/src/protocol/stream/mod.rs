@@ -50,9 +50,9 @@
 //!   [`ConnHandle::push`] returns the message. Pipelined frames are handled as long as their output
 //!   is shorter than [`Stream::output_bytes_max`].
 //! - **Deadlines.** Each wait has its own timeout: for the first byte, for the rest of a frame,
-//!   between frames, and for a job. Neither single bytes nor pushed messages extend it, so a peer
-//!   that only receives reaches it: [`Context::set_deadline`] or [`Context::set_timeout`], for
-//!   instance in [`StreamHandler::timeout`], sets another one.
+//!   between frames, and for a job. Neither single bytes nor pushed messages extend it, so the
+//!   timeout also expires for a peer that only receives. [`Context::set_deadline`] and
+//!   [`Context::set_timeout`] set another deadline, for instance in [`StreamHandler::timeout`].
 //! - **Jobs.** [`Context::run`] passes work to the compute lane. No further input is handled until
 //!   its result has arrived as a message, so replies stay in order.
 //! - **Memory.** The states of connections live in a table per listener and worker, whose address

@@ -143,7 +143,8 @@ impl<H: StreamHandler> Turn<'_, H> {
         if self.asked.close {
             self.conn.end(self.last_step(after, rest), CloseReason::Done);
         }
-        // Other events, and a step that stops, leave frames that the handler has not seen yet.
+        // After other events, and while no more input may be handled, the rest may contain frames
+        // that the handler has not seen yet.
         let is_incomplete = after == After::Data && !self.stops();
         if is_incomplete && rest >= self.stream.frame_bytes_max {
             self.conn.end(Next::CloseLinger, CloseReason::Refused);
@@ -162,7 +163,7 @@ impl<H: StreamHandler> Turn<'_, H> {
         self.wait(after, rest, has_job);
         self.conn.is_busy |= self.conn.wants_writable || self.is_full();
         match after {
-            // Also during a job, whose result may be behind other messages.
+            // This also applies during a job, because other messages may precede its result.
             _ if self.conn.is_busy => Next::Flush,
             _ if has_job => Next::Wait,
             // Input may have arrived before the message, or during a job that is now abandoned.

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn more_bytes_never_turn_a_verdict_around() {
+    fn every_prefix_of_a_first_record_is_incomplete() {
         let mut bytes = vec![22, 3, 1, 0x10, 0, 1, 0, 0x0f, 0xfc];
         bytes.resize(5 + 0x1000, 7);
         for len in 0..bytes.len() {
@@ -184,7 +184,7 @@ mod tests {
     /// A hello of the maximum length is incomplete until its last byte; the handshake refuses a
     /// longer one.
     #[test]
-    fn a_hello_of_the_greatest_length_may_still_be_underway() {
+    fn a_hello_of_the_maximum_length_is_incomplete_until_its_last_byte() {
         let mut bytes = vec![22, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb];
         bytes.resize(HEADER_LEN + 1000, 7);
         assert!(!is_whole(&bytes, 1000));
