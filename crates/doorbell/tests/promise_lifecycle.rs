@@ -102,8 +102,6 @@ fn a_drain_finishes_requests_in_progress(engine: Engine) {
     assert!(TcpStream::connect(server_addr).is_err());
 }
 
-/// Restarts in which each new server gets a duplicate of the listening socket before the old server
-/// drains.
 fn a_drain_waits_for_a_slow_reader_and_no_longer(engine: Engine) {
     const PATIENCE: Duration = Duration::from_secs(20);
     let server = serve(engine).drain_timeout(PATIENCE * 3).start().unwrap();
@@ -120,6 +118,8 @@ fn a_drain_waits_for_a_slow_reader_and_no_longer(engine: Engine) {
     server.wait().unwrap();
 }
 
+/// Restarts in which each new server gets a duplicate of the listening socket before the old server
+/// drains.
 fn overlapping_restarts_lose_no_request(engine: Engine) {
     let _turn = alone();
     let restarts = 10;

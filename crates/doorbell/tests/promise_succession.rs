@@ -46,9 +46,9 @@ on_both_engines! {
     direct_descriptors_lose_no_request
     a_client_whose_wake_up_went_to_the_old_server_is_served
     a_server_that_has_ended_is_taken_over_at_once
-    listeners_at_any_port_keep_their_own
-    the_place_of_a_worker_that_failed_is_taken
-    the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken
+    listeners_on_port_0_keep_their_ports
+    a_successor_replaces_the_socket_of_a_failed_worker
+    a_successor_accepts_from_a_shared_socket_after_a_worker_failed
 }
 
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -108,7 +108,7 @@ fn a_server_that_has_ended_is_taken_over_at_once(engine: Engine) {
 
 /// Each of several listeners with the same requested address keeps its port when one of them is
 /// removed.
-fn listeners_at_any_port_keep_their_own(engine: Engine) {
+fn listeners_on_port_0_keep_their_ports(engine: Engine) {
     let named = |name: &str| anywhere().label(name);
     let before = builder(engine)
         .listen(named("a"), numbered(1))
@@ -519,7 +519,7 @@ fn a_client_whose_wake_up_went_to_the_old_server_is_served(engine: Engine) {
 
 /// A successor opens a new socket in place of the closed socket of a failed worker, and takes over
 /// the sockets of the other workers.
-fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
+fn a_successor_replaces_the_socket_of_a_failed_worker(engine: Engine) {
     let _turn = alone();
     let make = |number| {
         builder(engine).on_worker_failure(OnWorkerFailure::Degrade).listen(anywhere(), numbered(number))
@@ -544,7 +544,7 @@ fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
 
 /// If all workers accept from one socket, a successor also accepts from it, even after one of the
 /// workers has failed.
-fn the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken(engine: Engine) {
+fn a_successor_accepts_from_a_shared_socket_after_a_worker_failed(engine: Engine) {
     let _turn = alone();
     let path = socket_path("shared", engine);
     let alone_at_port = TcpListener::bind(("127.0.0.1", 0)).unwrap();

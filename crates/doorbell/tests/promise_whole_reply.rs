@@ -162,8 +162,8 @@ fn a_reader_that_pauses(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Without progress the server closes the connection after the write timeout. The client must be
-/// able to detect that: by a reset, or by a FIN before the declared length.
+/// The idle timeout and the header timeout of the next request begin only when the reply is sent,
+/// also if a part of the next request has already arrived.
 fn a_reader_that_pauses_has_its_time_for_the_next_request(engine: Engine) {
     const SECOND: Duration = Duration::from_secs(1);
     let limits = HttpLimits { idle_timeout: SECOND, header_timeout: SECOND, ..HttpLimits::default() };
@@ -185,6 +185,8 @@ fn a_reader_that_pauses_has_its_time_for_the_next_request(engine: Engine) {
     server.stop().unwrap();
 }
 
+/// Without progress the server closes the connection after the write timeout. The client must be
+/// able to detect that: by a reset, or by a FIN before the declared length.
 fn a_reader_that_never_reads_is_cut_visibly(engine: Engine) {
     let limits = doorbell::Limits {
         write_timeout: Duration::from_secs(1),

@@ -125,7 +125,7 @@ fn a_redirect_is_a_service() {
 }
 
 #[test]
-fn guards_pass_on_who_was_admitted() {
+fn guards_pass_the_name_of_the_client_to_the_service() {
     let routes = || Routes::builder().get("/user/{id}", shows("id")).build().unwrap();
     let request =
         "GET /user/7 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef\r\n\r\n";

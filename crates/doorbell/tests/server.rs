@@ -590,7 +590,7 @@ fn every_refusal_is_counted_by_its_reason() {
 }
 
 #[test]
-fn connections_that_end_early_are_counted_by_how_they_do() {
+fn connections_that_end_early_are_counted_by_their_reason() {
     use doorbell::CloseReason;
     const IN_HEAD: &str = "GET / HTTP/1.1\r\nHos";
     const IN_BODY: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc";

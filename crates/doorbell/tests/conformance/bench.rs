@@ -25,7 +25,7 @@ pub(super) struct Peer(pub(super) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sender(pub(super) usize);
 
-/// The address that clients of datagrams ask: one of several addresses of the server.
+/// The address to which clients send datagrams: one of several addresses of the server.
 pub(super) const ASKED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// The maximum sizes of a bench's two datagram sockets.

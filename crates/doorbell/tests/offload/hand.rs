@@ -1,5 +1,5 @@
-//! An executor without threads: a test runs the jobs itself. Also starts a server whose requests
-//! become jobs.
+//! An executor without threads, whose jobs a test runs itself, and a server whose requests become
+//! such jobs.
 //!
 //! Does not know about: the expectations of a test.
 

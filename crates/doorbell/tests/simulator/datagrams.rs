@@ -23,8 +23,8 @@ const SIZE_MAX: usize = 40;
 const SOCKET: DatagramIndex = DatagramIndex(0);
 const NAME: &str = "simulated";
 
-/// Replies with the request and the addresses that the handler saw, unless the first byte asks for
-/// something else.
+/// Replies with the request and the addresses that the handler saw, unless the first byte requests
+/// silence (`s`), a panic (`p`) or a reply that is too long (`l`).
 fn handle(request: &DatagramRequest<'_>, reply: &mut DatagramReply<'_>) {
     assert_eq!(request.listener(), NAME);
     match request.payload().first() {

@@ -1,7 +1,7 @@
 //! Drains of stream connections over real sockets, on both kernel drivers: connections with output
 //! in flight, and connections whose client only receives.
 //!
-//! Does not know about: connections between frames without sockets (see `events`).
+//! Does not know about: connections between frames, whose drains `events` tests without sockets.
 #![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
 
 use std::io::{Read, Write};

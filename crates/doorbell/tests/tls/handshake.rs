@@ -13,7 +13,7 @@ use crate::memory::{Pair, VERSIONS, acceptor, client, client_config, client_for,
 use crate::pki::{Wish, ca};
 
 #[test]
-fn both_versions_shake_hands_and_answer() {
+fn handshakes_of_both_versions_complete() {
     for (version, text) in VERSIONS.into_iter().zip(["1.2", "1.3"]) {
         let acceptor = acceptor();
         let mut pair = Pair::new(client(&Arc::new(client_config(version, None))), http(&acceptor));

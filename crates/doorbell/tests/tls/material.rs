@@ -113,7 +113,7 @@ fn a_whole_chain_is_accepted_and_oddities_are_warnings() {
 }
 
 #[test]
-fn a_swap_changes_new_handshakes_only_and_the_same_is_no_swap() {
+fn a_swap_changes_new_handshakes_only_and_equal_files_are_no_swap() {
     let next = ca().sign(Wish { names: &["localhost"], serial: 51, years: (2020, 2099), ..Wish::default() });
     let config = TlsConfig::new(localhost().pair());
     let acceptor = Acceptor::new(&config).unwrap();

@@ -207,7 +207,7 @@ impl<P: Protocol> Stand<P> {
     }
 }
 
-/// A client and a stand. The client's bytes are transferred in chunks of `piece_len`.
+/// A client and a [`Stand`]. The client's bytes are transferred in chunks of `piece_len`.
 pub(crate) struct Pair<P: Protocol> {
     pub(crate) client: ClientConnection,
     pub(crate) stand: Stand<P>,

@@ -31,7 +31,7 @@ fn client_name(
 }
 
 #[test]
-fn each_demand_and_each_kind_of_client() {
+fn each_requirement_with_each_kind_of_client() {
     let good = ca().sign(Wish { common_name: "alice", ..Wish::default() });
     let strange = Ca::new("Other CA").sign(Wish { common_name: "mallory", ..Wish::default() });
     let expired = ca().sign(Wish { common_name: "old", years: (2000, 2001), ..Wish::default() });
@@ -156,7 +156,7 @@ fn revoked_clients_are_refused() {
 }
 
 #[test]
-fn a_resumed_session_keeps_its_client_until_the_demand_changes() {
+fn a_resumed_session_keeps_its_client_until_the_requirement_changes() {
     let alice = ca().sign(Wish { common_name: "alice", serial: 31, ..Wish::default() });
     for version in VERSIONS {
         let client_config = Arc::new(client_config(version, Some(&alice)));

@@ -185,7 +185,7 @@ fn the_gate_is_called_once_per_hello_and_a_refusal_is_an_alert() {
 }
 
 #[test]
-fn a_limiter_is_a_gate_and_takes_a_64_for_one_client() {
+fn a_limiter_is_a_gate_and_counts_an_ipv6_64_network_as_one_client() {
     let limiter = || Limiter::new(Quota::new(2, 1, Duration::from_secs(1)).unwrap(), 1024, [3, 4]);
     let gate: Box<dyn HandshakeGate> = Box::new(limiter());
     let now = Time::ZERO.after(Duration::from_secs(100));

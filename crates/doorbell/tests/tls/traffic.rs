@@ -184,7 +184,7 @@ fn a_broken_record_ends_the_session_with_an_alert() {
 }
 
 #[test]
-fn keys_may_change_in_between() {
+fn keys_may_change_between_requests_but_not_without_end() {
     let mut pair = pair(VERSIONS[1]);
     for _ in 0..10 {
         pair.client.refresh_traffic_keys().unwrap();
