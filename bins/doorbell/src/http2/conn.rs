@@ -77,8 +77,8 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
     // The handshake began on a worker; `time_left` is the rest of its timeout.
     match tokio::time::timeout(time_left, accepted).await {
         Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
-            // Only h2 is accepted from these clients. If no protocol was negotiated, the client has
-            // withdrawn its offer of h2.
+            // Only h2 is accepted here. If no protocol was negotiated, the second ClientHello of
+            // the client no longer offered h2.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
                 let silent = around.config.times.silent;
                 http2(stream, peer, Some(info), silent, around).await;

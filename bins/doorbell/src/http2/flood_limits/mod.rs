@@ -32,7 +32,7 @@ const OPEN_MAX: usize = 1024;
 /// Limits of a connection for each window of ten seconds, unless noted.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
-    /// Streams reset by the client, or reset for an error of the client: 200.
+    /// Streams reset by the client or by the server: 200.
     pub(super) resets: u32,
     /// SETTINGS, PING, PRIORITY, GOAWAY and frames of unknown types: 1,000.
     pub(super) control: u32,
@@ -166,8 +166,8 @@ impl FloodLimits {
         Ok(())
     }
 
-    /// Counts bytes to the client. A reset in these bytes was caused by an error of the client
-    /// (MadeYouReset).
+    /// Counts bytes to the client. Resets in these bytes also count, because a client can cause
+    /// them by its errors (MadeYouReset).
     pub(super) fn handle_sent(&mut self, mut bytes: &[u8], now: Time) -> Result<(), Abuse> {
         self.turn_window(now);
         if self.sent.is_within_data() && !bytes.is_empty() {

@@ -226,7 +226,7 @@ async fn drop_body<B: Body<Data = Bytes>>(
     }
 }
 
-/// Reads a body and returns its length, or an error if it is longer than `read_max`.
+/// Reads a body until its end or beyond `read_max` bytes, and returns the number of bytes read.
 async fn read_all<B: Body<Data = Bytes>>(
     mut body: Pin<&mut B>,
     read_max: u64,
