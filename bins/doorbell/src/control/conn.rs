@@ -88,7 +88,7 @@ async fn greet(stream: &mut UnixStream) -> bool {
     written && checked.is_ok()
 }
 
-/// Reads the next request; `None` if the client disconnected.
+/// Reads the next request; `None` if the client disconnected or was idle or slow for too long.
 async fn read(stream: &mut UnixStream) -> Option<Result<Request, FrameError>> {
     let mut prefix = [0; PREFIX_LEN];
     timeout(IDLE_TIMEOUT, stream.read_exact(&mut prefix)).await.ok()?.ok()?;

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: clocks, registries, the state file.
 //!
-//! Several declarations may apply to one target. Precedence: operator, file, window; within one
-//! source, a declaration for the target precedes one for `all`.
+//! Several declarations may apply to one target. A declaration for the target itself precedes one
+//! for `all`, regardless of their sources; otherwise the precedence is operator, file, window.
 
 use super::clock::millis;
 use crate::wire::{HoldSource, HoldView};

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Maximum idle time of connections of a retired generation. Clients by default close idle
-/// connections earlier.
+/// Maximum idle time of the HTTP/1 connections of a retired generation, and maximum time until its
+/// HTTP/2 connections end. Many clients close idle connections earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Maximum number of retired generations; beyond it the oldest one is drained.
@@ -239,7 +239,7 @@ impl Generations {
     }
 
     /// The result of a reload without changes, for example because the file watcher was faster.
-    /// Unless `is_whole`, keys that cannot change differ.
+    /// `is_whole` is false if the file has other values for keys that a reload cannot change.
     fn in_use_already(&self, number: u64, loaded_at: Duration, is_whole: bool) -> String {
         let age = self.shared.operator.uptime().saturating_sub(loaded_at);
         format!(

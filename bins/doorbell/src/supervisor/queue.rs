@@ -6,7 +6,7 @@ use crate::parent;
 use doorbell::ServeError;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Maximum number of pending messages. The supervisor handles each message quickly.
+/// Maximum number of pending messages; beyond it, senders of messages wait.
 const MESSAGES_MAX: usize = 64;
 
 /// The sending end.
@@ -15,7 +15,7 @@ pub(crate) struct Queue(SyncSender<Message>);
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The operator's state has changed: a drain began or was cancelled.
+    /// The operator's state has changed, for example because a drain began or was cancelled.
     Changed,
     /// The command that `doorbell run` started together with this server has exited.
     CommandEnded(parent::CommandEnd),

@@ -50,7 +50,8 @@ pub(super) enum Denied {
     ReadOnly,
     /// Sent by a proxy on this machine, for an unknown client.
     Proxied,
-    /// Sent from another machine, and no token is configured.
+    /// Sent from another machine; no token is configured, or the request is allowed only from this
+    /// machine.
     Remote,
     /// Sent without the token.
     Token,

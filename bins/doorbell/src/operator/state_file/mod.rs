@@ -61,8 +61,8 @@ impl StateFile {
         self.claim()
     }
 
-    /// Acquires the lock. If the lock file cannot be created, logs a warning; each write then tries
-    /// again.
+    /// Acquires the lock, and logs an error if the state file cannot be written. If the lock file
+    /// cannot be created, each write tries again.
     pub(super) fn claim(&mut self) -> Result<(), InUse> {
         match self.claim_lock() {
             Ok(true) => {}
