@@ -95,7 +95,10 @@ impl Lines {
             self.take(&mut batch);
             let failed = write_batch(out, &batch);
             if let Some(lost) = self.end_batch(failed) {
-                tracing::warn!(lines = lost, "log lines lost: the reader of standard output is too slow");
+                tracing::warn!(
+                    lines = lost,
+                    "log lines lost: the reader of standard output was too slow, or a write failed"
+                );
             }
             self.rest();
         }
