@@ -61,7 +61,7 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
                 .map(|basic| basic.get_ref().as_table().map_or(Some(basic), |basic| basic.get("password")));
             let secrets = [check.get("bearer"), check.get("password"), password.flatten()];
             secrets.into_iter().flatten().for_each(|secret| hide(secret, OPEN_KEYS, &mut spans));
-            // The user chooses the names of a request's header fields.
+            // The user chooses the names of header fields, so secrets are recognized by the name.
             let fields = ["headers", "metadata"].map(|key| check.get(key)?.get_ref().as_table());
             let fields = fields.into_iter().flatten().flatten();
             let fields = fields.filter(|(name, _)| is_credential(name.get_ref()));

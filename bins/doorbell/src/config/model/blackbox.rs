@@ -34,8 +34,7 @@ pub struct Blackbox {
     /// Maximum duration of a probe; the scrape timeout of Prometheus shortens it.
     #[key(default = "9s500ms", range = "100ms..=2m")]
     pub timeout: Duration,
-    /// Further modules, `[blackbox.module.NAME]`. One with the name of a built-in module replaces
-    /// it.
+    /// Further modules, `[blackbox.module.NAME]`. They replace built-in modules of the same name.
     #[key(name = "module")]
     pub own_modules: Named<OwnModule>,
 }

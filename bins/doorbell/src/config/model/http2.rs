@@ -19,8 +19,8 @@ pub struct Http2 {
     pub max_requests: u32,
 }
 
-// A route with `grpc = true` sets the guards; a listener without such a route gets one without
-// guards.
+// A route with `grpc = true` sets the guards; a listener without such a route gets a default route
+// without guards.
 /// Health by gRPC (grpc.health.v1: Check, Watch, List) on listeners with `http2 = true`.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]

@@ -85,7 +85,7 @@ pub struct Config {
     /// without a configuration file.
     #[key(shown)]
     pub admin: Option<Admin>,
-    /// Buffers and other details of workers.
+    /// Techniques of the drivers.
     pub tuning: Tuning,
     /// Threads for files and signatures.
     pub compute: Compute,

@@ -10,8 +10,8 @@ pub struct Systemd {
     /// Notifies systemd of start, reload and stop.
     #[key(default = true)]
     pub notify: bool,
-    /// Event that completes the start: listeners (all are open) or checks (each has a first result,
-    /// or `startup_grace` is over).
+    /// Event that completes the start: listeners (all are open) or checks (each check except those
+    /// of type ttl has a first result, or `startup_grace` is over).
     #[key(default = "listeners")]
     pub ready_on: ReadyOn,
     /// Sends watchdog notifications while every worker makes progress, if the unit has
@@ -38,7 +38,7 @@ pub enum FdStore {
 /// Event that completes the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ReadyOn {
-    /// Every check has its first result, or `startup_grace` is over.
+    /// Every check except those of type ttl has its first result, or `startup_grace` is over.
     Checks,
     /// All listeners are open.
     Listeners,

@@ -24,7 +24,8 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Whether any route, agent, gate or gRPC service reports the endpoint at this position.
+/// Whether any route, agent, gate, UDP listener or gRPC service reports the endpoint at this
+/// position.
 fn is_asked(config: &Config, position: usize) -> bool {
     let grpc = &config.grpc;
     let has_service = grpc.overall.position == position
