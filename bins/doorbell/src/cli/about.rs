@@ -37,8 +37,8 @@ pub struct CompletionsArgs {
 /// Options of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Page to print: a command, as in probe or config-dump, or doorbell.toml; default: the page of
-    /// doorbell itself
+    /// Page to print: a command such as probe or config-dump, or doorbell.toml; default: the page
+    /// of doorbell itself
     #[arg(value_name = "PAGE")]
     page: Option<String>,
 
@@ -81,7 +81,7 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
         Some(name) => {
             named(command(&[]), name.strip_prefix("doorbell-").unwrap_or(name)).ok_or_else(|| {
                 let message = format!(
-                    "unknown page {name:?}: expected a command, as in probe or config-dump, or doorbell.toml"
+                    "unknown page {name:?}: expected a command such as probe or config-dump, or doorbell.toml"
                 );
                 Failure::new(Exit::Usage, message)
             })?

@@ -43,7 +43,7 @@ pub struct AwaitArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::options::parse_timeout)]
     backoff: Duration,
 
-    /// Wait for one target only
+    /// Wait until one of the targets is healthy instead of all
     #[arg(long)]
     any: bool,
 

@@ -25,7 +25,7 @@ fn times_and_numbers() {
     for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
         assert_eq!(count(number), text);
     }
-    // date -u -d @N
+    // The expected texts are those of `date -u -d @N`.
     for (secs, text) in [
         (0, "1970-01-01T00:00:00.000Z"),
         (951_782_400, "2000-02-29T00:00:00.000Z"),
