@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 /// `VmPin`).
 const MEMORY_OF_WORKER: u64 = 1 << 20;
 
-/// Memory in addition to that of the workers: 1 MiB, and 6 MiB of code unless the code is charged
-/// to another cgroup.
+/// Memory in addition to that of the workers, with a margin: 1 MiB, and 6 MiB of code unless the
+/// code is charged to another cgroup.
 const MEMORY_OF_PROGRAM: u64 = 8 << 20;
 
 /// Maximum in a container without a CPU quota, because it shares the CPUs with other containers.

@@ -50,7 +50,7 @@ impl Module {
         }
     }
 
-    /// The use of the addresses of a name.
+    /// How the module uses the addresses of a name.
     pub(super) fn resolve(&self) -> Resolve {
         match &self.kind {
             CheckKind::Grpc(grpc) => grpc.resolve,

@@ -87,7 +87,7 @@ impl Prober {
             report.phases += Phases::of(&seen, begun.elapsed().saturating_sub(lookup));
             report.phases.resolve += lookup;
             let next = asked.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
-            // A redirect that is not followed counts, too, as in blackbox_exporter.
+            // Redirects that are not followed are counted as well, as in blackbox_exporter.
             report.redirects += u32::from(Asked::is_redirected(&seen));
             report.is_success = matches!(outcome, Outcome::Success | Outcome::Degraded);
             report.is_overdue = outcome == Outcome::Timeout;

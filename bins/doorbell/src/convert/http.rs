@@ -46,7 +46,7 @@ pub(super) fn module(name: &str, mut keys: Keys<'_>) -> Module {
             module.insert(key.to_owned(), literal(text.value));
         }
     }
-    // For secrets in clear text.
+    // Prefix of the files that the notes propose for secrets in clear text.
     let file = format!("/run/secrets/{name}");
     headers(&mut keys, &mut module, &file);
     credentials(&mut keys, &mut module, &file);

@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-/// Maximum number of redirects, as in the kubelet and browsers.
+/// Maximum number of redirects, as in Go's client, which the kubelet uses.
 const REDIRECTS_MAX: usize = 10;
 
 /// A verdict with its reason.

@@ -40,7 +40,7 @@ struct Agent {
 /// is added.
 ///
 /// # Errors
-/// If an inherited descriptor is not a socket.
+/// If an inherited socket is missing or is not listening.
 pub(crate) fn add(
     mut builder: ServerBuilder,
     config: &Config,

@@ -56,7 +56,7 @@ fn a_clock_that_is_set_is_followed() {
     let registry = HealthRegistry::build(&config(ONE)).unwrap();
     let noon = Duration::from_secs(47_482 * 86_400 + 43_200);
     let is_shown = |time_of_day: Duration| {
-        // If the displayed times already follow this clock, following it again is not a step.
+        // `follow_clock` reports no step if the displayed times already follow this clock.
         let now = registry.now();
         !registry.registry.follow_clock(|| Some((time_of_day + now.since(Time::ZERO), now)))
     };

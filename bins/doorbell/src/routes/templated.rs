@@ -36,7 +36,7 @@ enum Escape {
     Html,
     /// Escaping of a JSON string.
     Json,
-    /// Percent-encoding: every reserved byte becomes `%XX`.
+    /// Percent-encoding of all bytes except unreserved ones and `/`, `:`, `@`, `%`, `[`, `]`, `+`.
     Percent,
     /// Verbatim, apart from unprintable bytes.
     Plain,
@@ -144,8 +144,8 @@ impl Facts<'_> {
 }
 
 impl Escape {
-    /// Returns the escaping for a content type. For a type without a known escaping, reserved bytes
-    /// are percent-encoded.
+    /// Returns the escaping for a content type: percent-encoding for a type without a known
+    /// escaping.
     fn of(content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match &*essence {

@@ -34,7 +34,7 @@ struct Follows {
 }
 
 /// Datagram listeners of the engine: the index in the engine, and the position of the endpoint if
-/// the port is closed while that is not up.
+/// the port is closed while the endpoint is not up.
 #[derive(Debug, Default)]
 pub(crate) struct Closable(Vec<(usize, Option<usize>)>);
 

@@ -195,7 +195,7 @@ fn ten_thousand_checks_a_second_are_on_time() {
         drop(lane);
         return;
     }
-    // By now every check has run once, and the runs are spread.
+    // After this pause every check has run, and the runs are spread.
     std::thread::sleep(Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 4 }));
     let mut windows = Vec::new();
     while windows.len() < WINDOWS_MAX && !windows.last().is_some_and(Measured::is_kept) {
