@@ -63,8 +63,8 @@ impl Snapshot {
     }
 
     /// Clears `out` and writes the body for a client that sees details; returns the reported state
-    /// and the code. The cost is that of rendering one body. If the endpoint is down, each check is
-    /// visited once more.
+    /// and the code. The cost is that of rendering one body. If the endpoint is down, the checks
+    /// with a status code of their own are visited as well.
     pub fn reply_without(
         &self,
         left: &Left<'_>,

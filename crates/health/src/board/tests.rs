@@ -239,7 +239,7 @@ fn the_reason_of_a_drain_is_that_of_the_endpoint_before_that_of_all() {
     assert_eq!(
         drain(Target::One(second), Some("")),
         drained("kernel", "kernel"),
-        "a drain without a reason does not hide that of the other"
+        "a drain without a reason does not hide the reason of the other drain"
     );
     assert_eq!(drain(Target::One(second), None), drained("kernel", "kernel"));
     assert_eq!(drain(Target::All, None), drained("", ""));

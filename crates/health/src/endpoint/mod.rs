@@ -105,7 +105,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint whose checks have `classes`, in the order of its uses.
+    /// Creates an endpoint that is down, because its checks have no results yet.
     pub(crate) fn new(config: EndpointConfig, now: Time) -> Self {
         let mut tally = Tally::default();
         for one in &config.uses {

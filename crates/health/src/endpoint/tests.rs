@@ -360,7 +360,7 @@ fn a_latch_holds_what_was_earned() {
         grace: Some(Grace { duration: 10 * SECOND }),
         ..EndpointConfig::new("startupz").with(c[0], Severity::Required)
     });
-    assert_eq!(bench.said(), (Down, Checks), "a grace does not make an endpoint with a latch up");
+    assert_eq!(bench.said(), (Down, Checks), "an endpoint with a latch has no grace period");
     bench.feed("-", 1);
     assert_eq!(bench.said(), (Down, Checks));
     bench.feed("~", 2);

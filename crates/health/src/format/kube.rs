@@ -2,9 +2,9 @@
 //! last line. With `?exclude=NAME` a check is skipped; a separate line lists names that match no
 //! check.
 //!
-//! Does not know about: other formats. For a failed check, the API server writes
-//! `reason withheld` in place of the reason. If the checks are not the cause of a failure, such as in
-//! a drain, the first line is the operator's reason or the name of the cause.
+//! Does not know about: other formats. The line of a failed check contains its reason, for which
+//! the API server writes `reason withheld`. If the checks are not the cause of a failure, such as
+//! in a drain, the first line is the operator's reason or the name of the cause.
 
 use super::body::{Body, REMARK_LEN_MAX, plain, remark};
 use super::{Line, Page};
@@ -38,7 +38,8 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     out.extend_from_slice(if page.passes() { b" check passed\n" } else { b" check failed\n" });
 }
 
-/// The operator's reason. Without one, the cause of a failure that no line of a check shows.
+/// The operator's reason; without one, the name of the cause of a failure, unless the checks are
+/// the cause.
 fn note<'a>(page: &Page<'a>) -> &'a str {
     let cause = page.verdict.cause;
     if page.note.is_empty() && cause != Cause::Checks && !page.passes() { cause.as_str() } else { page.note }
