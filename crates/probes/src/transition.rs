@@ -17,7 +17,7 @@ pub enum Transition {
         from: CheckState,
         /// New state.
         to: CheckState,
-        /// Reason of the last result; may be empty.
+        /// Reason of the last result, or of the maintenance; may be empty.
         reason: String,
     },
     /// The state of an endpoint changed, or only its cause.

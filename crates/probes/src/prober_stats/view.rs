@@ -245,7 +245,7 @@ impl ReportedState<'_> {
 }
 
 /// Parses `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The parameters after the state may
-/// be in any order. `None` without the name of a server.
+/// be in any order. `None` without the name of a server, or if a name is invalid.
 pub(super) fn parse(field: &[u8]) -> Option<ReportedState<'_>> {
     // Parses bytes, because parsing a `str` takes 1,700 more instructions.
     let mut parts = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);

@@ -335,8 +335,8 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // After a panic under the lock, the state is valid: at worst followers and sinks were not
-        // called.
+        // After a panic under the lock, the board is valid: at worst its last change was not
+        // published, and followers and sinks were not called.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
