@@ -115,7 +115,7 @@ pub fn absent() -> Option<&'static str> {
             (Err(error), None) if MEANS_ABSENT.contains(&error.errno) => Ok(Some(error.to_string())),
             (Err(error), Some(name)) if error.errno.to_string() == name => Ok(Some(error.to_string())),
             (Err(error), denied) => Err(format!(
-                "a ring does not open, and not because io_uring is absent ({DENIED}={}): {error}",
+                "a ring does not open, for a reason other than the absence of io_uring ({DENIED}={}): {error}",
                 denied.as_deref().unwrap_or_default()
             )),
         }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Lowest port. Lower ports belong to well-known servers, some of which run during tests.
 const LOWEST: u16 = 12_000;
-/// Minimum number of ports below those that the kernel assigns, so that two test programs rarely
-/// try the same port.
+/// Minimum number of ports from [`LOWEST`] to those that the kernel assigns, so that two test
+/// programs rarely try the same port.
 const ROOM_MIN: u16 = 4_000;
 
 /// A free port of loopback, returned only once per process.

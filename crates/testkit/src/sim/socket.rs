@@ -239,7 +239,7 @@ impl World {
             let lost = self.peers[index.0].window_free() > 0 && self.strikes(FaultKind::CancelLost);
             let progress_at = self.peers[index.0].log.last_taken_at;
             let done = if lost { self.try_send(slot, op.buf.remaining(), op.more) } else { None };
-            // The worker had decided before these bytes were taken.
+            // These bytes are no progress for the worker: it has already decided to cancel.
             self.peers[index.0].log.last_taken_at = progress_at;
             let result = done.unwrap_or(Err(Errno::CANCELED));
             self.complete_send(op.conn, Sent { result, buf: op.buf });

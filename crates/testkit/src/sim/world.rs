@@ -153,7 +153,7 @@ pub struct World {
     pub(super) ready: VecDeque<Ready>,
     pub(super) violations: Vec<String>,
     pub(super) overruns: Vec<(u64, u64)>,
-    /// Whether an alarm has not yet ended a wait.
+    /// Whether the driver's current or next wait must end, so that the test can act.
     pub(super) alarmed: bool,
     /// Error of the next disarm's confirmation.
     pub(super) disarm_fails_with: Option<Errno>,
