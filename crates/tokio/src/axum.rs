@@ -59,8 +59,8 @@ impl Handed {
     /// For programs that use `ConnectInfo<SocketAddr>`, for instance in their middleware:
     /// `axum::serve(incoming.with_socket_addrs(), app.into_make_service_with_connect_info::<SocketAddr>())`.
     ///
-    /// For TCP listeners only: connections without an address are dropped, which are those of a
-    /// Unix socket and those that were reset. Needs the feature `axum`.
+    /// For TCP listeners only: a connection without an address (of a Unix socket, or reset by its
+    /// client) is dropped. Needs the feature `axum`.
     pub fn with_socket_addrs(self) -> TapIo<SocketAddrs, fn(&mut Preread<TcpStream>)> {
         SocketAddrs(self).tap_io(|_| {})
     }

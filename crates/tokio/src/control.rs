@@ -331,17 +331,18 @@ impl Control {
     }
 
     /// Completes when the server has ended and the program has taken all connections from
-    /// [`crate::Handed`]. The program may then stop accepting. It does not wait until the program
-    /// has finished these connections. Intended for `with_graceful_shutdown`.
+    /// [`crate::Handed`]. The program may then stop accepting. The future does not wait until the
+    /// program has finished these connections. Intended for `with_graceful_shutdown`.
     ///
     /// `axum::serve` then waits for requests in progress, but not for upgraded connections such as
-    /// WebSockets: these end with the runtime. Let their tasks wait for this future, too, and close.
+    /// WebSockets: these end with the runtime. Their tasks can also wait for this future, and close
+    /// the connection when it completes.
     pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
         let queue = self.inside.queue.clone();
         poll_fn(move |cx| queue.poll_delivered(cx))
     }
 
-    /// Calls [`Self::drain_after`] when `event` completes. It holds a weak reference, so the server
+    /// Calls [`Self::drain_after`] when `event` completes. The reference is weak, so the server
     /// still stops when all controls are dropped.
     pub(crate) async fn drain_at(
         control: WeakControl,

@@ -29,9 +29,9 @@ impl Health {
     /// without a name is `readyz`; each endpoint is a service of the same name, such as `livez`. For
     /// further names, use [`Self::grpc_with`].
     ///
-    /// At most 1,024 Watch streams are open. During a drain they send NOT_SERVING. They end with the
-    /// last server of this health or, if it has none, at [`Self::set_draining`], so that they do not
-    /// delay a graceful shutdown.
+    /// At most 1,024 Watch streams are open. At a drain they send NOT_SERVING, except those of
+    /// `livez` and `startupz`. They end with the last server of this health or, if it has none, at
+    /// [`Self::set_draining`], so that they do not delay a graceful shutdown.
     ///
     /// Probers are detected by their user agent, or by their address if the incoming connections
     /// are [`Handed::streams`].

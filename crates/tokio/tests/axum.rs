@@ -133,7 +133,7 @@ async fn a_drain_fails_readiness_and_loses_no_client() {
         control.drain(Duration::from_secs(10)).await.unwrap();
         assert!(
             late.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"),
-            "a client that had begun gets a reply"
+            "a client that had sent part of a request gets a reply"
         );
         assert_eq!(slow.await.unwrap(), (200, "slow".to_owned()));
         serving.await.unwrap().unwrap();

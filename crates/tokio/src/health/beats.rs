@@ -1,5 +1,5 @@
-//! Heartbeats of runtimes, and waiting connections of servers. Tasks and ring threads write them
-//! with plain stores; the thread of the checks reads them.
+//! Heartbeats of runtimes, and waiting connections of servers: atomics that tasks and ring threads
+//! write, and that the internal checks read.
 //!
 //! Does not know about: limits, replies.
 

@@ -177,11 +177,11 @@ impl HealthBuilder {
     /// liveness. Default 1.5 s and 10 s. At least 100 ms, because the clock of the ring threads is
     /// coarse.
     ///
-    /// A single blocked worker of the runtime also fails them, because connections and tasks wait
-    /// for it. It is detected after the same times, but at the earliest after 1.53 s and 6.1 s:
-    /// Tokio updates the statistics of a worker every 61 polls (`event_interval`). A worker whose
-    /// polls take up to 25 ms each is never reported, and one with up to 100 ms never fails
-    /// liveness.
+    /// A single blocked worker of the runtime also fails readiness and liveness, because
+    /// connections and tasks wait for it. It is detected after the same times, but at the earliest
+    /// after 1.53 s and 6.1 s: Tokio updates the statistics of a worker every 61 polls
+    /// (`event_interval`). A worker whose polls take up to 25 ms each is never reported; one whose
+    /// polls take up to 100 ms each never fails liveness.
     pub fn stalled_after(mut self, readiness: Duration, liveness: Duration) -> Self {
         let [ready, live] = [readiness, liveness].map(|time| time.max(Duration::from_millis(100)));
         self.limits.stalled_after = Some(Limit { ready, live });
@@ -213,7 +213,7 @@ impl HealthBuilder {
         self
     }
 
-    /// The runtime on which checks run, and which is monitored until a server starts. Default: the
+    /// The runtime on which checks run, and which is monitored even without a server. Default: the
     /// runtime that calls [`Self::build`].
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);

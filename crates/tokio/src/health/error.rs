@@ -48,7 +48,8 @@ pub enum HealthError {
         /// Name of the endpoint.
         endpoint: String,
     },
-    /// The name of an endpoint, which is also its path, is not a path of its own.
+    /// The name of an endpoint, which is also its path, has an invalid character, or its path
+    /// overlaps that of another endpoint.
     #[error(
         "endpoint {name}: the name is also the path: it needs letters, digits, '-', '.', '_', '~' or \
          '/', and /{name} must be neither the path of another endpoint nor above or below one"

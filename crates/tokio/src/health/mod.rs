@@ -41,13 +41,14 @@ use sink::WatchedRegistry;
 /// | `startupz` | `/startupz` | once `alive`, `runtime`, `accept`, `started` ([`Self::set_started`]) and all required checks are up; it then stays up |
 ///
 /// GET, HEAD and OPTIONS get 200 or 503 with the state and, if [`HealthBuilder::details`] shows
-/// them, the checks and their reasons. `Accept` or the query selects the format: `?verbose`,
-/// `?format=json` (health+json), `?format=spring`, `?format=text`. `?exclude=NAME` ignores a check,
-/// and `/readyz/NAME` is the state of one check. The ring threads and [routes, layer and hyper
-/// service](crate::Handed#requests-on-connections-that-were-handed-over) give the same replies.
+/// them, the checks and their reasons; only then `?exclude=NAME` ignores a check, and
+/// `/readyz/NAME` is the state of one check. `Accept` or the query selects the format: `?verbose`,
+/// `?format=json` (health+json), `?format=spring`, `?format=text`. The ring threads and [routes,
+/// layer and hyper service](crate::Handed#requests-on-connections-that-were-handed-over) give the
+/// same replies.
 ///
-/// The checks run on a separate thread, which also monitors the runtimes. It ends when the last
-/// clone is dropped.
+/// A separate thread schedules the checks and monitors the runtimes. It ends when the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct Health {
     inside: Arc<Inside>,
@@ -55,7 +56,7 @@ pub struct Health {
 
 struct Inside {
     parts: Parts,
-    /// The heartbeat of the runtime that built this value, until a server starts in that runtime.
+    /// The heartbeat of the runtime of the checks, until a server starts in that runtime.
     /// Only its task owns the heartbeat, which therefore ends with the runtime.
     own: Mutex<Option<(runtime::Id, Weak<Heartbeat>)>>,
     /// Number of servers.

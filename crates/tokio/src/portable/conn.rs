@@ -183,7 +183,7 @@ impl<S: Handler + Sync> Served<'_, S> {
         let time_left = self.conn.deadline().since(OsClock.now());
         let Ok(stream) = self.stream.into_std() else { return };
         let (fd, bytes, listener) = (stream.into(), self.carry, ListenerIndex(0));
-        // Left over if the receiver was dropped; then the connection is closed.
+        // If the receiver was dropped, the connection stays in `handed`, whose drop closes it.
         let mut handed = vec![HandedConn { fd, bytes, listener, client: None, time_left, permit }];
         self.shared.queue.take(&mut handed);
     }
