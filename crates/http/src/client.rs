@@ -11,8 +11,8 @@ use std::num::NonZeroU16;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// An address: that of the socket, or the address in a PROXY protocol header from a trusted
-    /// peer.
+    /// An address: that of the socket, the one in a PROXY protocol header from a trusted peer, or
+    /// the one that trusted proxies reported ([`Client::forwarded`]).
     Addr(IpAddr),
     /// A Unix socket. The permissions of the socket file determine which processes can connect.
     Unix,

@@ -105,7 +105,7 @@ fn a_flood_that_does_not_fit_changes_no_verdict() {
 }
 
 /// The CLOCK policy would change decisions: it evicts the key that its hand reaches if the key has
-/// not been used since the last pass. It refuses fewer requests.
+/// not been used since the last pass, and then allows requests that exceed the quota of that key.
 #[test]
 fn a_clock_would_change_verdicts() {
     let flood = Flood { per_ms: 1_000, times: 2 };

@@ -13,7 +13,7 @@ use doorbell_http::{
 use proptest::prelude::*;
 use std::cell::Cell;
 
-/// Replies by path, and counts requests: those it was called for, and all.
+/// Replies by path. Counts its calls, and all requests including those with a repeated reply.
 struct Counting {
     short: StaticReply,
     long: StaticReply,

@@ -22,7 +22,8 @@ pub enum Level {
     /// Errors and, if configured, a sample of the other requests, but never successful probes.
     #[default]
     Errors,
-    /// Every request, including probes.
+    /// Errors and, if configured, a sample of the other requests, otherwise all of them; probes
+    /// included.
     All,
 }
 

@@ -106,7 +106,7 @@ impl Seen {
 }
 
 impl Place {
-    /// An empty slot. It would match empty input, which is not a request, so the flag makes
+    /// An empty slot. It matches empty input, which is not a request: `KEEP_ALIVE` makes
     /// [`crate::Conn::answer_once`] ignore the slot.
     const EMPTY: Self = Self {
         head: Head { flags: KEEP_ALIVE, ..Head::new() },

@@ -117,7 +117,8 @@ impl Out {
         self.unsent().len() + self.body.len()
     }
 
-    /// Removes everything except the misuses counted for [`Self::take_misuses`]; keeps the memory.
+    /// Removes everything except the default field and the misuses counted for
+    /// [`Self::take_misuses`]; keeps the memory.
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = Bytes::new();
@@ -313,7 +314,7 @@ impl Out {
         self.has_lines = self.default_field.is_some();
     }
 
-    /// Writes the default field after the status line of a reply that has no other fields.
+    /// Writes the default field into a reply of the state machine itself, which does not have it.
     pub(super) fn put_default_field(&mut self) {
         if let Some(field) = &self.default_field {
             self.head.extend_from_slice(field.line());
