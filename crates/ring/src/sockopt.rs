@@ -72,8 +72,8 @@ pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Res
 }
 
 /// Sets `SO_INCOMING_CPU` of a listener: among the sockets of a `SO_REUSEPORT` group, the kernel
-/// prefers the one whose processor received the SYN (Linux 6.2; earlier only without other
-/// candidates). `None` removes the preference.
+/// prefers the one whose processor received the SYN (Linux 6.2; Linux 4.6 to 6.1 ignore the option
+/// in a group). `None` removes the preference.
 ///
 /// # Errors
 /// As `setsockopt(2)`.

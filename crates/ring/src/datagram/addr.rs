@@ -59,8 +59,8 @@ pub(super) fn local(mut control: &[u8]) -> Option<IpAddr> {
         let kind = i32::from_ne_bytes(*control.get(ALIGN + 4..)?.first_chunk()?);
         let data = control.get(HEAD_LEN..len)?;
         match (level, kind) {
-            // The field `ipi_spec_dst` differs from the destination of a broadcast only, from which
-            // no reply can be sent.
+            // `ipi_spec_dst`: the destination or, for a broadcast, the local address, because a
+            // reply cannot have a broadcast address as its source.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 let octets: [u8; 4] = *data.get(4..)?.first_chunk()?;
                 return Some(Ipv4Addr::from(octets).into());

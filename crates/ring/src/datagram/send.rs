@@ -68,7 +68,7 @@ impl SendBatch {
         let mut sum = SentBatch::default();
         let mut datagrams = datagrams.into_iter().peekable();
         while datagrams.peek().is_some() {
-            // Both, because the iterator of an earlier call may have panicked.
+            // Both may contain earlier datagrams, also if the iterator of an earlier call panicked.
             self.parts.clear();
             self.headers.clear();
             let room = self.parts.capacity();

@@ -77,7 +77,8 @@ impl Parts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingCounters {
     /// Completions with an impossible result: an index outside its table or already in use, a
-    /// buffer the kernel was not given, an invalid descriptor, an unknown tag. They are ignored.
+    /// buffer the kernel was not given, an invalid descriptor, an unknown tag. They are ignored, or
+    /// reported as an error of their operation.
     pub bad_results: u64,
     /// Buffers lent to the caller now.
     pub buffers_lent: u64,
