@@ -2,8 +2,8 @@
 //!
 //! Does not know about: keys that are known to contain a secret.
 //!
-//! The error for a misspelt key shows its line, and so its value, on a terminal, in a log or in the
-//! output of CI.
+//! The error for a misspelt key shows its line, on a terminal, in a log or in the output of CI, so
+//! the value of such a key is masked.
 
 use crate::program::Program;
 use serde_json::Value;
