@@ -3,8 +3,8 @@
 //!
 //! Does not know about: the rules of a status, calls.
 //!
-//! Probers are detected by `User-Agent`, as over HTTP, because a drain may be reported differently
-//! to kubelets and load balancers.
+//! Statuses depend on the prober, as over HTTP, because a drain may be reported differently to
+//! kubelets and load balancers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -290,12 +290,16 @@ fn runs(sample: &HealthSample, families: &mut Families) {
     };
     add("runs", "doorbell_check_runs", "Finished runs of checks.");
     add("failed", "doorbell_check_failures", "Failed runs of checks.");
-    add("waited", "doorbell_check_waits", "Runs that waited for `runtime.checks_in_flight`.");
+    add(
+        "waited",
+        "doorbell_check_waits",
+        "Number of times that `runtime.checks_in_flight` delayed due runs.",
+    );
     add("pushed", "doorbell_check_pushes", "Pushed results.");
     add(
         "pushes_refused",
         "doorbell_check_pushes_refused",
-        "Pushed results refused because the queue was full.",
+        "Pushed results refused because the queue was full or a reload had removed the check.",
     );
     if let Some(lag) = &sample.lag {
         let help = "Start delay of runs, over all checks.";

@@ -27,8 +27,8 @@ const FRAME_MAX: u32 = 16 << 10;
 /// A response, and its `Location`.
 type Answer = (HttpResponse, Option<HeaderValue>);
 
-/// Sends one request over HTTP/1.1 and reads up to `len_max` bytes of content. A complete response
-/// leaves the connection to the server, which closes it.
+/// Sends one request over HTTP/1.1 and reads up to `len_max` bytes of content. After a complete
+/// response the connection stays open, so that the server can close it first.
 pub(crate) async fn over_http1<S>(
     stream: S,
     request: Request<Full<Bytes>>,

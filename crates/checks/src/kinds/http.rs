@@ -202,8 +202,8 @@ impl HttpRunner {
         self.check.body_bytes as usize
     }
 
-    /// The address of a redirect's target. A part of a run that covers one address of the host
-    /// stays with this address.
+    /// The address of a redirect's target. If the run checks one of several addresses of the host,
+    /// a redirect to the same host stays at this address.
     fn address_of(&self, next: &Url, progress: &Progress) -> HostPort {
         let is_same_host = next.at.host.eq_ignore_ascii_case(&self.check.url.at.host);
         match progress.only().filter(|_| is_same_host) {
@@ -235,7 +235,7 @@ impl HttpRunner {
         Ok(is_allowed.then_some(to))
     }
 
-    /// Whether a redirect is followed by `GET` whatever the method was (RFC 9110 15.4).
+    /// Whether a redirect with this status changes the method to `GET` (RFC 9110 15.4).
     fn becomes_get(&self, status: u16) -> bool {
         match status {
             301 | 302 => self.method == Method::POST,

@@ -1,5 +1,5 @@
-//! The greeting of a mail server: SMTP with EHLO, IMAP with NOOP, POP3. TLS begins with the
-//! connection or by an upgrade.
+//! The greeting of a mail server: SMTP with EHLO, IMAP with NOOP, POP3. TLS starts with the
+//! connection, or later by STARTTLS.
 //!
 //! Does not know about: logins, messages.
 
@@ -14,7 +14,7 @@ use crate::options::{MailCheck, MailProtocol};
 use crate::progress::{Progress, Stage};
 use tokio::time::Instant;
 
-/// Maximum length of a line; a server lists its capabilities in one.
+/// Maximum length of a line; an IMAP server lists its capabilities in one line.
 const LINE_LEN_MAX: usize = 8 << 10;
 
 /// Maximum number of lines of a reply.
@@ -73,7 +73,7 @@ impl MailRunner {
         worse(certificate, in_time(latency, self.check.latency))
     }
 
-    /// Sends a command that a server accepts before a login. POP3 has none.
+    /// Sends a command that a server accepts before a login; with POP3, the greeting is enough.
     async fn hello(&self, session: &mut Session) -> Verdict {
         match self.check.protocol {
             MailProtocol::Imap => self.command(session, "NOOP").await,

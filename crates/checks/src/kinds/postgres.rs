@@ -1,5 +1,5 @@
-//! The start of a PostgreSQL session (protocol 3.0, since PostgreSQL 7.4): with a user a login and
-//! a query, otherwise the server's request to log in.
+//! The start of a PostgreSQL session (protocol 3.0, since PostgreSQL 7.4). If a user is configured,
+//! a login and a query follow; otherwise the server's request to log in is enough.
 //!
 //! The messages are those of `postgres-protocol`, on which `tokio-postgres` is based. A complete
 //! client would not limit the length of a message, and would take twice as long to compile.
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 /// Maximum length of a message; all expected messages are short.
 const MESSAGE_LEN_MAX: i32 = 64 << 10;
 
-/// User of sessions without a login; the server does not have to know it.
+/// User name if no user is configured; it does not have to exist on the server.
 const NOBODY: &str = "doorbell";
 
 /// Checks one server.
@@ -158,7 +158,8 @@ impl PostgresRunner {
                 let hash = md5_hash(user.as_bytes(), password.as_bytes(), body.salt());
                 frontend::password_message(hash.as_bytes(), &mut out)
             }
-            // Without its proof, a server gets one computation.
+            // A server that has not proved that it knows the password gets one computation per
+            // session.
             Message::AuthenticationSasl(_) if scram.is_some() => return Err(strange()),
             Message::AuthenticationSasl(body) => {
                 let mut mechanisms = body.mechanisms();
@@ -230,7 +231,7 @@ impl PostgresRunner {
     }
 }
 
-/// Asks for TLS. Exactly one byte is read, so that no later byte escapes the handshake.
+/// Requests TLS. Exactly one byte is read: any further byte belongs to the handshake.
 async fn request_tls(session: &mut Session) -> Verdict {
     let mut out = BytesMut::new();
     frontend::ssl_request(&mut out);

@@ -14,7 +14,7 @@ use crate::progress::{Progress, Stage};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Default wait for an ICMP error, as a part of the timeout of a run.
+/// The default wait for an ICMP error is the timeout of a run divided by this number.
 const WAIT_PART: u32 = 10;
 
 /// Checks one address.

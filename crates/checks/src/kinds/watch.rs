@@ -5,8 +5,8 @@
 //! A server that disappears without closing the connection would keep its last status. HTTP/2 pings
 //! are not used: gRPC servers close the connection of a client that pings more often than every
 //! five minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead,
-//! each run makes a `Check` call in addition to the watch. Only the arrival of its response
-//! matters.
+//! a run makes a `Check` call in addition to the watch, unless a message has just arrived. Only the
+//! arrival of its response matters.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;

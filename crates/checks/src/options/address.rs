@@ -263,7 +263,7 @@ impl Default for Url {
 }
 
 impl Url {
-    /// Parses `http://host/path?query`. `None` for any other text, also if it contains a user or a
+    /// Parses `http://host/path?query`. `None` for any other text, including a URL with a user or a
     /// fragment.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

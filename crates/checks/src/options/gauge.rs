@@ -1,4 +1,4 @@
-//! Keys of a gauge. The name of a threshold contains the side that is bad.
+//! Keys of a gauge. The name of a threshold states the side on which it applies.
 //!
 //! Does not know about: how a metric is read.
 

@@ -48,8 +48,8 @@ pub struct GrpcCheck {
     /// Expected status of `method`. Default: OK.
     #[key(table = "expect", default = "OK")]
     pub status: GrpcStatus,
-    /// Accepted messages of the response of `method`, each as a whole in pairs of hexadecimal
-    /// digits, with "" for an empty message. Default: any message.
+    /// Accepted response messages of `method`, each a whole message as pairs of hexadecimal digits;
+    /// "" is the empty message. Default: any message.
     #[key(table = "expect", filled, with = hex::list)]
     pub reply: Vec<Vec<u8>>,
     /// Limits on the latency.
@@ -71,8 +71,8 @@ pub enum GrpcMode {
     Watch,
 }
 
-/// Status codes that a server can be expected to send. The others also mean that a call failed on
-/// the way.
+/// Expected status codes. The codes that are omitted can also mean that the call did not reach the
+/// method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 #[expect(missing_docs, reason = "the names are those of the protocol")]
 pub enum GrpcStatus {

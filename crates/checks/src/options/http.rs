@@ -345,7 +345,7 @@ impl HttpCheck {
             let text = token.reveal();
             if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
                 let problem = Problem::error("bad-token", place.clone(), "this cannot be sent as a token");
-                let help = "a token has letters, digits and signs, no spaces and no line breaks";
+                let help = "a token consists of visible ASCII characters, without spaces and line breaks";
                 at.problem(problem.help(help));
             }
         }
@@ -371,8 +371,8 @@ fn basic_name(entry: &Entry<'_>) -> Option<String> {
     let name = entry.string()?;
     // RFC 7617 2
     if name.contains(':') || name.bytes().any(|byte| byte.is_ascii_control()) {
-        let help = "write it without `:`, which separates name and password";
-        return entry.refuse("bad-value", "a name with `:` cannot be sent", help);
+        let help = "write it without `:`, which separates name and password, and without line breaks";
+        return entry.refuse("bad-value", "a name with `:` or a control character cannot be sent", help);
     }
     Some(name)
 }

@@ -16,14 +16,14 @@ pub struct MailCheck {
     /// Address to connect to, "host:port" or "unix:/path". Required.
     #[key(required = "\"mail.internal:25\"")]
     pub address: Address,
-    /// Protocol of the server. smtp is also the one of a submission port, such as 587.
+    /// Protocol of the server. smtp includes submission, such as on port 587.
     #[key(default = "smtp")]
     pub protocol: MailProtocol,
     /// Begin TLS on the open connection, with STARTTLS (pop3: STLS). The server must support it.
     #[key(default = false)]
     pub starttls: bool,
     /// TLS from the first byte, as on port 465, 993 or 995; with `starttls`, TLS of the upgrade.
-    /// Default: none, and with `starttls` the certificate authorities of the system.
+    /// Default: none; with `starttls`, the certificate authorities of the system.
     #[key(shown)]
     pub tls: Option<ClientTls>,
     /// Name in EHLO, only for smtp.

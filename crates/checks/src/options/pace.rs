@@ -150,7 +150,7 @@ impl Pace {
         }
     }
 
-    /// With `cache`, an interval from `[check_defaults]` has no effect.
+    /// With `cache`, an interval from `[check_defaults]` does not schedule runs and is not shown.
     fn useless(&self) -> &'static [&'static str] {
         if self.is_scheduled { &[] } else { &["interval"] }
     }

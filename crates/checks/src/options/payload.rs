@@ -58,7 +58,8 @@ impl Table for Payload {
         let keys = Keys::take(at);
         for [text, hex] in [["send", "send_hex"], ["expect.contains", "expect.hex"]] {
             if let (Some(text), Some(hex)) = (at.right_place(text), at.right_place(hex)) {
-                let problem = Problem::error("contradiction", hex, "the same bytes twice");
+                let problem =
+                    Problem::error("contradiction", hex, "the bytes are given as text and in hexadecimal");
                 at.problem(problem.also(text, "as text").help("remove one of them"));
             }
         }

@@ -20,7 +20,7 @@ pub struct UdpCheck {
     #[key(flatten)]
     pub payload: Payload,
     /// Without a required reply: time to wait for an ICMP error, which is a failure (port or
-    /// protocol unreachable). Without an error in this time the check succeeds, also if the
+    /// protocol unreachable). Without an error in this time the check succeeds, even if the
     /// datagram or the error was lost. With "unix:": time in which the socket must accept the
     /// datagram. Default: a tenth of `timeout`.
     #[key(range = "1ms..=10m")]

@@ -215,7 +215,8 @@ impl Progress {
         }
     }
 
-    /// Records a completed handshake if the run is traced.
+    /// Records a completed handshake: the expiry of the certificates and, if the run is traced, its
+    /// observations.
     pub(crate) fn see_tls(&self, session: &ClientConnection, tls: &Tls) {
         self.see(|seen| seen.see_tls(session, tls.roots()));
         if let Ok(ends) = certificate::ends_at(session.peer_certificates().unwrap_or_default()) {

@@ -15,7 +15,7 @@ pub struct Phases {
     pub connect: Duration,
     /// TLS handshake.
     pub tls: Duration,
-    /// From the last byte sent to the first byte back.
+    /// Sending the request and waiting for the response.
     pub processing: Duration,
     /// Content of the response.
     pub transfer: Duration,

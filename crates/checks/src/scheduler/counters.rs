@@ -25,7 +25,7 @@ pub struct SchedulerCounters {
     pub(crate) calls_refused: AtomicU64,
     /// Pushed results.
     pub(crate) pushed: AtomicU64,
-    /// Pushed results refused because the queue was full.
+    /// Pushed results refused because the queue was full or a reload had removed the check.
     pub(crate) pushes_refused: AtomicU64,
     /// Counters of each check.
     pub by_check: StatsByCheck,

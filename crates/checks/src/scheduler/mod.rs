@@ -287,7 +287,7 @@ fn end(runtime: Runtime, run: impl FnOnce(&Runtime)) {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        // A sink may drop the scheduler, on its thread, which cannot wait for itself.
+        // A sink may drop the scheduler on the scheduler's own thread, which cannot join itself.
         let is_other = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(is_other) {
             let _panicked = thread.join();

@@ -50,7 +50,7 @@ fn replies_to_datagrams_are_evaluated() {
     is(udp(answers(echo), matches("", Payload::default())), Outcome::Success, "");
     let reason = "the reply is \"v\", without anything that matches \"^v[0-9]$\"";
     is(udp(answers(echo), matches("^v[0-9]$", asks(b"v", "v"))), Outcome::Failure, reason);
-    // The first reply counts, also if it is half of an answer.
+    // The first reply counts, even if it is half of an answer.
     let half = |_: usize, _: &[u8]| vec![b"po".to_vec(), b"ng".to_vec()];
     is(udp(answers(half), asks(b"", "pong")), Outcome::Failure, "the reply is \"po\", without \"pong\"");
     let long = |_: usize, _: &[u8]| vec![vec![b'x'; 60_000]];
@@ -215,7 +215,7 @@ fn dnsmasq_answers() {
     let payload = Payload { send: question.to_vec(), contains: vec![192, 0, 2, 7], matches: None };
     let check = udp(addr, payload);
     becomes_up(&check);
-    // The check of DNS gets the same answer.
+    // A `dns` check gets the same answer.
     let name = DnsCheck::new(HostPort::parse(&addr.to_string(), None).unwrap(), "a.test".to_owned());
     is(DnsCheck { contains: vec!["192.0.2.7".to_owned()], ..name }, Outcome::Success, "");
     drop(server);

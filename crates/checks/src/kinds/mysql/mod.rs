@@ -1,12 +1,12 @@
 //! The start of a MySQL session (protocol 10, since MySQL 3.21.0; the login needs 4.1), and a ping
 //! or a query.
 //!
-//! The packets are read here. `mysql_async` and `sqlx` open connections of their own, and the
-//! packets of `mysql_common` would take more time to compile than all other kinds of checks
-//! together.
+//! This module encodes and parses the packets itself: `mysql_async` and `sqlx` open connections of
+//! their own, and the packets of `mysql_common` would take more time to compile than all other
+//! kinds of checks together.
 //!
 //! The login is always completed: a server blocks a host after max_connect_errors connections (100)
-//! that end before their login. A refused login does not count.
+//! that end before their login. A refused login does not count as such a connection.
 //!
 //! Does not know about: data.
 
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 /// Maximum length of a packet; all expected packets are short.
 const PACKET_LEN_MAX: usize = 8 << 10;
 
-/// User of logins that the server may refuse.
+/// User name of the login if no user is configured; the server may refuse it.
 const NOBODY: &str = "doorbell";
 
 const COM_QUIT: u8 = 0x01;
