@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_counted_by_the_part_in_which_they_came_out() {
+    fn results_are_counted_by_phase() {
         let stats = CheckStats::default();
         let mut spent = Spent::default();
         let ms = Duration::from_millis;

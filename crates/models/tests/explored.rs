@@ -29,22 +29,22 @@ fn answers_of_two_threads_are_found_and_a_sleeper_is_woken_once() {
 }
 
 #[test]
-fn a_job_that_is_called_off_never_runs_and_one_that_is_not_runs_once() {
+fn a_cancelled_job_never_runs_and_another_runs_once() {
     holds("called off", models::called_off);
 }
 
 #[test]
-fn jobs_of_two_workers_find_the_one_thread() {
+fn jobs_of_two_workers_share_one_thread() {
     holds("one thread", models::one_thread);
 }
 
 #[test]
-fn no_job_is_forgotten_by_threads_that_go() {
+fn no_job_is_lost_when_threads_stop() {
     holds("pumps", models::pumps);
 }
 
 #[test]
-fn jobs_that_were_called_off_leave_room_and_lose_no_other() {
+fn cancelled_jobs_free_their_room() {
     holds("room of cancelled jobs", models::room_of_those_who_left);
 }
 
@@ -54,7 +54,7 @@ fn a_worker_waiting_for_room_is_woken() {
 }
 
 #[test]
-fn a_place_goes_to_a_worker_at_any_gate() {
+fn a_permit_goes_to_a_worker_at_any_gate() {
     holds("one house", models::one_house);
 }
 
@@ -64,22 +64,22 @@ fn a_worker_waiting_for_room_sees_the_end() {
 }
 
 #[test]
-fn what_is_handed_over_is_taken_once_and_in_order() {
+fn connections_are_received_once_and_in_order() {
     holds("delivered", models::delivered);
 }
 
 #[test]
-fn a_task_waiting_for_the_last_sees_the_end() {
+fn a_task_waiting_for_an_empty_queue_sees_the_end() {
     holds("ended", models::ended);
 }
 
 #[test]
-fn nothing_is_left_behind_by_a_receiver_that_goes() {
+fn a_dropped_receiver_returns_all_permits() {
     holds("gone", models::gone);
 }
 
 #[test]
-fn a_new_key_that_comes_twice_at_once_gets_in_once() {
+fn concurrent_requests_of_a_new_key_share_its_burst() {
     holds("new key", models::new_key);
 }
 
@@ -89,21 +89,21 @@ fn the_last_token_is_spent_once() {
 }
 
 #[test]
-fn a_key_that_is_pushed_aside_keeps_what_it_owes() {
+fn a_moved_entry_keeps_its_count() {
     holds("pushed aside", models::pushed_aside);
 }
 
 #[test]
-fn two_new_keys_and_one_of_them_twice() {
+fn two_new_keys_are_allowed_once_each() {
     holds("two new keys", models::two_new_keys);
 }
 
 #[test]
-fn a_beat_during_the_end_leaves_nothing_behind() {
+fn a_beat_during_the_end_leaves_the_slot_free() {
     holds("last beat", models::last_beat);
 }
 
 #[test]
-fn a_place_is_left_to_the_next_heart() {
+fn a_slot_passes_to_the_next_heartbeat() {
     holds("next heart", models::next_heart);
 }

@@ -130,7 +130,7 @@ mod tests {
     /// them has expired and is only useful to old clients. It is ignored, because the chain
     /// verifies with the other one.
     #[test]
-    fn a_chain_ends_when_it_is_believed_no_more() {
+    fn a_chain_ends_when_no_path_verifies() {
         use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
         let params = |name: &str, year| {
             let mut params = CertificateParams::new(Vec::new()).unwrap();

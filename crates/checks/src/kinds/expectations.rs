@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_said() {
+    fn reasons_mention_truncated_content() {
         let rules = rules(|expect, _| expect.body_contains = text("end"));
         let (version, headers) = (Version::HTTP_11, HeaderMap::new());
         let response = HttpResponse { status: 200, version, headers, body: b"begin".to_vec(), is_cut: true };

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_since_the_last_look_is_not_an_hour_old_because_the_clock_was_set() {
+    fn a_file_changed_since_the_last_run_is_fresh_after_a_clock_step() {
         const HOUR: Duration = Duration::from_secs(3600);
         let (secs, begin) = (Duration::from_secs, Now::read());
         let wall = begin.time_of_day;

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn between_the_thresholds_it_stays_what_it_is() {
+    fn between_the_thresholds_the_state_does_not_change() {
         let free = gauge(BadIs::Below, [100, 200, 300]);
         let used = gauge(BadIs::Above, [900, 800, 700]);
         for (step, (value, expected)) in [
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_words() {
+    fn kernel_files_are_parsed() {
         assert_eq!(hundredths("12.05"), Some(1205));
         assert_eq!([hundredths("12"), hundredths("1.5"), hundredths("a.00")], [None; 3]);
         assert_eq!(cores("cpu  1 2\ncpu0 1\ncpu1 2\nintr 5\n"), 2);

@@ -84,7 +84,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
 
     #[test]
-    fn what_is_left_decides() {
+    fn the_remaining_lifetime_determines_the_verdict() {
         let rule = CertificateRule { expires_after: Some(DAY * 2), expires_within: Some(DAY * 14) };
         let now = DAY * 20_000;
         for (left, expected) in [

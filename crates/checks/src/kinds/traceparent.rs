@@ -41,7 +41,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_is_another_one_and_none_is_sampled() {
+    fn each_is_unique_and_not_sampled() {
         let unsampled = Unsampled::default();
         let all: HashSet<String> =
             (0..1000).map(|_| String::from_utf8(unsampled.next().to_vec()).unwrap()).collect();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_are_what_lies_between_the_marks() {
+    fn phases_are_the_times_between_stages() {
         let ms = Duration::from_millis;
         let stages = vec![
             (Stage::Resolve, ms(0)),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_needs_what_it_may_have_open() {
+    fn descriptors_of_one_check() {
         let one = Descriptors { in_flight: 1, ..Descriptors::default() };
         let kind = |target: &str| CheckKind::parse(target).unwrap();
         let all = Resolve { all: true, ..Resolve::default() };
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bounded_together_is_counted_so() {
+    fn descriptors_of_all_checks() {
         let one = Descriptors { in_flight: 1, kept: 0, lookups: 1, blocking: 1 };
         let all = |count: usize, in_flight_max| Descriptors::all((0..count).map(|_| one), in_flight_max);
         assert_eq!(all(0, 64), 0);

@@ -134,7 +134,7 @@ fn redis_replies_become_reasons() {
 }
 
 #[test]
-fn sockets_of_this_machine_are_places_too() {
+fn unix_sockets_are_addresses() {
     let dir = std::env::temp_dir().join(format!("doorbell-unix-check-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("a.sock");
@@ -162,7 +162,7 @@ fn sockets_of_this_machine_are_places_too() {
 }
 
 #[test]
-fn what_comes_may_have_to_match() {
+fn responses_are_matched_with_an_expression() {
     let tcp = |addr: SocketAddr, matches: &str, part: &str| {
         let matches = Some(Pattern::new(matches).unwrap());
         TcpCheck { payload: Payload { send: b"x".to_vec(), matches, ..contains(part) }, ..tcp(addr) }
@@ -284,7 +284,7 @@ fn certificates_are_looked_at() {
 }
 
 #[test]
-fn a_complaint_hides_no_failure() {
+fn the_worst_verdict_counts() {
     let addr = slow_tls_server(13, Duration::from_millis(30));
     let (ms, day) = (Duration::from_millis, Duration::from_secs(86_400));
     let within = CertificateRule { expires_within: Some(day * 14), ..CertificateRule::default() };
@@ -430,7 +430,7 @@ fn children_of(pid: u32) -> Vec<String> {
 }
 
 #[test]
-fn programs_are_run_and_nothing_of_them_stays() {
+fn programs_leave_no_processes() {
     let marker = std::env::temp_dir().join(format!("doorbell-exec-check-{}", std::process::id()));
     let _old = std::fs::remove_file(&marker);
     let marked = marker.display();

@@ -165,7 +165,7 @@ fn connections_end_as_they_should() {
 }
 
 #[test]
-fn connections_are_counted_by_what_became_of_them() {
+fn connection_attempts_are_counted_by_result() {
     let connector = connector();
     let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -181,7 +181,7 @@ fn connections_are_counted_by_what_became_of_them() {
 /// Each run ends at its timeout and reports the stage. The long version of the test also limits the
 /// delay after the timeout, measured as the best of several runs.
 #[test]
-fn the_time_of_a_run_is_kept() {
+fn each_run_ends_at_its_timeout() {
     // A busy machine needs more time to reach the stage.
     let (time, rounds) = if figures::is_long() { ("150ms", 8) } else { ("2s", 1) };
     let limit = doorbell_config::parse_duration(time).unwrap();
@@ -263,7 +263,7 @@ fn a_run_is_small() {
 /// A connection that is not established ends at `connect_timeout`. A listener with a full queue
 /// drops packets, so the connection is never established.
 #[test]
-fn a_connection_that_never_comes_has_a_time_of_its_own() {
+fn a_connection_attempt_ends_at_connect_timeout() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     socket.listen(1).unwrap();
@@ -282,7 +282,7 @@ fn a_connection_that_never_comes_has_a_time_of_its_own() {
 /// Endless content is read up to the limit, even with twenty concurrent runs; an endless response
 /// head is an error.
 #[test]
-fn answers_without_an_end_are_cut() {
+fn endless_responses_are_cut() {
     let flood = server(|stream| {
         let mut stream = stream.try_clone().unwrap();
         std::thread::spawn(move || {
@@ -318,7 +318,7 @@ fn answers_without_an_end_are_cut() {
 }
 
 #[test]
-fn what_is_said_instead_of_an_answer() {
+fn invalid_responses_are_failures() {
     let http = |addr: SocketAddr| HttpCheck::new(url(format!("http://{addr}/")));
     for (says, reason) in [
         (&b""[..], "the connection ended before the response was complete"),

@@ -175,7 +175,7 @@ fn a_name_that_was_never_known_is_an_error_at_once() {
 /// With `all`, every address is checked. The test uses three addresses with the same port: the
 /// first replies 200, the second refuses connections, and the third replies 503.
 #[test]
-fn every_address_is_asked_where_that_is_wanted() {
+fn all_addresses_are_checked_if_configured() {
     let first = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = first.local_addr().unwrap().port();
     let addrs = |lasts: &[u8]| -> Vec<SocketAddr> {

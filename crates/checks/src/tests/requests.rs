@@ -163,7 +163,7 @@ fn credentials_are_sent_to_no_other_port() {
 
 /// A redirect with an empty `Location` is not followed, as in Go's client, which the kubelet uses.
 #[test]
-fn a_redirect_to_nowhere_is_the_answer() {
+fn a_redirect_without_a_location_is_the_response() {
     let answer = "HTTP/1.1 302 T\r\nLocation:\r\nContent-Length: 0\r\n\r\n";
     let all = sent(|check| check.expect.status = statuses("302"), &[answer]);
     assert_eq!(all.len(), 1);

@@ -135,7 +135,7 @@ fn keeps_watches() -> (SocketAddr, Arc<Sent>) {
 /// Each run makes a call to verify that the server responds, and sends no HTTP/2 ping: a gRPC
 /// server closes the connection of a client that pings more often than every five minutes.
 #[test]
-fn a_server_is_asked_whether_it_is_there_and_not_pinged() {
+fn runs_call_check_and_send_no_pings() {
     let (addr, sent) = keeps_watches();
     let (interval, fast_interval) = (Duration::from_secs(1), Duration::from_millis(200));
     let pace = Pace { interval, fast_interval, ..pace(SOON) };
