@@ -81,7 +81,8 @@ fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }
 
-/// An endpoint that requires this many checks. All checks have the same result, or none.
+/// An endpoint that requires this many checks. With `result`, each check has that result; without
+/// it, no check has a result yet.
 fn board(checks: usize, result: Option<&CheckResult<'_>>) -> Box<(Board, CheckIndex)> {
     let mut builder = Board::builder(Time::ZERO);
     let config = CheckConfig { rise: 1, fall: 1, ..CheckConfig::default() };

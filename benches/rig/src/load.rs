@@ -56,7 +56,8 @@ pub(crate) fn run(mut command: Command, load: Load, pace: Pace, port: u16) -> Re
 }
 
 impl Done {
-    /// Returns itself, or an error if a request failed, because only a correct server is measured.
+    /// Returns itself, or an error if a request failed or too many requests were not started,
+    /// because only a correct server is measured.
     pub(crate) fn complete(self) -> Result<Self, String> {
         let Self { requests, failed, unstarted, .. } = &self;
         if *failed > 0 || *requests == 0 || unstarted * 1000 > requests * UNSTARTED_MAX {

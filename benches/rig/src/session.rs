@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_takes_as_long_as_what_is_done() {
+    fn the_remaining_time_is_extrapolated() {
         for (done, all, took_s, expected) in [
             (1, 4, 10.0, "30 s left"),
             (4, 4, 10.0, "0 s left"),

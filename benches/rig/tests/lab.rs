@@ -32,7 +32,7 @@ fn said(done: &Output) -> String {
 }
 
 #[test]
-fn deferred_accept_is_worth_something_on_either_driver() {
+fn deferred_accept_saves_instructions_with_both_drivers() {
     if !is_asked_for("an ablation") {
         return;
     }

@@ -179,7 +179,7 @@ fn wrong_command_lines_are_exit_2_with_a_way_out() {
 }
 
 #[test]
-fn help_teaches() {
+fn help_has_examples() {
     let help = run(&["connect", "--help"]);
     assert_eq!((help.exit, help.stderr.as_str()), (0, ""));
     for part in

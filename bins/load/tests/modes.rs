@@ -143,7 +143,7 @@ fn a_gap_comes_between_handshake_and_request() {
 /// A server that stalls once for 300 ms delays the thirty requests that are due during that time. A
 /// closed loop would measure only one of them.
 #[test]
-fn a_rate_charges_a_stall_to_every_request_it_held_up() {
+fn with_a_rate_a_stall_counts_for_each_delayed_request() {
     let server = Server::start(|number, mut stream| {
         let mut served = 0;
         while request(&mut stream).is_some() {
@@ -198,7 +198,7 @@ fn warm_up_does_not_count() {
     assert!(server.accepted() > 40, "the warm-up must open connections");
 }
 
-#[expect(clippy::disallowed_methods, reason = "a server's view of the real clock")]
+#[expect(clippy::disallowed_methods, reason = "the server records times of the real clock")]
 fn now() -> Instant {
     Instant::now()
 }

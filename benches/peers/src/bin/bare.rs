@@ -27,7 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
             Err(error) => return Err(error.into()),
         };
-        // The kernel holds the reply back until the close, and sends both in one segment.
+        // With `MSG_MORE`, the kernel holds the reply back until the close, and sends it together
+        // with the FIN in one segment.
         if matches!(recv(&conn, &mut request, RecvFlags::empty()), Ok((_, 1..))) {
             // The send may fail, because a client that has disconnected needs no reply.
             let _ = send(&conn, REPLY, SendFlags::MORE | SendFlags::NOSIGNAL);

@@ -12,7 +12,7 @@ use crate::plan::{Load, Mode};
 use crate::variant::{self, Driver, Settings, Variant};
 
 const SHAPE: Shape = Shape {
-    about: "CPU time of the server a request; * on by default, the others are added to the defaults",
+    about: "CPU time of the server per request; * on by default, the others are added to the defaults",
     heads: ["technique", "driver", "load"],
     sides: ["with", "without"],
     figures: &[CPU],

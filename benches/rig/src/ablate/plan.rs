@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_is_taken_from_the_full_set_and_what_is_off_is_added() {
+    fn the_full_set_differs_by_one_technique() {
         let on = find("deferred task work", Set::Full);
         assert!(on.is_default);
         assert_eq!(on.with.name, "io_uring-full");

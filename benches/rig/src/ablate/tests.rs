@@ -82,7 +82,7 @@ fn a_failure_is_said_and_gives_no_figure() {
 }
 
 #[test]
-fn what_is_in_several_boots_shows_how_well_they_repeat() {
+fn servers_in_several_boots_show_the_repeatability() {
     let boots =
         [vec![outcome("a", 10_000), outcome("b", 1)], vec![outcome("a", 10_200), outcome("c", 500)]].map(run);
     let found = repeatability(LOAD, &boots);

@@ -61,7 +61,7 @@ fn execute(command: Command) -> Done {
         }
         Command::Guest { plan } => guest::run(&plan)
             .map(|()| (String::new(), true))
-            .map_err(|why| RigError::Guest { detail: format!("cannot go on: {why}") }),
+            .map_err(|why| RigError::Guest { detail: format!("cannot continue: {why}") }),
         Command::GuestCapabilities => Ok((format!("{}\n", guest::capabilities()), true)),
         Command::GuestDeny { errno, command } => Ok((guest::denied(errno, &command) + "\n", false)),
         Command::GuestSmoke { command } => {

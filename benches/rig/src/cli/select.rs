@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_reach_what_is_not_usual() {
+    fn patterns_select_rows_outside_the_default() {
         assert_eq!(ids(false, &["doorbell-uring-plain/free/1"]), ["doorbell-uring-plain/free/1"]);
         assert_eq!(
             ids(true, &["nginx/close/64", "haproxy/close/64"]),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_an_error_that_says_so() {
+    fn patterns_that_match_no_row_are_an_error() {
         let error = rows(false, &["nginx".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("nginx"), "{error}");
     }

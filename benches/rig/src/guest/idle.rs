@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_stay_are_good_and_are_asked_again() {
+    fn open_idle_connections_are_checked() {
         let (addr, served) = server(3, GOOD);
         let mut idle = Idle::open(addr, 3, any_port, drop).unwrap();
         let mut conns = served.join().unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_as_it_was_is_lost() {
+    fn a_changed_idle_connection_is_lost() {
         type Change = fn(&mut Vec<TcpStream>);
         let changes: [(Change, &str); 3] = [
             (|conns| drop(conns.remove(1)), "1: closed by the server"),

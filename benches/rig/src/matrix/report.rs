@@ -11,7 +11,7 @@ pub(super) fn blocks(answers: &[Answer]) -> Page {
     for answer in answers {
         let Answer { conditions, kernel, failure, .. } = answer;
         page.words(format!(
-            "Linux {} ({}), asked for as {kernel}",
+            "Linux {} ({}), requested as {kernel}",
             conditions.kernel, conditions.kernel_package
         ));
         if let Some(failure) = failure {
@@ -30,7 +30,7 @@ pub(super) fn blocks(answers: &[Answer]) -> Page {
 fn block(found: &Found) -> Table {
     let mut table = Table::new(["io_uring".to_owned(), found.setting.name().to_owned()]);
     if !found.is_there {
-        table.row(["switch", "this kernel has no such switch"]);
+        table.row(["setting", "not supported by this kernel"]);
         return table;
     }
     table.row(["driver".to_owned(), format!("{}: {}", found.driver, found.why)]);
@@ -141,7 +141,7 @@ mod tests {
             "FAILED: m::b",
             "at x.rs",
             "no: late",
-            "no such switch",
+            "not supported by this kernel",
             "FAILED: no such",
             "5 passed, 1 failed, 2 skipped",
         ] {

@@ -57,7 +57,7 @@ const LATENCY_SHAPE: Shape = Shape {
         Figure { key: "p50_us", head: "p50 us", unit: 1.0, is_judged: true },
         Figure { key: "p99_us", head: "p99 us", unit: 1.0, is_judged: true },
     ],
-    note: "a second",
+    note: "requests per second",
     ..CPU_SHAPE
 };
 

@@ -67,7 +67,7 @@ fn turns_alternate_and_the_first_changes() {
 }
 
 #[test]
-fn the_ratio_is_that_of_neighbors_and_not_of_middles() {
+fn the_ratio_is_that_of_pairs_and_not_of_medians() {
     // The machine becomes twice as slow after the second pair, which does not change the ratios.
     let pairs = cpu_pairs(&[(1e3, 2e3), (1.1e3, 2e3), (2e3, 4e3), (1.8e3, 4e3), (2e3, 4e3)]);
     let table = markdown(&report(CPU_SHAPE, None, &Ok(pairs)));

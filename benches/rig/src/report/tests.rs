@@ -85,7 +85,7 @@ fn a_table_down_has_a_line_for_each_row_and_says_what_failed() {
 }
 
 #[test]
-fn each_row_is_compared_with_what_is_plainer() {
+fn each_row_is_compared_with_its_simpler_rows() {
     let outcome = |server: &str, mode, instructions: i64| {
         let sample = Sample {
             requests: 1,

@@ -27,7 +27,7 @@ pub(crate) fn down(run: &Run) -> Page {
     let mut page = Page::default();
     let Conditions { kernel, qemu, cpu, repeat, .. } = &run.conditions;
     page.words(format!(
-        "Instructions a request, kernel included; Linux {kernel}, one CPU ({cpu}), median of {repeat}; {qemu}"
+        "Instructions per request, kernel included; Linux {kernel}, one CPU ({cpu}), median of {repeat}; {qemu}"
     ));
     let mut table = Table::new([
         "server",
@@ -108,8 +108,7 @@ pub(crate) fn across(run: &Run) -> Page {
 /// A line for each row whose simpler row was also measured, if both are clean.
 fn beside(outcomes: &[Outcome]) -> Table {
     let clean = || outcomes.iter().filter(|outcome| outcome.is_clean());
-    let mut table =
-        Table::new(["row", "compared with", "server", "%", "machine %", "times as many a second"]);
+    let mut table = Table::new(["row", "compared with", "server", "%", "machine %", "throughput ratio"]);
     for outcome in clean() {
         for row in plainer(&outcome.row) {
             let base = clean().find(|base| base.row == row);

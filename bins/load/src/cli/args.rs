@@ -15,7 +15,7 @@ Examples:
   doorbell-load http://127.0.0.1:8080/livez              a new connection for each request, 64 at a time
   doorbell-load -c 512 -d 30s -w 3s URL                  512 at a time, 30 s measured after 3 s of warm-up
   doorbell-load -k -p 16 URL                             keep-alive, 16 requests in each write
-  doorbell-load -r 2000 URL                              2,000 requests a second; latency counts from when each was due
+  doorbell-load -r 2000 URL                              2,000 requests per second; latency counts from the due time
   doorbell-load --close client -s 127.1.0.0/24 URL       the client closes first; 254 sources, so ports do not run out
   doorbell-load --gap 10ms URL                           connect first, send the request 10 ms later
   doorbell-load --unique-id -H 'X-Echo: {id}' URL        verify that each reply belongs to its request
@@ -26,8 +26,9 @@ What is measured:
   connect     start of a connection to its handshake
   first byte  start of a request to the first byte of its reply
   total       start of a request to the end of its reply; with --close server, to the end of the connection
-  With --rate, a request starts when it was due, whether or not a connection was free then, so a server that
-  stalls is charged for every request it held up. Failed requests have no latency; they are counted by kind.
+  With --rate, a request starts when it was due, whether or not a connection was free then, so a stall of
+  the server counts in the latency of every request that it delays. Failed requests have no latency; they are
+  counted by kind.
 
 Before a run one request is sent alone. Its reply is the template that --check compares the others with.
 
@@ -65,7 +66,7 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     pub warm_up: Duration,
 
-    /// Requests a second, evenly spaced; without a rate each connection sends its next request
+    /// Requests per second, evenly spaced; without a rate each connection sends its next request
     /// after a reply
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
@@ -154,7 +155,7 @@ pub struct LoadArgs {
 
 /// The side that closes a connection first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum CloseArg {
     Client,
     Reset,
@@ -163,7 +164,7 @@ pub enum CloseArg {
 
 /// The parts of a reply to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum CheckArg {
     None,
     Status,
@@ -173,7 +174,7 @@ pub enum CheckArg {
 
 /// Formats of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum OutputArg {
     Json,
     Text,

@@ -262,7 +262,7 @@ fn a_failed_handshake_is_reported_once() {
 const ENOTCONN_FOR_TEST: i32 = 107;
 
 #[test]
-fn a_send_into_a_closed_connection_waits_for_what_the_server_said() {
+fn a_failed_send_waits_for_the_receive() {
     let mut world = World::new(NEW);
     world.begin(0, 1);
     let _ = world.conn.handle_connecting(0, &world.job);

@@ -53,7 +53,7 @@ pub struct Study {
 
 /// The transports to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Transport {
     Tcp,
     Udp,

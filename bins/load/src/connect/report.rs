@@ -67,7 +67,7 @@ pub struct Row {
 
 /// Quantiles of `connect()` on one half of the ports.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct Half {
     pub count: u32,
     pub p50: f64,

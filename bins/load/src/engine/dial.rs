@@ -29,7 +29,8 @@ pub(crate) struct Dialer {
 const ONE_SEGMENT: usize = 1_200;
 
 impl Dialer {
-    /// Creates the dialer of worker `index`. Each worker starts at another target and source.
+    /// Creates the dialer of worker `index`. The workers start at different targets and sources, as
+    /// far as there are enough of them.
     pub(crate) fn new(plan: &Plan, index: u32) -> Result<Self, Failure> {
         let offset = |len: usize| (index as usize * len) / plan.threads.max(1) as usize;
         let (mut sources, mut v6): (Vec<IpAddr>, Vec<IpAddr>) =

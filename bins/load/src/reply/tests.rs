@@ -117,7 +117,7 @@ fn a_reply_cut_short_is_short_wherever() {
 }
 
 #[test]
-fn what_is_no_reply_is_said() {
+fn invalid_replies_are_malformed_or_unsupported() {
     let expect = expect_like(CheckLevel::Body, GOOD);
     for (text, want) in [
         ("SSH-2.0-x\r\n", FailureKind::Malformed),

@@ -84,7 +84,7 @@ pub struct LatencyTable {
 
 /// Quantiles in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct LatencyRow {
     pub count: u64,
     pub mean: f64,
@@ -192,7 +192,7 @@ impl Report {
 }
 
 impl LatencyRow {
-    #[expect(clippy::cast_precision_loss, reason = "three digits are kept anyway")]
+    #[expect(clippy::cast_precision_loss, reason = "latencies have three significant digits")]
     fn new(latencies: &Latencies) -> Self {
         let at = |quantile| latencies.at(quantile) as f64 / 1e3;
         Self {

@@ -54,7 +54,7 @@ fn head(report: &Report, out: &mut String) -> fmt::Result {
         Some("client") => "new connections, the client closes first".to_owned(),
         Some("reset") => "new connections, the client resets them".to_owned(),
         Some(_) => "new connections, the server closes first".to_owned(),
-        None if report.pipeline > 1 => format!("keep-alive, {} requests a write", report.pipeline),
+        None if report.pipeline > 1 => format!("keep-alive, {} requests per write", report.pipeline),
         None => "keep-alive".to_owned(),
     };
     let more = report.targets.len() - 1;
@@ -66,7 +66,7 @@ fn head(report: &Report, out: &mut String) -> fmt::Result {
         if report.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", report.threads) };
     write!(out, ": {what}, {} at a time, {threads}", grouped(u64::from(report.connections)))?;
     if let Some(rate) = report.rate_wanted {
-        write!(out, ", {} requests a second", number(rate))?;
+        write!(out, ", {} requests per second", number(rate))?;
     }
     if report.sources > 0 {
         write!(out, ", from {} addresses", report.sources)?;

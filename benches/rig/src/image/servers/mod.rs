@@ -110,8 +110,8 @@ const fn doorbell(name: &'static str, about: &'static str, config: Config) -> En
     Entry { name, about, config: Some(config), ..DOORBELL }
 }
 
-/// An entry for an installed server from a Debian package. Its timeout for idle connections is the
-/// default.
+/// An entry for an installed server from a Debian package, which closes idle connections after a
+/// timeout.
 const fn installed(
     name: &'static str,
     about: &'static str,
