@@ -80,7 +80,7 @@ impl Setting {
         match self {
             Self::Denied => "refused with EPERM",
             Self::Disabled => "io_uring_disabled=2",
-            Self::Plain => "as it is",
+            Self::Plain => "unrestricted",
         }
     }
 }

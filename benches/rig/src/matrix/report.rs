@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(table.lines().count(), 4, "{table}");
         assert!(
             table.contains(
-                "| 6.1.0-1 | as it is | io_uring |  | - | no | 5 passed, 1 failed, 2 skipped | ok |"
+                "| 6.1.0-1 | unrestricted | io_uring |  | - | no | 5 passed, 1 failed, 2 skipped | ok |"
             ),
             "{table}"
         );
