@@ -13,7 +13,7 @@ use crate::origin::Origin;
 pub struct Workers<'s> {
     /// The counters, by worker.
     pub all: &'s [Snapshot],
-    /// The time of day at which the clock of the workers was 0.
+    /// The Unix time at which the clock of the workers was 0.
     pub origin: Origin,
 }
 
@@ -49,8 +49,7 @@ impl Datagrams<'_> {
 
 /// Adds the family for counters of datagrams, with the labels `listener` and `result`.
 pub fn datagrams(families: &mut Families) -> Filling<'_> {
-    let help =
-        "Datagrams, by result; received counts those read, dropped those left in the queue at the close.";
+    let help = "Datagrams, by result: `received` were read, `dropped` were still in the queue when the socket was closed.";
     families.counter("doorbell_datagrams", help)
 }
 
@@ -103,11 +102,15 @@ impl Workers<'_> {
 /// Name and HELP of a counter of the engine.
 fn named(field: &str) -> (&'static str, &'static str) {
     match field {
-        "accept_downgrades" => ("doorbell_accept_downgrades", "Downgrades of the accept method."),
+        "accept_downgrades" => (
+            "doorbell_accept_downgrades",
+            "Switches to a lower accept mode (multishot, single-shot, readiness).",
+        ),
         "accept_rearms" => ("doorbell_accept_rearms", "Submissions of accept."),
-        "accept_stalls" => {
-            ("doorbell_accept_stalls", "Detected stalls: waiting clients that accept did not report.")
-        }
+        "accept_stalls" => (
+            "doorbell_accept_stalls",
+            "Detected stalls: clients waited in a backlog, and the armed accept did not report them.",
+        ),
         "accepts_dropped" => (
             "doorbell_accepts_dropped",
             "Accepted connections closed because no slot was free, and invalid completions.",
@@ -133,7 +136,9 @@ fn named(field: &str) -> (&'static str, &'static str) {
         "jobs_queued" => ("doorbell_jobs_queued", "Jobs queued for other threads."),
         "jobs_refused" => ("doorbell_jobs_refused", "Jobs refused because the queue was full."),
         "jobs_timed_out" => ("doorbell_jobs_timed_out", "Jobs that timed out."),
-        "recv_bufs_starved" => ("doorbell_ring_buffer_starved", "Receives that first found no free buffer."),
+        "recv_bufs_starved" => {
+            ("doorbell_ring_buffer_starved", "Receives that found no free buffer and were retried.")
+        }
         "stale_completions" => ("doorbell_stale_completions", "Completions for ended connections."),
         "table_full" => ("doorbell_table_full", "Pauses of accept because the connection table was full."),
         "turns" => ("doorbell_worker_turns", "Turns of a worker's event loop."),

@@ -32,9 +32,9 @@ pub struct HealthSample {
     pub runs: BTreeMap<&'static str, u64>,
     /// Start delay of runs; `None` without checks.
     pub lag: Option<LagCounts>,
-    /// The time of day at which the clock of the checks was 0.
+    /// The Unix time at which the clock of the checks was 0.
     pub checks_origin: Origin,
-    /// The time of day at which the clock of the probers was 0.
+    /// The Unix time at which the clock of the probers was 0.
     pub probers_origin: Origin,
 }
 
@@ -229,14 +229,15 @@ const TIMED_MAX: usize = 1_000;
 
 /// Adds the results of each check.
 fn results(sample: &HealthSample, families: &mut Families) {
-    let help = "Results of a check, by result and by the phase that decided it, including pushed ones.";
+    let help =
+        "Results of a check, including pushed ones, by result and by the phase that decided the result.";
     each(sample, families.counter("doorbell_check_attempts", help), |attempts, check, counts| {
         for (result, reason, count) in counts.attempts() {
             attempts.count([("check", check), ("result", result), ("reason", reason)], count);
         }
     });
     if sample.checks.len() <= TIMED_MAX {
-        let help = "Duration of the phases of runs; a pushed latency is one phase.";
+        let help = "Duration of the phases of runs; the latency of a pushed result counts as one phase.";
         each(sample, families.histogram("doorbell_check_duration_seconds", help), |times, check, counts| {
             for (phase, one) in counts.durations() {
                 let labels = [("check", check), ("phase", phase.as_str())];
@@ -332,12 +333,15 @@ fn probers(sample: &HealthSample, families: &mut Families) {
             apart.add(labels, interval.as_secs_f64());
         }
     }
-    let mut views = families
-        .gauge("doorbell_lb_view_state", "1 for the state of this server in the load balancer's view.");
+    let mut views = families.gauge(
+        "doorbell_lb_view_state",
+        "1 for the current state of this server as reported by the load balancer.",
+    );
     for (endpoint, view) in &sample.views {
         let words = LbState::ALL.map(LbState::as_str);
         views.one_of([("endpoint", endpoint), ("lb", &view.lb)], "state", words, view.state.as_str());
     }
-    let help = "Dropped views of load balancers: invalid, from an untrusted address, or evicted.";
+    let help =
+        "Dropped server states that load balancers reported: invalid, from an untrusted address, or evicted.";
     families.counter("doorbell_lb_views_refused", help).count([], sample.views_refused);
 }

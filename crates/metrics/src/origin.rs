@@ -1,4 +1,5 @@
-//! Converts times of a monotonic clock to timestamps, with the time of day at which it was 0.
+//! Converts times of a monotonic clock to Unix timestamps. An [`Origin`] is the Unix time at which
+//! the clock was 0.
 //!
 //! Does not know about: which clocks there are.
 
@@ -6,8 +7,8 @@ use std::time::Duration;
 
 use crate::family::as_f64;
 
-/// The time of day at which a clock was 0. Stored between scrapes, so that unchanged timestamps do
-/// not vary; updated after steps of the time of day.
+/// The Unix time at which a clock was 0. Stored between scrapes, so that unchanged timestamps do
+/// not vary; updated after steps of the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin(Duration);
 
@@ -16,7 +17,7 @@ impl Origin {
     /// read one after the other.
     pub const STEP_MIN: Duration = Duration::from_millis(500);
 
-    /// The origin of a clock whose time is `since_zero` when the time since 1970 is `time_of_day`.
+    /// The origin of a clock whose time is `since_zero` when the Unix time is `time_of_day`.
     #[must_use]
     pub const fn found(time_of_day: Duration, since_zero: Duration) -> Self {
         Self(time_of_day.saturating_sub(since_zero))

@@ -165,7 +165,7 @@ counters! {
     cq_overflows,
     /// Calls of `io_uring_enter(2)` or `epoll_wait(2)`.
     enters,
-    /// Receives that first found no buffer.
+    /// Receives that found no free buffer and were retried.
     recv_bufs_starved,
     /// Turns of the worker loop.
     turns,
