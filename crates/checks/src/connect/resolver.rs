@@ -228,7 +228,7 @@ impl Known {
 }
 
 impl Drop for PendingLookup {
-    /// Also runs if the thread never started or panicked.
+    /// Also runs if the thread panicked or could not be started.
     fn drop(&mut self) {
         let result = self.result.take();
         self.name.known.send_modify(|known| known.settle(&self.name.host, result));

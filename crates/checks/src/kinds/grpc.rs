@@ -247,7 +247,7 @@ fn refused(status: &Status) -> Issue {
 /// Describes a status: its code, and the message of the server or the cause.
 pub(super) fn refused_by(status: &Status) -> String {
     let said = match status.message() {
-        // With these texts the library reports an error of a lower layer, and only the sources show
+        // tonic uses these messages for errors of a lower layer; only the `source()` chain contains
         // the cause.
         "http2 error" | "transport error" => root_cause(status),
         said => said.to_owned(),
@@ -255,7 +255,7 @@ pub(super) fn refused_by(status: &Status) -> String {
     format!("{:?}: {}", status.code(), at_most(&said, MESSAGE_SHOWN_MAX))
 }
 
-/// The last error in the chain of sources.
+/// The last error in the `source()` chain.
 fn root_cause(status: &Status) -> String {
     let causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
     causes.last().map_or_else(|| status.message().to_owned(), ToString::to_string)

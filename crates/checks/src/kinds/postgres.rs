@@ -101,8 +101,9 @@ impl PostgresRunner {
         worse(worse(met, certificate), in_time(latency, self.check.latency))
     }
 
-    /// Reads until the session has started, with a login if it is configured. Without it, the
-    /// server's request to log in is enough, and the result is false.
+    /// Waits for the start of the session, and returns whether it has started. Without a configured
+    /// login, the server's authentication request or refusal also ends the wait; the result is then
+    /// `false`, which is no failure.
     async fn start(&self, server: &mut Server) -> Result<bool, Issue> {
         let user = self.check.username.as_deref();
         let mut scram = None;

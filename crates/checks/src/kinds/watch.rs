@@ -160,7 +160,7 @@ impl Watch {
             } {
                 set_status(Some(news));
             }
-            // Close call and connection during the pause.
+            // Close the call and its connection before the pause.
             drop((stream, conn));
             // During the pause, runs use the last status and start no other call.
             sleep_until(again_at).await;

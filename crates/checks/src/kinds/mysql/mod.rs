@@ -99,7 +99,9 @@ impl MysqlRunner {
     async fn log_in(&self, server: &mut Server, greeting: Greeting) -> Result<bool, Issue> {
         let Greeting { mut method, mut salt, .. } = greeting;
         let user = self.check.username.as_deref().unwrap_or(NOBODY);
-        // A server with another default switches to the method of the user.
+        // If the server's default authentication method is not supported, begin with
+        // `mysql_native_password`; the server then requests the method of the account
+        // (AuthSwitchRequest).
         if self.hashed(&method, &salt).is_none() {
             method = NATIVE.to_owned();
         }
