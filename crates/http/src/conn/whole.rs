@@ -44,7 +44,7 @@ impl Conn {
         }
     }
 
-    /// Handles the requests from `at` on; the first one, of `len` bytes, ended there.
+    /// Handles the requests after the first one, which was the first `len` bytes of `fresh`.
     #[inline(never)]
     fn answer_more<S: Service + ?Sized>(
         &mut self,

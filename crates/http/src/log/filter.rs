@@ -22,8 +22,8 @@ pub enum Level {
     /// Errors and, if configured, a sample of the other requests, but never successful probes.
     #[default]
     Errors,
-    /// Errors and, if configured, a sample of the other requests, otherwise all of them; probes
-    /// included.
+    /// All requests, including probes. If a sample is configured: all errors, and a sample of the
+    /// other requests.
     All,
 }
 

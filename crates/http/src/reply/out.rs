@@ -41,8 +41,8 @@ pub(super) struct Lines {
     are_any: bool,
 }
 
-/// Identifies one rendering of a shared reply. Renderings differ in the second of `Date`, in the
-/// connection option, and for HEAD.
+/// Identifies one rendering of a shared reply. Renderings differ by the time in `Date` (in
+/// seconds), by the connection option, and by whether the request is HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageId {
     /// 0 means no image.
