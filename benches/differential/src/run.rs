@@ -1,4 +1,4 @@
-//! A run: frames a number of streams with every server, and collects the results.
+//! A run: compares the framing of a number of streams by all servers, and collects the results.
 //!
 //! Does not know about: how streams are generated; specific reasons.
 
@@ -31,7 +31,8 @@ pub struct Report {
     pub examples: BTreeMap<(Peer, Kind, String), Vec<u8>>,
 }
 
-/// Frames the streams `items` of the run `seed`. Without `go`, Go is not compared.
+/// Compares the framing of the streams with the numbers `items`, which are generated from `seed`.
+/// Without `go`, Go is not compared.
 ///
 /// # Errors
 /// When Go's process has ended.

@@ -12,7 +12,7 @@ pub enum Exit {
     Clean,
     /// 1: a request failed or got wrong bytes, or no request could be sent.
     Failures,
-    /// 69: a separate network is not possible (sysexits: unavailable).
+    /// 69: a network namespace cannot be created (sysexits: unavailable).
     NoNetwork,
     /// 69: io_uring does not work here (sysexits: unavailable).
     NoRing,

@@ -1,5 +1,6 @@
 //! `doorbell-load connect` from a user's view: few connections, every strategy, both formats, the
-//! plot, and a separate network. Also the promised cost for many connections to one address.
+//! plot, and a separate network namespace. Also the promised cost for many connections to one
+//! address.
 //!
 //! Does not know about: load (`modes`). `DOORBELL_FULL=1` makes the promised 56,000 connections.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]

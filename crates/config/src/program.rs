@@ -31,8 +31,8 @@ pub struct Program {
     /// Returns help for some keys that do not exist but that users look for. The arguments are the
     /// kind of the table and the key.
     pub elsewhere: fn(&str, &str) -> Option<&'static str>,
-    /// Returns an example of a table on one line for some keys: those for which users often write
-    /// a single value instead of a table.
+    /// Returns an example of an inline table for a key for which users often write a single value;
+    /// `None` for other keys.
     pub example: fn(&str) -> Option<&'static str>,
 }
 

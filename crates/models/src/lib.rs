@@ -1,6 +1,6 @@
-//! Models of the state that doorbell's threads share. loom runs each model under every interleaving
-//! and every memory order that the language allows. Larger models are limited to interleavings with
-//! at most two or three involuntary thread switches.
+//! Models of the state that doorbell's threads share. loom runs each model under the interleavings
+//! and memory orders that it supports, which exclude load buffering. Larger models are limited to
+//! interleavings with at most two or three involuntary thread switches.
 //!
 //! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`,
 //! `id`, `limit`, `offload`, `panics`, `queue`, `pulse` and `waits` include source files of the

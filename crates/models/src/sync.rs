@@ -3,12 +3,12 @@
 //!
 //! Does not know about: the sources that use them.
 //!
-//! loom deviates from the language's memory model in two ways. It treats a sequentially consistent
-//! access only as acquire and release. loom's fences are exact, so this module surrounds each such
-//! access with two fences. In addition, where several threads access one variable with plain stores
-//! and swaps, a swap in loom may read a value that was already overwritten. This module therefore
-//! replaces each store by a swap. All changes of a variable are then in one order, and a load may
-//! still read an outdated value.
+//! Two of loom's deviations from the language's memory model are corrected here. loom treats a
+//! sequentially consistent access only as acquire and release. loom's fences are exact, so this
+//! module surrounds each such access with two fences. In addition, where several threads access one
+//! variable with plain stores and swaps, a swap in loom may read a value that was already
+//! overwritten. This module therefore replaces each store by a swap. All changes of a variable are
+//! then in one order, and a load may still read an outdated value.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};

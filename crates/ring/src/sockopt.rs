@@ -86,7 +86,7 @@ pub fn set_incoming_cpu(fd: BorrowedFd<'_>, cpu: Option<u32>) -> Result<(), Errn
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct FilterInsn {
-    /// Class, size, mode or operation.
+    /// Opcode: the instruction class combined with size and mode, or with an operation.
     pub code: u16,
     /// Instructions to skip if a condition is true.
     pub jump_true: u8,

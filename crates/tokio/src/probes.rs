@@ -94,8 +94,8 @@ impl Handler for Rest {
 }
 
 impl<F: Fn(&Request<'_>) -> bool, S: Handler> Front<F, S> {
-    /// Serves requests for which `is_ours` returns true with `service`. `is_ours` sees only the
-    /// head of a request.
+    /// Uses `service` for requests for which `is_ours` returns true. `is_ours` sees only the head
+    /// of a request.
     pub const fn new(is_ours: F, service: S) -> Self {
         Self { is_ours, service }
     }

@@ -1,4 +1,4 @@
-//! Health routes: decide which clients see details. The handler has the replies.
+//! Health routes: decide which clients see details. [`HealthHandler`] sends the replies.
 //!
 //! Does not know about: how a state is determined, how a reply is chosen.
 

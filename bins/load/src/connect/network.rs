@@ -1,5 +1,5 @@
-//! A separate network for a study: a namespace with a loopback and its own range of ports, without
-//! privileges.
+//! A network namespace for a study, with a loopback interface and its own range of ports, created
+//! without privileges.
 //!
 //! Does not know about: the study.
 
@@ -23,8 +23,8 @@ pub const PORTS: (u32, u32) = (9_024, 65_535);
 const UNSHARE: &str = "unshare";
 const NAMESPACES: [&str; 3] = ["--user", "--map-root-user", "--net"];
 
-/// Executes `doorbell-load connect` with these arguments in a separate network. Returns only on
-/// failure, when `unshare` is missing or not permitted.
+/// Executes `doorbell-load connect` with these arguments in a network namespace of its own. Returns
+/// only on failure, when `unshare` is missing or not permitted.
 #[must_use]
 pub fn enter(args: &[OsString]) -> Failure {
     let cannot = |why: String| {

@@ -233,7 +233,7 @@ mod tests {
             learn(&work, 51, 1);
             assert!(!work.is_at_home(), "round {round}");
         }
-        // With one expensive run in each short row, work never moves home.
+        // With one expensive run in each short row, work never moves to the ring thread.
         for _ in 0..10_000 {
             learn(&work, 1, ROW_MIN - 1);
             learn(&work, 51, 1);

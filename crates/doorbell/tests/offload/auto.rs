@@ -19,8 +19,8 @@ use crate::promise::{self, anywhere, on_both_engines, workers};
 use std::io::Write as _;
 
 on_both_engines! {
-    cheap_work_moves_home_and_leaves_with_the_first_expensive_run
-    a_zero_limit_keeps_nothing_at_home
+    cheap_work_moves_to_the_ring_thread_until_the_first_expensive_run
+    a_zero_limit_keeps_all_work_in_jobs
 }
 
 /// A limit far above the time of cheap work on a busy machine, and far below the time of expensive
@@ -28,7 +28,8 @@ on_both_engines! {
 const LIMIT: Duration = Duration::from_millis(20);
 const DEAR: Duration = Duration::from_millis(60);
 
-/// Maximum number of runs until work moves home; far more than the rows of this test require.
+/// Maximum number of runs until work moves to the ring thread; far more consecutive cheap runs than
+/// this test requires.
 const RUNS_MAX: u32 = 5_000;
 
 struct Bench {
@@ -77,7 +78,7 @@ impl Bench {
     }
 }
 
-fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine) {
+fn cheap_work_moves_to_the_ring_thread_until_the_first_expensive_run(engine: Engine) {
     let bench = bench(engine, LIMIT);
     let here = thread::current().name().unwrap_or_default().to_owned();
     let mut stream = send(&bench.server, b"");
@@ -86,9 +87,12 @@ fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine)
         while !bench.auto.is_at_home() {
             assert_eq!(bench.ask(&mut stream, "/"), (200, here.clone(), true));
             jobs += 1;
-            assert!(jobs < RUNS_MAX, "cheap work never moved home");
+            assert!(jobs < RUNS_MAX, "cheap work never moved to the ring thread");
         }
-        assert!(jobs >= ROW_MIN << failures, "work moves home only after a whole row: {jobs}");
+        assert!(
+            jobs >= ROW_MIN << failures,
+            "moved to the ring thread after only {jobs} consecutive cheap jobs"
+        );
         let queued = bench.server.stats().jobs_queued;
         // A run that was interrupted for longer than the limit counts as expensive and ends this
         // count early. The next round repeats the count.
@@ -102,19 +106,19 @@ fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine)
             count + 1
         });
         assert!(at_home > 0);
-        assert_eq!(bench.server.stats().jobs_queued, queued, "no job for work at home");
+        assert_eq!(bench.server.stats().jobs_queued, queued, "work on the ring thread queues no job");
 
         bench.dear.store(true, Ordering::SeqCst);
         if bench.auto.is_at_home() {
-            assert_ne!(bench.ask(&mut stream, "/").1, here, "the first one runs at home");
+            assert_ne!(bench.ask(&mut stream, "/").1, here, "the first expensive run is on the ring thread");
         }
-        assert!(!bench.auto.is_at_home(), "only one expensive run is at home");
+        assert!(!bench.auto.is_at_home(), "only one expensive run is on the ring thread");
         assert_eq!(bench.ask(&mut stream, "/"), (200, here.clone(), true), "the next is a job");
         bench.dear.store(false, Ordering::SeqCst);
     }
 }
 
-fn a_zero_limit_keeps_nothing_at_home(engine: Engine) {
+fn a_zero_limit_keeps_all_work_in_jobs(engine: Engine) {
     let bench = bench(engine, Duration::ZERO);
     let mut stream = send(&bench.server, b"");
     for _ in 0..2 * ROW_MIN {

@@ -17,11 +17,11 @@ const STATES: usize = EndpointState::ALL.len();
 /// may be in the middle of a write.
 const NOTES: usize = 8;
 
-/// Number of low bits of a word that contain the state; the other bits contain the time. So one
-/// comparison shows whether both are unchanged. The clock of requests may advance in steps of 1 to
-/// 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate, most probes have the same word as the probe
-/// before and are not noted. So the interval is computed from the number of replies between two
-/// notes.
+/// Number of low bits that contain the state where a time and a state are encoded as one number;
+/// the other bits contain the time. So one comparison shows whether both are unchanged. The clock
+/// of requests may advance in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate, most
+/// probes have the same time and state as the previous probe; they add no [`Note`]. So the interval
+/// is computed from the number of replies between two notes.
 const STATE_BITS: u32 = 3;
 
 /// Value of [`ProberCounters::last`] before the first probe. No state has this number.
@@ -30,7 +30,7 @@ const NEVER: u64 = (1 << STATE_BITS) - 1;
 const _: () = assert!(STATES < 1 << STATE_BITS, "one value is left for `NEVER`");
 
 /// Counters of one prober in one shard, in cache lines that only the thread of the shard writes to.
-/// A probe that is not noted accesses only the first cache line.
+/// A probe that adds no [`Note`] accesses only the first cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct ProberCounters {

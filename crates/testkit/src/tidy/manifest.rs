@@ -90,8 +90,8 @@ pub const ARROWS: &[Arrow] = &[
     },
     // The models include the modelled sources by path, and need no other part of the engine.
     Arrow { folder: "crates/models", may: &["doorbell-http"], may_in_tests: &[] },
-    // Health as replies, for the binary and for programs that embed the engine: no socket, no
-    // runtime.
+    // Pre-rendered replies to health probes, for the binary and for programs that embed the engine:
+    // no socket, no runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
     // Embedding: connects the engine and health to a Tokio runtime.
