@@ -29,8 +29,8 @@ pub struct CheckStats(Mutex<CheckCounts>);
 /// Counters of one check at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounts {
-    /// Counts by outcome and by the phase that decided it. A list, because there are few such
-    /// pairs.
+    /// Counts by outcome and by the phase that decided the outcome. A list, because there are few
+    /// such pairs.
     attempts: Vec<(Outcome, &'static str, u64)>,
     /// By [`Phase`]; `None` for phases that did not occur.
     durations: [Option<Box<Durations>>; Phase::ALL.len()],

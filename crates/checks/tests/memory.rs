@@ -25,7 +25,7 @@ fn answer() -> Vec<u8> {
     [&[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, len, 1, 5, 0, 0, 0, 1], &fields[..]].concat()
 }
 
-/// Replies to the first request of a connection, and waits for its end.
+/// Replies to the first request of a connection, and waits until the connection ends.
 fn serve(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
     stream.read_exact(&mut [0; 24])?;
     let mut head = [0; 9];

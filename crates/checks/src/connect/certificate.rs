@@ -99,7 +99,7 @@ pub(crate) fn chain_ends_at(
     ends.into_iter().rev().find(|ends| *ends >= now && is_good_at(*ends))
 }
 
-#[expect(clippy::disallowed_methods, reason = "certificates expire by the time of day")]
+#[expect(clippy::disallowed_methods, reason = "certificates expire by the wall clock")]
 pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -76,7 +76,7 @@ impl Connector {
         Self { resolver, ..self }
     }
 
-    /// The method by which ports are chosen, and the reason.
+    /// The method by which local ports are chosen, and the reason for this method.
     #[must_use]
     pub const fn report(&self) -> EgressReport {
         self.egress.report()

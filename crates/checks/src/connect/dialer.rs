@@ -39,8 +39,8 @@ pub(crate) struct Dialer {
     /// Header to send first on each connection.
     proxy: Option<ProxyHeader>,
     goes_to: GoesTo,
-    /// Time of the last failure of the cached addresses. Addresses cached before it are looked up
-    /// again.
+    /// Time of the last failure of the cached addresses. Addresses that were cached before this
+    /// time are looked up again.
     doubted: Mutex<Option<Instant>>,
 }
 
@@ -200,7 +200,8 @@ impl Dialer {
         let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
         let will_do =
             |at: Instant| at.elapsed() < self.resolve.ttl && doubted.is_none_or(|doubted| at > doubted);
-        // The remaining three quarters of the timeout suffice for a connection.
+        // After a quarter of the timeout without an answer, cached addresses are used, so that
+        // enough time remains to connect.
         let found = name.addrs(will_do, self.timeout / 4).await?;
         let found = found.iter().map(|&(mut addr)| {
             addr.set_port(port);

@@ -61,7 +61,7 @@ struct Found {
     addrs: Arc<[SocketAddr]>,
 }
 
-/// A lookup that may start or has started.
+/// A lookup that waits for a thread or is running. Its result is published on drop.
 struct PendingLookup {
     name: Arc<Name>,
     result: Option<io::Result<Vec<SocketAddr>>>,

@@ -16,11 +16,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::pin::pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Maximum size of a response head, and size of a read.
+/// Maximum size of a response head and of the read buffer.
 pub(crate) const HEAD_BYTES_MAX: u16 = 32 << 10;
 pub(crate) const FIELDS_MAX: usize = 100;
 
-/// Data that a server may send before it is read, and size of frames.
+/// Size of the HTTP/2 flow-control windows (RFC 9113 5.2), and maximum size of frames.
 const WINDOW: u32 = 64 << 10;
 const FRAME_MAX: u32 = 16 << 10;
 

@@ -29,7 +29,7 @@ use tokio::time::{Instant, timeout};
 /// and discarded.
 const OUTPUT_LEN_MAX: usize = 4096;
 
-/// Bytes of one read, and of a full pipe (pipe(7)).
+/// Size of a read, and capacity of a pipe (pipe(7)).
 const READ_LEN: usize = 4096;
 const PIPE_LEN: usize = 64 << 10;
 
@@ -58,7 +58,7 @@ struct Starter(Arc<Semaphore>);
 struct Group {
     child: Option<Own>,
     pid: Pid,
-    /// Descriptor that becomes readable at the program's exit.
+    /// The pidfd of the program, which becomes readable at its exit (`pidfd_open(2)`).
     ended: Option<AsyncFd<OwnedFd>>,
 }
 
@@ -68,7 +68,7 @@ impl Ask for ExecRunner {
     }
 
     fn descriptors(&self) -> usize {
-        // Both ends of a pipe, a duplicate of one end, and the descriptor of the process.
+        // Both ends of a pipe, a duplicate of one end, and the pidfd of the program.
         4
     }
 
@@ -164,7 +164,7 @@ impl Group {
         Self { child: Some(child), pid, ended: None }
     }
 
-    /// Opens the descriptor that reports the program's exit.
+    /// Opens the pidfd, which reports the program's exit.
     fn watch(&mut self) -> io::Result<()> {
         self.ended = Some(watched(pidfd_open(self.pid, PidfdFlags::empty())?)?);
         Ok(())
@@ -223,7 +223,7 @@ impl Drop for Group {
 
 #[expect(
     deprecated,
-    reason = "the newer constructor is unsafe, and an owned descriptor meets its requirement"
+    reason = "the constructor that replaces `new` is unsafe; an owned descriptor meets its requirement"
 )]
 fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd)
@@ -255,8 +255,8 @@ fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 /// Derives the verdict from the exit status and the first line of output. Exit code 1 has no fixed
-/// meaning, because many interpreters, such as Python, exit with 1 on any error: only the code
-/// `degraded` means a degraded result.
+/// meaning, because many interpreters, such as Python, exit with 1 on any error: only the
+/// configured code `degraded` means a degraded result.
 fn evaluate(status: ExitStatus, said: &[u8], degraded: Option<u32>) -> Verdict {
     let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     // The part after `|` is performance data (Nagios plugin guidelines).

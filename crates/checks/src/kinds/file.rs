@@ -30,14 +30,14 @@ pub(crate) struct FileRunner {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     modified: SystemTime,
-    /// Age of the file at `at`, computed from the time of day.
+    /// Age of the file at `at`, by the wall clock.
     age: Duration,
     at: Instant,
     /// Time of the latest run.
     looked: Now,
 }
 
-/// A moment on both clocks.
+/// A moment on the wall clock and on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 struct Now {
     time_of_day: SystemTime,
@@ -63,7 +63,7 @@ impl FileRunner {
 }
 
 impl Now {
-    #[expect(clippy::disallowed_methods, reason = "modification times are times of day")]
+    #[expect(clippy::disallowed_methods, reason = "modification times are compared with the wall clock")]
     fn read() -> Self {
         Self { time_of_day: SystemTime::now(), instant: Instant::now() }
     }
@@ -73,7 +73,7 @@ impl Now {
         self.instant.saturating_duration_since(before.instant)
     }
 
-    /// Whether the time of day was set since `before`.
+    /// Whether the wall clock was set since `before`.
     fn is_set_since(self, before: Self) -> bool {
         let expected = before.time_of_day + self.since(before);
         let off = self.time_of_day.duration_since(expected).unwrap_or_else(|early| early.duration());
@@ -81,7 +81,7 @@ impl Now {
     }
 }
 
-/// Time since the file's last change. Once a modification time was observed, the time of day is no
+/// Time since the file's last change. Once a modification time was observed, the wall clock is no
 /// longer used, so that a step of the clock makes neither a fresh file old nor a stale file fresh.
 fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
     let known = match *seen {

@@ -33,7 +33,7 @@ use tonic_health::pb::health_client::HealthClient;
 /// Maximum length of a response message. The response of a health check contains only a number.
 pub(super) const MESSAGE_LEN_MAX: usize = 4096;
 
-/// Maximum size of header lists and frames, and of the data a server may send before it is read.
+/// Maximum size of header lists and of frames, and size of the flow-control windows (RFC 9113 5.2).
 const HEADER_LIST_MAX: u32 = 16 << 10;
 const FRAME_MAX: u32 = 16 << 10;
 const WINDOW: u32 = 64 << 10;
@@ -48,7 +48,7 @@ pub(crate) struct GrpcRunner {
     dialer: Dialer,
     tls: Tls,
     origin: Uri,
-    /// Additional fields of each call.
+    /// Header fields that are added to each call.
     fields: Arc<[(HeaderName, HeaderValue)]>,
     traces: Option<Unsampled>,
     /// The method to call instead of the methods of `grpc.health.v1.Health`.

@@ -157,8 +157,8 @@ impl HttpRunner {
             // A run has one connection at a time.
             progress.end().await;
             is_plain_get |= self.becomes_get(status);
-            // A redirect back from another origin is chosen by that origin, so it gets no
-            // credentials either.
+            // The other origin chooses the target of a redirect back to the first origin, so that
+            // request carries no credentials either.
             is_home &= is_same_origin(&next, &self.check.url);
             url = Cow::Owned(next);
         }
@@ -339,7 +339,8 @@ fn without_dots(url: Url) -> Url {
     Url { target, ..url }
 }
 
-/// Whether scheme, host and port are equal (RFC 6454 4), so that credentials may be sent to both.
+/// Whether both URLs have the same origin: scheme, host and port (RFC 6454 4). Credentials may then
+/// be sent to both.
 #[must_use]
 pub fn is_same_origin(one: &Url, other: &Url) -> bool {
     one.is_https == other.is_https

@@ -45,14 +45,14 @@ use std::fmt::Debug;
 use std::pin::Pin;
 use tokio::time::Instant;
 
-/// A kind of check that is reached through a pointer. Kinds that run often, or keep state between
-/// runs, are variants of `runner::target::Kind` instead.
+/// A kind of check that is called through a trait object. Kinds that run often, or keep state
+/// between runs, are variants of `runner::target::Kind` instead.
 pub(crate) trait Ask: Debug + Send + Sync {
     /// The dialer of the target; `None` for kinds that do not connect.
     fn dialer(&self) -> Option<&Dialer>;
 
-    /// Whether the kind sends datagrams. Then no failed connection indicates that the address of
-    /// the target has changed.
+    /// Whether the kind sends datagrams. A changed address of the target then does not show as a
+    /// failed connection.
     fn is_connectionless(&self) -> bool {
         false
     }

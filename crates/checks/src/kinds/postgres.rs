@@ -1,5 +1,5 @@
 //! The start of a PostgreSQL session (protocol 3.0, since PostgreSQL 7.4). If a user is configured,
-//! a login and a query follow; otherwise the server's request to log in is enough.
+//! a login and a query follow; otherwise the server's authentication request is enough.
 //!
 //! The messages are those of `postgres-protocol`, on which `tokio-postgres` is based. A complete
 //! client would not limit the length of a message, and would take twice as long to compile.
@@ -133,7 +133,7 @@ impl PostgresRunner {
         }
     }
 
-    /// The answer to a request to log in.
+    /// The answer to an authentication request.
     async fn answer(
         &self,
         request: Message,
@@ -159,8 +159,8 @@ impl PostgresRunner {
                 let hash = md5_hash(user.as_bytes(), password.as_bytes(), body.salt());
                 frontend::password_message(hash.as_bytes(), &mut out)
             }
-            // A server that has not proved that it knows the password gets one computation per
-            // session.
+            // Only one SCRAM exchange per session: each costs CPU time, and the server is not yet
+            // authenticated.
             Message::AuthenticationSasl(_) if scram.is_some() => return Err(strange()),
             Message::AuthenticationSasl(body) => {
                 let mut mechanisms = body.mechanisms();

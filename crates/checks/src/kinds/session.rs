@@ -56,7 +56,8 @@ pub(crate) enum Session {
 }
 
 impl Session {
-    /// Performs a handshake on the connection. Bytes that are already read would be lost.
+    /// Performs a TLS handshake on the connection. Handshake bytes that the caller has already read
+    /// would be lost.
     pub(crate) async fn secure(self, security: &Security, progress: &Progress) -> Result<Self, Issue> {
         let Self::Plain(conn) = self else { return Ok(self) };
         progress.enter(Stage::Handshake);

@@ -73,9 +73,9 @@ impl Drop for Following {
 impl Watch {
     pub(crate) fn new(pace: &Pace) -> Self {
         Self {
-            // Shorter than the usual intervals, so that a scheduled run calls a server that has
-            // been silent. A run caused by a change begins sooner after the message of the server,
-            // and makes no call.
+            // Shorter than the usual intervals, so that a scheduled run makes a `Check` call if the
+            // server has been silent. A run that a change causes starts sooner after the server's
+            // message, and makes no call.
             silence: pace.fast_interval / 4,
             apart: pace.fast_interval,
             notice: OnceLock::new(),

@@ -121,7 +121,7 @@ impl GrpcCheck {
         Self { address, ..Self::default() }
     }
 
-    /// Keys that apply only to a call that the check does not make.
+    /// Keys without effect on this check, because they belong to the other kind of call.
     const fn useless(&self) -> &'static [&'static str] {
         if self.method.is_some() { &["service"] } else { &["expect.status"] }
     }

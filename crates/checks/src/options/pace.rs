@@ -91,7 +91,7 @@ struct Flap {
 impl Pace {
     /// The default pace for an interval: `rise` 2, `fall` 3, a jitter of 10 %, unknown before the
     /// first result, no flap detection. The other times follow from the interval as described at
-    /// each field, so set `interval` here and not as a field.
+    /// each field, so pass the interval here instead of setting the field.
     #[must_use]
     pub fn every(interval: Duration) -> Self {
         let mut pace = Self { interval, ..Self::default() };

@@ -16,8 +16,8 @@ pub struct PostgresCheck {
     /// Address to connect to, "host:port" or "unix:/path". Required.
     #[key(required = "\"127.0.0.1:5432\"")]
     pub address: Address,
-    /// User to log in as; the check then also runs a query. Default: no login; the server's request
-    /// to log in is enough, as with pg_isready.
+    /// User to log in as; the check then also runs a query. Default: no login; the server's
+    /// authentication request is enough, as with pg_isready.
     pub username: Option<String>,
     /// Password of `username`, preferably ${file:PATH}. Default: none, for servers that do not ask
     /// for it.
@@ -42,7 +42,7 @@ pub struct PostgresCheck {
 }
 
 impl PostgresCheck {
-    /// Expects the server's request to log in, without TLS.
+    /// Expects the server's authentication request, without TLS.
     #[must_use]
     pub fn new(address: Address) -> Self {
         Self { address, ..Self::default() }

@@ -27,7 +27,8 @@ pub struct Call {
     function: Arc<dyn Fn() -> Running + Send + Sync>,
     runtime: Handle,
     timeout: Duration,
-    /// Held by a run to its end: a call that blocks cannot be cancelled.
+    /// One permit, held by a run until its call has ended: a blocking call cannot be cancelled, so
+    /// the next run waits for it.
     turn: Arc<Semaphore>,
 }
 

@@ -18,7 +18,8 @@ fn asks(send: &[u8], response: &str) -> Payload {
     Payload { send: send.to_vec(), ..contains(response) }
 }
 
-/// A peer; `answer` returns the datagrams for each datagram, in order.
+/// A peer that replies to each datagram with the datagrams that `answer` returns. `answer` gets the
+/// number of the datagram and its content.
 fn answers(answer: impl Fn(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = socket.local_addr().unwrap();
@@ -169,7 +170,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts an outside program; `None` after reporting the skip if it is not installed.
+/// Starts an external program; `None` after reporting the skip if it is not installed.
 fn start(program: &str, args: &[&str]) -> Option<Server> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
     let child = Command::new(program).args(args).env("PATH", path).stdin(Stdio::null()).spawn();

@@ -307,7 +307,8 @@ fn dns(addr: SocketAddr) -> DnsCheck {
     DnsCheck::new(HostPort::parse(&addr.to_string(), None).unwrap(), "a.example".to_owned())
 }
 
-/// A name server; `answer` returns the datagrams for each question, in order.
+/// A name server that replies to each query with the datagrams that `answer` returns. `answer` gets
+/// the number of the query and its content.
 fn names(answer: impl Fn(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = socket.local_addr().unwrap();

@@ -89,8 +89,8 @@ fn a_session_ends_politely() {
     assert_eq!(*heard.lock().unwrap(), "EHLO probe.example\r\nQUIT\r\n");
 }
 
-/// A server that upgrades after `before`, the answers to the first commands, and then answers with
-/// `within`. Its certificate expires in this many days.
+/// A server that sends the greeting and the first answers from `before`, upgrades to TLS, and then
+/// answers with `within`. Its certificate expires in this many days.
 fn upgrades(before: &'static [&'static str], within: &'static str, days: i64) -> SocketAddr {
     let config = tls_config(days);
     server(move |stream| {

@@ -21,9 +21,9 @@ struct Lookups {
 }
 
 impl Lookups {
-    /// Also returns the channels that supply the answers, one for each question.
-    fn new(questions: usize) -> (Self, Vec<SyncSender<Found>>) {
-        let (tell, answers): (Vec<_>, VecDeque<_>) = (0..questions).map(|_| sync_channel(1)).unzip();
+    /// Also returns the channels that supply the answers, one for each lookup.
+    fn new(lookups: usize) -> (Self, Vec<SyncSender<Found>>) {
+        let (tell, answers): (Vec<_>, VecDeque<_>) = (0..lookups).map(|_| sync_channel(1)).unzip();
         (Self { answers: Arc::new(Mutex::new(answers)), asked: Arc::default() }, tell)
     }
 
@@ -118,11 +118,11 @@ fn a_silent_resolver_delays_no_check_without_a_name() {
     assert!(files.len() >= 10 && files.iter().all(|outcome| *outcome == Outcome::Success), "{files:?}");
     let others = outcomes_of(&|check| check != here);
     assert!(others.len() >= 40 && others.iter().all(|outcome| *outcome == Outcome::Timeout), "{others:?}");
-    assert!(lookups.asked() <= LOOKUPS_MAX, "{} questions at once", lookups.asked());
+    assert!(lookups.asked() <= LOOKUPS_MAX, "{} concurrent lookups", lookups.asked());
     drop(tell);
 }
 
-/// Cached addresses stay in use while no answer arrives, and one question is open at a time.
+/// Cached addresses stay in use while no answer arrives, and only one lookup is pending at a time.
 #[test]
 #[expect(
     clippy::disallowed_methods,

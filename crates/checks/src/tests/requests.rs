@@ -45,7 +45,7 @@ fn open(fields: &[(&str, &str)]) -> Vec<(String, FieldValue)> {
     fields.iter().map(field).collect()
 }
 
-/// Fields with secret values, as the configuration reads credentials.
+/// Fields with secret values, like credentials from the configuration.
 fn secret(fields: &[(&str, &str)]) -> Vec<(String, FieldValue)> {
     let field =
         |&(name, value): &(&str, &str)| (name.to_owned(), FieldValue::Secret(Secret::new(value.to_owned())));

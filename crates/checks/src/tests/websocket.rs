@@ -37,7 +37,8 @@ fn accepted(stream: &mut impl std::io::Read) -> Vec<u8> {
     format!("{head}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").into_bytes()
 }
 
-/// A server that upgrades, sends these frames with the response, and then `more` without end.
+/// A server that upgrades, sends these frames with the response, and then repeats `more` without
+/// end.
 fn sends_more(frames: impl Into<Vec<u8>>, more: &'static [u8]) -> SocketAddr {
     let frames = frames.into();
     server(move |stream| {
@@ -46,7 +47,7 @@ fn sends_more(frames: impl Into<Vec<u8>>, more: &'static [u8]) -> SocketAddr {
             let head = accepted(&mut stream);
             stream.write_all(&[head, frames].concat()).unwrap();
             while !more.is_empty() && stream.write_all(more).is_ok() {}
-            // Until the client ends.
+            // Until the client closes the connection.
             let _end = stream.read_to_end(&mut Vec::new());
         });
     })
