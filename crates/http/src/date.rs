@@ -18,7 +18,7 @@ impl Date {
         date
     }
 
-    /// Renders the date again if the second has changed; returns whether it has changed.
+    /// Renders the date if `unix_secs` has changed; returns whether it has changed.
     pub fn refresh(&mut self, unix_secs: i64) -> bool {
         let changed = unix_secs != self.unix_secs;
         if changed {
@@ -28,7 +28,7 @@ impl Date {
         changed
     }
 
-    /// The rendered second, since 1970-01-01 UTC.
+    /// The rendered time, in seconds since 1970-01-01 UTC.
     #[inline]
     pub const fn unix_secs(&self) -> i64 {
         self.unix_secs

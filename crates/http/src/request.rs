@@ -39,7 +39,7 @@ impl<'a> Request<'a> {
         Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0, found: None }
     }
 
-    /// The facts that the services in front have found.
+    /// The facts that the services in front of the handler have found.
     pub(crate) const fn found(&self) -> Found<'a> {
         match self.found {
             Some(found) => *found,

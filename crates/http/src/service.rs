@@ -133,7 +133,7 @@ impl<F, const BODY: bool, const CLIENT: bool, const REPEATS: bool> ServiceFn<F, 
         ServiceFn { f: self.f }
     }
 
-    /// Allows that the function is called once for equal requests that arrive together:
+    /// Lets one call of the function answer equal requests that arrive together:
     /// [`Service::repeats`]. For functions that reply to equal requests alike and do not count
     /// them.
     #[must_use]

@@ -40,7 +40,8 @@ impl Service for Mixed {
 const PATHS: [&str; 10] =
     ["/ok", "/down", "/large", "/line", "/bad", "/last", "/changed", "/hang", "/panic", "/made"];
 
-/// A connection: its input, the position at which the input is split, and the second of arrival.
+/// A connection: its input, the position at which the input is split, and the time of arrival in
+/// seconds.
 fn connection() -> impl Strategy<Value = (Vec<u8>, usize, i64)> {
     let request =
         (prop_oneof![3 => Just(0_usize), 2 => 0..PATHS.len()], 0..4_usize).prop_map(|(path, shape)| {

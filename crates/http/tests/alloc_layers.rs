@@ -147,7 +147,8 @@ fn whole_chain() {
             assert_eq!(conn.handle_input(input.as_bytes(), io, service), Next::Read);
             assert!(out.head.starts_with(expect.as_bytes()), "{}", out.head.escape_ascii());
         };
-        // The first calls let the buffers grow to the size of replies with numbers of this length.
+        // The first calls let the buffers grow to the size of these replies, which depends on the
+        // number of digits of the quota.
         (0..3).for_each(|_| answer());
         assert_free(&format!("the whole chain: {expect}"), answer);
     };

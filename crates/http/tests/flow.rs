@@ -218,7 +218,7 @@ impl Sink for Dropped {
     fn log(&self, _: &Record) {}
 }
 
-/// The statuses are those of other malformed requests; the cause names the header.
+/// An unexpected PROXY header gets the status of any malformed request; the error names the header.
 #[test]
 fn an_unexpected_proxy_header_is_named_however_it_is_split() {
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";

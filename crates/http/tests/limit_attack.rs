@@ -118,7 +118,8 @@ fn a_clock_would_change_verdicts() {
     assert!(changed > without.len() / 100, "{changed} of {}", without.len());
 }
 
-/// A table of sets of eight words, each set with its own clock hand. A key is stored completely.
+/// A table of sets of eight words, each set with its own clock hand. Keys are stored in full, not
+/// as hashes.
 struct ClockTable {
     sets: Vec<([ClockWord; 8], usize)>,
     window: Duration,

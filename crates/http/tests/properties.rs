@@ -9,7 +9,7 @@ use doorbell_http::{Limits, Next};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A request whose reply describes it, and the end of that description.
+/// A request, and the end of its reply, which describes the request.
 fn request() -> impl Strategy<Value = (Vec<u8>, String)> {
     let body = vec(any::<u8>().prop_map(|byte| byte % 26 + b'a'), 0..60);
     (0..4u8, body, vec("[A-Za-z-]{1,20}: [ -~]{0,40}\r\n", 0..4), 0..1000u32, vec(1..9usize, 60)).prop_map(

@@ -16,8 +16,8 @@ use doorbell_http::{
     Time, service_fn,
 };
 
-/// Replies with the target and the body. If the service and the target request it, the reply is
-/// deferred. `/away` is handed over.
+/// Replies with the target and the body. The reply is deferred if `later` is set and the path
+/// contains `later`. `/away` is handed over.
 struct Echo {
     later: bool,
 }

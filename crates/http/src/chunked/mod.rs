@@ -123,8 +123,9 @@ impl Chunked {
         })
     }
 
-    /// Parses a `chunk-ext`. White space that recipients should tolerate according to RFC 9112
-    /// 7.1.1 is refused: test suites and strict peers refuse it, and no known client sends it.
+    /// Parses a `chunk-ext`. Bad white space (BWS), which recipients must accept according to RFC
+    /// 9110 5.6.3, is refused: test suites and strict peers refuse it, and no known client sends
+    /// it.
     fn next_ext(&mut self, step: Step, byte: u8, limits: &Limits) -> Result<Step, RequestError> {
         let next = match (step, byte) {
             (Step::ExtName | Step::ExtToken | Step::ExtQuotedEnd, b'\r') => return Ok(Step::SizeLf),

@@ -36,8 +36,8 @@ impl Conn {
         self.deadline = now.after(limits.idle_timeout);
     }
 
-    /// Updates the deadline inside a body, after bytes arrived at `now`. It is the earliest of the
-    /// deadlines for progress, total time and minimum rate.
+    /// Updates the deadline inside a body, after bytes arrived at `now`. The new deadline is the
+    /// earliest of those for progress, total time and minimum rate.
     pub(super) fn rest_in_body(&mut self, now: Time, limits: &Limits) {
         let mut deadline =
             now.after(limits.body_idle_timeout).min(self.body_began.after(limits.body_total_timeout));

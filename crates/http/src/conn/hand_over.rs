@@ -13,8 +13,8 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The type of a TLS handshake record, and the major version in every record (RFC 8446 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
-/// The first bytes of PROXY headers, up to the byte that is invalid HTTP. A header reaches this
-/// parser if it was not expected, because the peer is not trusted to send one.
+/// The first bytes of PROXY headers, up to the byte that is invalid HTTP. A PROXY header reaches
+/// this parser only if the peer is not trusted to send one.
 const PROXY_HEADERS: [&[u8]; 3] = [b"PROXY TCP", b"PROXY UNKNOWN", b"\r\n\r\n\0"];
 
 impl Conn {

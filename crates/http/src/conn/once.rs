@@ -12,8 +12,8 @@ impl Conn {
     /// Handles the first input of a new connection if the input is exactly one cached head that
     /// closes the connection. Otherwise returns `None` without any effect. The result is that of
     /// [`Conn::handle_input`] on a new [`Conn`], which would then have one request and no error.
-    /// After [`Next::Wait`], create that connection with [`Conn::wait_once`]. After
-    /// [`Next::HandOver`], the request has no reply, and `carry` contains `fresh`.
+    /// After [`Next::Wait`], call [`Conn::wait_once`] on a new [`Conn`]. After [`Next::HandOver`],
+    /// the request has no reply, and `carry` contains `fresh`.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
         fresh: &[u8],

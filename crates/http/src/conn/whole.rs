@@ -80,9 +80,9 @@ impl Conn {
         }
     }
 
-    /// Repeats the last reply for the requests at `at` that equal the last one, of `len` bytes, if
-    /// the service allows it. Replies, limits and the end of the connection are as if the service
-    /// had been called for each.
+    /// Repeats the last reply for the requests from `at` on that equal the previous request, which
+    /// had `len` bytes, if the service allows it. Replies, limits and the end of the connection are
+    /// as if the service had been called for each.
     #[inline(always)]
     fn repeat<S: Service + ?Sized>(
         &mut self,
@@ -234,14 +234,14 @@ impl Conn {
     }
 }
 
-/// The service must be called for each request.
+/// The service does not allow repeats, so it must be called for each request.
 struct Refused;
 
-/// Result of handling one request, or equal ones.
+/// Result of handling one request, or several equal ones.
 enum One {
-    /// The requests got replies and had this length; more input follows.
+    /// The requests got replies and had this total length; more input follows.
     More(usize),
     Next(Next),
-    /// The fast path does not handle it.
+    /// The fast path does not handle the request.
     Not,
 }

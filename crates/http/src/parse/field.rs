@@ -25,8 +25,8 @@ impl Head {
         }
     }
 
-    /// Continues to read one line; returns false if more bytes are needed. The code of consecutive
-    /// steps is consecutive, so that a complete line is read in one pass.
+    /// Continues to read one line; returns false if more bytes are needed. The steps follow each
+    /// other in the code as the parts do in a line, so that a complete line is read in one pass.
     #[inline(always)]
     fn field_line(&mut self, window: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let mut at = self.at as usize;

@@ -324,7 +324,7 @@ fn plain_host<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(usize, &'a
     let port_len = match after {
         [b':', port @ ..] => match Block::load(port).outside(b'0', b'9').bits().trailing_zeros() {
             len @ 1..=4 => 1 + len as usize,
-            // Five digits have the same order as text and as numbers.
+            // For texts of five digits, the byte order is the numeric order.
             5 if port.first_chunk::<5>()? <= b"65535" => 6,
             _ => return None,
         },
