@@ -6,7 +6,7 @@
 //! streams, and `DOORBELL_DIFFERENTIAL=10000000 cargo test --release` any number.
 //!
 //! A stream is one to three requests in one or two pieces, followed by the end of the connection.
-//! The requests are mostly valid except for one part. A framing is the list of requests that a
+//! Most requests are invalid in one part at most. A framing is the list of requests that a
 //! server accepted (method, path and query, host, decoded body) and the end. Two framings differ if
 //! one server sees a request or the end and the other does not, or if they see different contents
 //! of a request. Two refusals do not differ, whatever their status. A refusal does not differ from

@@ -22,7 +22,7 @@ impl Rng {
         mix(self.state)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`. `end` must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         debug_assert!(end > 0 && u32::try_from(end).is_ok());
         usize::try_from(((self.next() >> 32) * end as u64) >> 32).expect("below `end`")

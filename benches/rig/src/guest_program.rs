@@ -22,7 +22,7 @@ pub(crate) struct GuestProgram {
 pub(crate) const DATAGRAMS: GuestProgram = GuestProgram {
     package: "doorbell-benches",
     example: "datagrams",
-    figures: "Instructions of the server, and times those of the loop",
+    figures: "Instructions of the server, and their ratio to those of the loop",
 };
 
 pub(crate) const WAKES: GuestProgram =

@@ -75,7 +75,7 @@ pub(crate) fn worse(first: Verdict, second: Verdict) -> Verdict {
     if rank(&second) > rank(&first) { second } else { first }
 }
 
-/// The text of an error in lower case, without the error number.
+/// The text of an error; that of a system error in lower case and without its number.
 pub fn cause_of(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error ") {

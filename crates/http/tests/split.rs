@@ -12,8 +12,8 @@ use doorbell_http::Limits;
 /// Maximum length of inputs that are split at every position. Longer inputs are split at forty
 /// positions and around limits, because every split parses the whole input.
 const CUT_EVERYWHERE_MAX: usize = 1_000;
-/// Inputs of at least this length test limits on the length. No other message can follow such an
-/// input on its connection.
+/// Minimum length of the inputs that exceed a length limit on purpose. No other message can follow
+/// such an input on its connection.
 const LONG_MIN: usize = 20_000;
 
 #[test]

@@ -313,7 +313,8 @@ mod samples {
         assert!(versions("[package]\nname = \"a\"\npublish = false\n").is_empty());
     }
 
-    /// Two rooms and a root that re-exports an item of the first under another name.
+    /// Two top-level modules, and a crate root that re-exports an item of the first one under another
+    /// name.
     fn rooms(inner: &str, text: &str) -> Vec<Source> {
         let file = |inner: &str, text: &str| Source::new(&format!("crates/a/src/{inner}"), text);
         let mut sources = vec![

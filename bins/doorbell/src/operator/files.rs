@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Maximum number of files to read.
 const FILES_MAX: usize = 1024;
 
-/// Maximum number of bytes to read for a reason.
+/// Maximum number of bytes of a file that are read as the reason.
 const REASON_READ_MAX: u64 = 1024;
 
 /// `[maintenance] file_dir`

@@ -109,8 +109,8 @@ mod tests {
         }
     }
 
-    /// The settings of running threads do not change, even if a configuration between two others
-    /// does not need the threads.
+    /// Running threads keep their settings across reloads, even if a configuration in between has no
+    /// `[compute]`.
     #[test]
     fn running_threads_keep_their_settings() {
         let started = config("[compute]\nthreads = 2\nname = \"first\"\n").compute;

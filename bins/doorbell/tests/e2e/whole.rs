@@ -234,7 +234,7 @@ fn no_probe_gets_a_mixed_state(engine: &str) {
     let addr = doorbell.addr;
     let mut client = Client::new(addr, "app");
     client.ask("POST /push/app/pass");
-    // The first state differs from the pushed states.
+    // Until the push takes effect, replies show the initial state, which no turn expects.
     wait_until(LIMIT, || client.ask("GET /readyz").0 == 200).unwrap();
     let (pace, turns, changes) = take_turns(addr, 2 * pairs, Duration::from_millis(each));
     let by_ratio = neighbours(&turns);

@@ -110,8 +110,8 @@ impl Pace {
         Self { rise: 1, fall: 1, max_age: ttl, ..Self::default() }
     }
 
-    /// The default of `max_age`: three times the longest interval or `timeout`. If the check only
-    /// runs on demand, also at least three times `cache`, and at least a minute.
+    /// The default of `max_age`: three times the longest of the intervals and `timeout`. If the
+    /// check only runs on demand, also at least three times `cache`, and at least a minute.
     #[must_use]
     pub fn default_max_age(&self) -> Duration {
         let age = self.longest_gap() * 3;

@@ -191,7 +191,7 @@ mod tests {
             before: Mutex::default(),
             misuses_reported: AtomicU8::new(0),
         });
-        // The other workers also hold a sender while they wait for the start signal.
+        // As in a server, a sender stays open while other workers wait for the start signal.
         let (started, starts) = sync_channel(2);
         let (_go, go) = sync_channel(1);
         let thread = WorkerThread {

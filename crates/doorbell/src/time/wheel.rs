@@ -301,7 +301,8 @@ mod tests {
                 if armed.remove(&slot).is_some() {
                     wheel.disarm(SlotIndex(slot));
                 } else {
-                    // Many deadlines are in the word of the bitmap that is read first and last.
+                    // Half of the deadlines are nearly a lap ahead. Their bits are in the word of the
+                    // current tick, which the search reads first and, after the wrap, once more.
                     let ahead_ms = if rng.hits(500_000) { 1..61_000 } else { 61_000..65_000 };
                     let deadline_ms = now_ms + rng.range(ahead_ms);
                     wheel.arm(SlotIndex(slot), at_ms(deadline_ms));

@@ -235,7 +235,7 @@ fn a_steady_slow_reader_gets_its_whole_reply() {
 }
 
 /// On a kernel that cannot query direct descriptors, the connection of a slow reader is closed,
-/// because only the progress of the send buffer is known.
+/// because the engine sees only that the send buffer is full, not what the peer acknowledges.
 #[test]
 fn a_slow_reader_whose_progress_cannot_be_seen_is_cut() {
     let (mut stage, peer) = slow_reader(FaultPlan::none(), Unsent::Hidden);

@@ -20,8 +20,8 @@ impl Conn {
     /// Handles complete requests. Must be called only between requests, without carried or
     /// held-back input.
     ///
-    /// The first request is handled before the loop, because usually it is the only one, and
-    /// without the loop no value has to be kept in a register.
+    /// The first request is handled before the loop: usually it is the only one, and before the loop
+    /// no value has to be preserved from one iteration to the next.
     #[inline(always)]
     pub(super) fn answer_whole<S: Service + ?Sized>(
         &mut self,

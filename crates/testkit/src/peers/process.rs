@@ -40,7 +40,7 @@ pub fn fds(pid: &str) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Processor time of the threads of a process whose name starts with `prefix`, from `schedstat`
+/// Processor time of those threads of a process whose names start with `prefix`, from `schedstat`
 /// (nanoseconds).
 ///
 /// # Errors

@@ -73,7 +73,7 @@ pub const ARROWS: &[Arrow] = &[
     },
     // Sockets for outgoing connections, for any runtime.
     Arrow { folder: "crates/egress", may: &["doorbell-ring"], may_in_tests: &["doorbell-testkit"] },
-    // gRPC health, for the binary and for programs that embed the engine: no connection.
+    // gRPC health, for the binary and for programs that embed the engine. No sockets.
     Arrow {
         folder: "crates/grpc",
         may: &["doorbell", "doorbell-health", "doorbell-probes"],

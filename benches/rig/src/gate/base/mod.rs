@@ -133,10 +133,10 @@ fn judge(base: &Samples, ours: &Samples, page: &mut Page) -> bool {
     passed
 }
 
-/// The medians of both builds. Under default scheduling each boot is first moved to the median
-/// switches of the base, along the line that the boots of both builds follow. Moving the medians
-/// instead would be wrong, because median instructions and median switches may belong to different
-/// boots.
+/// The medians of both builds. Under default scheduling the instructions of each boot are first
+/// adjusted to the base's median number of context switches, with the slope of a line fitted to the
+/// boots of both builds. Adjusting the medians instead would be wrong, because median instructions
+/// and median switches may belong to different boots.
 fn compared(row: &str, base: &[Point], ours: &[Point]) -> Option<[Point; 2]> {
     let [before, now] = [middle(base)?, middle(ours)?];
     if row_of(row).load.mode.is_batch() {

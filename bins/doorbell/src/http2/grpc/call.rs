@@ -8,8 +8,8 @@ use doorbell::time::{Clock as _, OsClock};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 
-/// Result of a route for an admitted gRPC request, passed as the work of a deferred reply: the
-/// header fields of the reply.
+/// Header fields that a route adds to the reply to an admitted gRPC call. The route returns them in
+/// a deferred reply.
 #[derive(Clone, Debug)]
 pub(crate) struct GoOn(Arc<HeaderMap>);
 

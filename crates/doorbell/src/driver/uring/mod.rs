@@ -74,7 +74,7 @@ pub struct Uring {
     /// Completions produced by a call instead of an event. At most one per listener, one per
     /// datagram socket and one per live connection.
     made: VecDeque<Completion>,
-    /// Listeners in [`AcceptMode::Readiness`] whose backlog may not be empty, without duplicates.
+    /// Listeners in [`AcceptMode::Readiness`] whose backlog may contain clients, without duplicates.
     /// The poll reports a backlog only once, so a listener stays here until `accept4(2)` finds it
     /// empty.
     backlogged: VecDeque<ListenerIndex>,

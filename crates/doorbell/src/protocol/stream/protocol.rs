@@ -258,7 +258,8 @@ impl<H: StreamHandler> Protocol for Stream<H> {
 
     fn handle_overload(&self, conn: &mut StreamConn, reason: CloseReason, io: Io<'_>) -> Next {
         io.input.clear();
-        // A hand-over follows the output, also if it is refused.
+        // The output written before a refused hand-over is still sent. Any other overload discards
+        // the output.
         if reason != CloseReason::NotTaken {
             io.out.head.clear();
         }
