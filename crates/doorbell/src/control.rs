@@ -14,6 +14,8 @@ use crate::sync::{Mutex, PoisonError};
 /// A command to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
+    /// Serve the connections that other workers have accepted for this worker.
+    Adopt,
     /// Deliver the messages that other threads have pushed to connections.
     Deliver,
     /// Stop accepting, finish requests in progress, and end when they are finished or after

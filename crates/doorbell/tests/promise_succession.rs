@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use doorbell::id::WorkerIndex;
 use doorbell::{
-    Descriptors, Engine, Http1, HttpLimits, Listen, OnWorkerFailure, Server, ServerBuilder, StartErrorKind,
-    StaticReply, Status, service_fn,
+    Balance, Descriptors, Engine, Http1, HttpLimits, Listen, OnWorkerFailure, Server, ServerBuilder,
+    StartErrorKind, StaticReply, Status, service_fn,
 };
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
@@ -43,6 +43,7 @@ on_both_engines! {
     a_server_that_drains_leaves_the_file_to_its_successor
     the_file_of_another_server_is_not_removed
     a_generation_that_is_skipped_passes_clients_on
+    balanced_workers_lose_no_request
     direct_descriptors_lose_no_request
     a_client_whose_wake_up_went_to_the_old_server_is_served
     a_server_that_has_ended_is_taken_over_at_once
@@ -134,6 +135,17 @@ fn fifty_generations_lose_no_request(engine: Engine) {
     let _turn = alone();
     let make = |number| builder(engine).listen(anywhere(), numbered(number));
     churn(make, sized(50, 500));
+}
+
+/// The workers pass connections to each other while servers with other balances replace them.
+fn balanced_workers_lose_no_request(engine: Engine) {
+    let _turn = alone();
+    for first in [Balance::Kernel, Balance::RoundRobin] {
+        let turns = [first, Balance::RoundRobin, Balance::LeastConnections];
+        let listen = |number| anywhere().balance(turns[number % turns.len()]);
+        let make = |number| builder(engine).workers(workers(4)).listen(listen(number), numbered(number));
+        churn(make, 20);
+    }
 }
 
 fn direct_descriptors_lose_no_request(engine: Engine) {

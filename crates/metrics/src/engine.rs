@@ -76,7 +76,7 @@ impl Workers<'_> {
         for (worker, one) in self.all.iter().enumerate().filter(|(_, one)| one.turned > Time::ZERO) {
             turned.add([("worker", &worker.to_string())], self.origin.secs(one.turned.since(Time::ZERO)));
         }
-        let help = "Accepted connections, by worker.";
+        let help = "Accepted connections, by the worker that serves them.";
         self.each(families.counter("doorbell_worker_connections_accepted", help), |one| one.conns_accepted);
         let help = "Open connections, by worker.";
         self.each(families.gauge("doorbell_worker_connections_active", help), |one| one.conns_live);
@@ -116,6 +116,10 @@ fn named(field: &str) -> (&'static str, &'static str) {
             "Accepted connections closed because no slot was free, and invalid completions.",
         ),
         "answers_dropped" => ("doorbell_answers_dropped", "Results of jobs whose request had ended."),
+        "balance_queue_full" => (
+            "doorbell_balance_queue_full",
+            "New connections for which a worker was left out because its queue was full.",
+        ),
         "cq_overflows" => (
             "doorbell_ring_cq_overflow",
             "Calls of io_uring_enter after which completions were in the kernel's overflow list.",

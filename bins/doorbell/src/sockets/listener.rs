@@ -86,6 +86,8 @@ fn options(listen: Listen, listener: &Listener) -> Listen {
         .balance(match listener.balance {
             Balance::Cpu => doorbell::Balance::Cpu,
             Balance::Kernel => doorbell::Balance::Kernel,
+            Balance::LeastConnections => doorbell::Balance::LeastConnections,
+            Balance::RoundRobin => doorbell::Balance::RoundRobin,
             Balance::SourceHash => doorbell::Balance::SourceHash,
         })
         .defer_accept(listener.tcp.defer_accept.then_some(DEFER_ACCEPT))

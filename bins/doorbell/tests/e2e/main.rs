@@ -28,6 +28,7 @@ mod alpn;
 mod answers;
 mod auth;
 mod awaited;
+mod balance;
 mod blackbox;
 mod browser;
 mod busy;

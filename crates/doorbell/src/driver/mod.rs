@@ -61,6 +61,9 @@
 //!   A reply leaves from the address that it names.
 //! - **D-19** [`Driver::close_datagrams`] is called only while the socket is not armed, and returns
 //!   the number of datagrams in its queue, if no other driver or process has the socket.
+//! - **D-20** After [`Driver::release`] of a connection on which no operation was started, its slot
+//!   is free. The connection continues in the driver that [adopts](Driver::adopt) the descriptor, as
+//!   if that driver had accepted it. A driver with direct descriptors does neither.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -146,6 +149,15 @@ pub trait Driver {
 
     /// Removes a connection from the driver and returns its descriptor (D-11).
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>>;
+
+    /// Removes a new connection, on which no operation was started, from the driver, so that another
+    /// driver can adopt it (D-20). `None` for a direct descriptor, and nothing has changed.
+    fn release(&mut self, slot: SlotIndex) -> Option<OwnedFd>;
+
+    /// Gives a slot to a connection that another driver, of any kind, has released (D-20). `None`
+    /// if no slot is free, or with direct descriptors: the connection is then closed and counted in
+    /// [`DriverCounters::accepts_dropped`].
+    fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex>;
 
     /// Number of bytes that the peer has not acknowledged. Costs a system call, so it is for checks
     /// after a deadline. `None` after an error, and for direct descriptors unless

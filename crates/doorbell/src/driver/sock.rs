@@ -51,9 +51,10 @@ pub(crate) fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> Option<R
     }
 }
 
-/// Makes the descriptor of a detached connection non-blocking, as its next owner expects.
-pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    rustix::io::ioctl_fionbio(fd, true)
+/// Makes a descriptor non-blocking, as epoll and the owner of a detached connection expect it, or
+/// blocking, as the ring expects it.
+pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
+    rustix::io::ioctl_fionbio(fd, on)
 }
 
 /// Sends FIN after the bytes sent so far. Fails only if the connection is already gone.

@@ -3,7 +3,8 @@
 //! Does not know about: workers, except the number of their sockets and processors.
 //!
 //! The kernel chooses among the sockets of a `SO_REUSEPORT` group. A connection is balanced once,
-//! when its SYN arrives, and costs nothing more.
+//! when its SYN arrives, and costs nothing more. Or all workers accept from one socket, and the
+//! worker that accepts a connection chooses the worker that serves it.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,6 +24,14 @@ pub enum Balance {
     /// By a hash of both addresses and ports: even, for many short connections.
     #[default]
     Kernel,
+    /// To the worker with the fewest open connections, of any listener; among equals, in turn.
+    /// Suitable for long connections of different lengths. The first idle worker accepts a
+    /// connection and passes it on, which costs a wake-up and a few system calls for each
+    /// connection. Also works for Unix and passed sockets.
+    LeastConnections,
+    /// To each worker in turn, like [`Self::LeastConnections`] without regard to open connections:
+    /// exactly even for new connections.
+    RoundRobin,
     /// By a hash of the client's address (classic BPF): all connections of a client have the same
     /// worker, also after a reload. If the configured number of workers changes by one, only the
     /// clients of that worker move; if a worker fails, some clients of another worker move too. A
@@ -31,13 +40,34 @@ pub enum Balance {
 }
 
 impl Balance {
-    /// The name used in logs and configuration: `cpu`, `kernel`, `source-hash`.
+    /// The name used in logs and configuration: `cpu`, `kernel`, `least-connections`,
+    /// `round-robin`, `source-hash`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
             Self::Kernel => "kernel",
+            Self::LeastConnections => "least-connections",
+            Self::RoundRobin => "round-robin",
             Self::SourceHash => "source-hash",
         }
+    }
+
+    /// True if the worker that accepts a connection chooses the worker that serves it.
+    pub(crate) const fn is_chosen_by_workers(self) -> bool {
+        matches!(self, Self::LeastConnections | Self::RoundRobin)
+    }
+
+    /// Returns the worker that gets the next connection. `loads` has the number of connections of
+    /// each worker, and `None` for a worker that gets none; `turn` is the worker whose turn it is.
+    pub(crate) fn choose(self, loads: &[Option<u64>], turn: usize) -> Option<usize> {
+        let in_turn = (turn..loads.len()).chain(0..turn.min(loads.len()));
+        let mut able = in_turn.filter_map(|worker| loads[worker].map(|load| (worker, load)));
+        let chosen = match self {
+            // The first one of equals.
+            Self::LeastConnections => able.min_by_key(|(_, load)| *load),
+            Self::Cpu | Self::Kernel | Self::RoundRobin | Self::SourceHash => able.next(),
+        };
+        chosen.map(|(worker, _)| worker)
     }
 
     /// Applies this balance to the sockets of a listener, by worker; `None` for a failed worker.
@@ -55,7 +85,9 @@ impl Balance {
         let Some(any) = open().next() else { return Ok(()) };
         match self {
             Self::SourceHash => sockopt::attach_reuseport_filter(any.as_fd(), &source_hash(open().count()))?,
-            Self::Cpu | Self::Kernel => unless_unknown(sockopt::detach_reuseport_filter(any.as_fd()))?,
+            Self::Cpu | Self::Kernel | Self::LeastConnections | Self::RoundRobin => {
+                unless_unknown(sockopt::detach_reuseport_filter(any.as_fd()))?;
+            }
         }
         Ok(())
     }
@@ -214,6 +246,30 @@ mod tests {
                 let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
                 assert!(moved.clone().all(|(_, after)| *after as usize == count), "only to the new one");
                 assert!(moved.count() <= 100_000 / (count + 1) + 5_000, "{count}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_worker_is_chosen_in_turn_or_by_load() {
+        let chosen = |balance: Balance, loads: &[Option<u64>], turns: [usize; 4]| {
+            turns.map(|turn| balance.choose(loads, turn).map_or('-', |worker| ['A', 'B', 'C'][worker]))
+        };
+        let idle = [Some(0); 3];
+        let busy = [Some(9), Some(3), Some(3)];
+        let (without_b, only_a) = ([Some(9), None, Some(3)], [Some(9), None, None]);
+        for (loads, in_turn, by_load) in [
+            (&idle[..], "ABCA", "ABCA"),
+            (&busy, "ABCA", "BBCB"),
+            (&without_b, "ACCA", "CCCC"),
+            (&only_a, "AAAA", "AAAA"),
+            (&[None; 3], "----", "----"),
+            (&[], "----", "----"),
+        ] {
+            for (balance, expected) in [(Balance::RoundRobin, in_turn), (Balance::LeastConnections, by_load)]
+            {
+                let found: String = chosen(balance, loads, [0, 1, 2, 3]).iter().collect();
+                assert_eq!(found, expected, "{balance:?} {loads:?}");
             }
         }
     }

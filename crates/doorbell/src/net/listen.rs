@@ -89,6 +89,11 @@ impl Bound {
         self.identity != Identity::Inherited
     }
 
+    /// True if the workers choose among themselves for new connections.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.balance.is_chosen_by_workers() && self.fds.len() > 1
+    }
+
     /// The address of datagram sockets.
     pub(crate) const fn udp_addr(&self) -> Option<SocketAddr> {
         match self.local {
@@ -180,9 +185,13 @@ impl Listen {
         self
     }
 
-    /// Sets how connections are distributed between the workers. Default [`Balance::Kernel`]. Other
-    /// values need a TCP address, because a Unix or passed socket is shared by all workers, and
-    /// exclude [`Self::overlap`].
+    /// Sets how connections are distributed between the workers. Default [`Balance::Kernel`].
+    /// [`Balance::Cpu`] and [`Balance::SourceHash`] need a TCP address, because a Unix or passed
+    /// socket is shared by all workers, and exclude [`Self::overlap`].
+    ///
+    /// A [successor](crate::ServerBuilder::succeed) may have another balance. It keeps the sockets:
+    /// one per worker, or the one that all workers of the predecessor shared. With a shared socket,
+    /// [`Balance::Cpu`] and [`Balance::SourceHash`] are errors.
     #[must_use]
     pub const fn balance(mut self, balance: Balance) -> Self {
         self.balance = balance;
@@ -250,7 +259,8 @@ impl Listen {
     /// ([`Handle::listening`](crate::Handle::listening)), and get the options of this listener.
     ///
     /// If there are fewer sockets than workers, further sockets are opened at the same address,
-    /// which requires `SO_REUSEPORT`. All workers share a single socket without `SO_REUSEPORT`.
+    /// which requires `SO_REUSEPORT`. All workers share a single socket without `SO_REUSEPORT`, or
+    /// if they [choose](Self::balance) among themselves.
     /// Sockets in excess of the workers are closed, and their backlogs are lost. A
     /// [successor](crate::ServerBuilder::succeed) takes the sockets of its predecessor instead.
     #[must_use]
@@ -395,7 +405,8 @@ impl Listen {
         if workers > 1 && !self.overlap {
             addr = self.reserve(addr)?;
         }
-        for _ in 0..workers {
+        let is_shared = workers > 1 && self.balance.is_chosen_by_workers();
+        for _ in 0..if is_shared { 1 } else { workers } {
             let socket = self.tcp_socket(addr, workers, speaks_first)?;
             if addr.port() == 0 {
                 let chosen = socket.local_addr().map_err(|error| ("getsockname", error))?;
@@ -403,9 +414,12 @@ impl Listen {
             }
             fds.push(socket.into());
         }
+        if is_shared && let Some(fd) = fds.pop() {
+            fds = copies(fd, workers).map_err(|error| ("dup", error))?;
+        }
         Ok(Bound {
             fds,
-            is_shared: false,
+            is_shared,
             is_lent: false,
             local: LocalAddr::Tcp(addr),
             balance: self.balance,
@@ -434,7 +448,7 @@ impl Listen {
         let mut is_shared = false;
         if let [socket] = sockets.as_slice()
             && workers > 1
-            && !shares_port(socket)?
+            && (self.balance.is_chosen_by_workers() || !shares_port(socket)?)
         {
             is_shared = true;
         }

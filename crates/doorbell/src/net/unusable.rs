@@ -13,10 +13,12 @@ use socket2::{Domain, Socket, Type};
 pub(crate) struct Unusable(pub(super) &'static str);
 
 impl Unusable {
-    /// The workers share one socket, so the kernel has nothing to choose.
+    /// The workers share one socket, so the kernel has nothing to choose. This includes the socket
+    /// of a predecessor whose workers chose among themselves.
     pub(crate) fn balanced() -> io::Error {
         io::Error::other(Self(
-            "the workers share this socket: only `Balance::Kernel` works, or a TCP address",
+            "the workers share this socket, so the kernel cannot choose one: use the balance round-robin, \
+             least-connections or kernel, or restart with a TCP address",
         ))
     }
 
@@ -34,8 +36,11 @@ impl Listen {
     /// Checks the settings against each other.
     pub(crate) fn check(&self) -> Result<(), ListenError> {
         // The kernel would choose among the sockets of one of the two servers only.
-        if self.overlap && self.balance != Balance::Kernel {
-            let why = Unusable("a listener that overlaps another server needs `Balance::Kernel`");
+        if self.overlap && matches!(self.balance, Balance::Cpu | Balance::SourceHash) {
+            let why = Unusable(
+                "a listener that overlaps another server cannot have `Balance::Cpu` or \
+                 `Balance::SourceHash`",
+            );
             return Err(self.failed("balance", io::Error::other(why)));
         }
         Ok(())

@@ -55,7 +55,10 @@ impl Bindings {
         let (listeners, datagrams) = self.bound.split_at(self.protocols.len());
         let are_ours = |bound: &[Bound]| bound.iter().map(Bound::is_ours).collect();
         Facts {
-            listener_is_shared: listeners.iter().map(|bound| bound.is_shared).collect(),
+            listener_is_shared: listeners
+                .iter()
+                .map(|bound| bound.is_shared || bound.is_balanced())
+                .collect(),
             listener_is_ours: are_ours(listeners),
             datagrams_are_ours: are_ours(datagrams),
             local_addrs: listeners.iter().map(|bound| bound.local.clone()).collect(),
@@ -91,8 +94,9 @@ impl Bindings {
                 Ok(None) => listen.bind(workers, speaks_first),
                 Err(error) => Err(error),
             };
-            bindings.bound.push(bound?);
-            bindings.arrivals.push(arrival);
+            let bound = bound?;
+            bindings.arrivals.push(if bound.is_balanced() { arrival.balanced() } else { arrival });
+            bindings.bound.push(bound);
             bindings.protocols.push(protocol);
         }
         for (mut listen, handler) in datagrams {

@@ -27,7 +27,7 @@ use crate::id::WorkerIndex;
 use crate::net::{Balance, Bound, Listen, ListenError, allowed_cpus};
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
-use crate::worker::{IpTable, ServerShared, accept_margin};
+use crate::worker::{Balancer, IpTable, ServerShared, accept_margin};
 
 /// Maximum number of listeners.
 pub(super) const LISTENERS_MAX: usize = 256;
@@ -313,6 +313,7 @@ impl ServerBuilder {
             ip_table: Arc::clone(&core.ip_table),
             accept_margin,
             tuning: self.tuning,
+            balancer: core.balancer.clone(),
             hand_over: self.hand_over,
         });
         let mut running = Server {
@@ -323,8 +324,7 @@ impl ServerBuilder {
             report: plan.report.clone(),
             notes,
         };
-        let pins = self.pin_cpus || bound.iter().any(|bound| bound.balance == Balance::Cpu);
-        let cpus = if pins { allowed_cpus() } else { Vec::new() };
+        let cpus = cpus_for(self.pin_cpus, &bound);
         let (started, starts) = sync_channel(usize::from(workers));
         let mut goes = Vec::with_capacity(usize::from(workers));
         for (index, (wake, sockets)) in
@@ -435,6 +435,10 @@ impl ServerBuilder {
                 Arc::new(IpTable::new(&self.limits, workers))
             }
         };
+        let balancer = bound.iter().any(Bound::is_balanced).then(|| {
+            let balances = bound.iter().map(|bound| bound.balance).collect();
+            Arc::new(Balancer::new(workers.clone(), balances, &self.limits))
+        });
         Ok(Core {
             workers,
             on_failure: self.on_worker_failure,
@@ -445,6 +449,7 @@ impl ServerBuilder {
             observer: self.observer.take(),
             sockets: Mutex::new(sockets),
             ip_table,
+            balancer,
             room: room.unwrap_or_else(|| Room::new(conns_max)),
             before: Mutex::new(before.map(|core| Before::new(core, taken))),
             misuses_reported: AtomicU8::new(0),
@@ -523,6 +528,12 @@ fn wakers(workers: u16) -> Result<(Vec<WakeSource>, Vec<Arc<WorkerShared>>), Sta
         shareds.push(Arc::new(WorkerShared::new(waker)));
     }
     Ok((wakes, shareds))
+}
+
+/// The processors to which workers are pinned; empty if they are not.
+fn cpus_for(pins: bool, bound: &[Bound]) -> Vec<usize> {
+    let pins = pins || bound.iter().any(|bound| bound.balance == Balance::Cpu);
+    if pins { allowed_cpus() } else { Vec::new() }
 }
 
 /// Waits until every worker accepts, or until one has failed to start.

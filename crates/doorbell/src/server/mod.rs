@@ -31,7 +31,7 @@ use crate::net::LocalAddr;
 use crate::panics::caught;
 use crate::protocol::Room;
 use crate::stats::{DatagramSnapshot, ListenerSnapshot, Snapshot};
-use crate::worker::IpTable;
+use crate::worker::{Balancer, IpTable};
 use sockets::{Sockets, Taken};
 use succession::Before;
 
@@ -120,6 +120,7 @@ pub(crate) struct Core {
     /// Duplicates of the listening sockets, for a successor.
     sockets: Mutex<Sockets>,
     ip_table: Arc<IpTable>,
+    balancer: Option<Arc<Balancer>>,
     room: Room,
     /// The predecessor, until this server has taken over.
     before: Mutex<Option<Before>>,
@@ -427,6 +428,7 @@ impl Core {
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.give_up_worker(usize::from(worker.0));
         drop(sockets);
+        self.balancer.iter().for_each(|balancer| balancer.fail(usize::from(worker.0)));
         if let Some(worker) = self.workers.get(usize::from(worker.0)) {
             worker.leave();
         }

@@ -281,7 +281,9 @@ impl Kept {
         match (self.balance, self.fds.len()) {
             _ if self.is_udp() => Ok(()),
             (_, 1) => Ok(()),
-            (Balance::Kernel, _) if self.is_shared => Ok(()),
+            (Balance::Kernel | Balance::LeastConnections | Balance::RoundRobin, _) if self.is_shared => {
+                Ok(())
+            }
             _ if self.is_shared => Err(failed(Unusable::balanced())),
             (balance, _) => balance.apply(&self.fds).map_err(failed),
         }

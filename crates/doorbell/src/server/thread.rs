@@ -187,6 +187,7 @@ mod tests {
             observer: None,
             sockets: Mutex::default(),
             ip_table: Arc::clone(&server.ip_table),
+            balancer: None,
             room: Room::new(1),
             before: Mutex::default(),
             misuses_reported: AtomicU8::new(0),

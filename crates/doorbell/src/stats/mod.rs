@@ -103,7 +103,8 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections accepted.
+    /// Connections that the worker serves or has served. Another worker may have
+    /// [accepted](crate::Balance) them.
     conns_accepted,
     /// Open connections.
     conns_live,
@@ -115,6 +116,8 @@ counters! {
     bytes_out,
     /// Accept errors.
     accept_errors,
+    /// Times the queue of a worker was full when this worker chose one for a new connection.
+    balance_queue_full,
     /// Times accept was armed.
     accept_rearms,
     /// Stalls: clients waited in a backlog and the armed accept did not report them.

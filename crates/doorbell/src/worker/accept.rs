@@ -178,6 +178,17 @@ impl Gate {
         }
     }
 
+    /// Records that another worker serves the last accepted connection.
+    pub(crate) const fn on_passed(&mut self) {
+        self.accepted_published += 1;
+    }
+
+    /// Records a connection that another worker has accepted for this one.
+    pub(crate) const fn on_adopted(&mut self) {
+        self.accepted += 1;
+        self.accepted_at_watch += 1;
+    }
+
     /// Records that an accepted connection took a slot of the table.
     #[inline]
     pub(crate) const fn on_placed(&mut self) {
@@ -392,6 +403,19 @@ mod tests {
         assert!(!gate.watch(|| true));
         assert!(!gate.watch(|| false), "no client waits");
         assert!(!gate.watch(|| true));
+    }
+
+    #[test]
+    fn a_connection_is_counted_by_the_worker_that_serves_it() {
+        let (mut accepting, mut serving) = (gate(), gate());
+        assert!(accepting.should_arm(at_ms(0)) && serving.should_arm(at_ms(0)));
+        (0..3).for_each(|_| accepting.on_accepted());
+        accepting.on_passed();
+        serving.on_adopted();
+        assert_eq!((accepting.take_accepted().0, serving.take_accepted().0), (2, 1));
+        assert!(!serving.watch(|| true), "its own accept made no progress");
+        assert!(serving.watch(|| true));
+        assert!(!accepting.watch(|| true));
     }
 
     #[test]

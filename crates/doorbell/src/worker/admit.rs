@@ -20,17 +20,27 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     #[inline(always)]
     pub(super) fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.gates[listener.index()].on_accepted();
-        if self.server.arrivals[listener.index()].is_plain() {
+        if self.server.arrivals[listener.index()].is_plain {
             self.accept_first(listener, slot);
         } else {
+            self.pass_or_admit(listener, slot);
+        }
+    }
+
+    #[inline(never)]
+    fn pass_or_admit(&mut self, listener: ListenerIndex, slot: SlotIndex) {
+        if !(self.server.arrivals[listener.index()].is_balanced && self.pass_to_other(listener, slot)) {
             self.admit(listener, slot);
         }
     }
 
-    /// Sets up a connection that was not served in the fast path.
+    /// Sets up a connection that this worker serves.
     #[inline(never)]
-    fn admit(&mut self, listener: ListenerIndex, slot: SlotIndex) {
+    pub(super) fn admit(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let arrival = &self.server.arrivals[listener.index()];
+        if arrival.starts_with_request() {
+            return self.accept_first(listener, slot);
+        }
         let (arriving, speaks_first, asks_at_once) =
             (arrival.arriving, arrival.speaks_first, arrival.asks_at_once());
         let id = self.take_slot(listener, slot);

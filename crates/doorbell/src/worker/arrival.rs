@@ -27,6 +27,10 @@ pub(crate) struct Arrival {
     /// True if connections need [identities](Protocol::identify).
     pub(crate) has_ids: bool,
     proxy: Option<ProxyProtocol>,
+    /// True if the worker that accepts a connection may pass it to another worker.
+    pub(crate) is_balanced: bool,
+    /// True if a new connection starts directly with its request, in the worker that accepted it.
+    pub(crate) is_plain: bool,
     /// True if peers have no addresses. The value comes from the listener, because it cannot be
     /// derived from a missing address: a connection that was reset also has no address.
     is_unix: bool,
@@ -37,7 +41,14 @@ impl Arrival {
         let wants_addr = protocol.wants_client() || proxy.is_some();
         let has_ids = protocol.has_memory();
         let arriving = if wants_addr || has_ids { Arriving::Addr } else { Arriving::Done };
-        Self { speaks_first: protocol.speaks_first(), arriving, wants_addr, has_ids, proxy, is_unix }
+        let speaks_first = protocol.speaks_first();
+        let (is_plain, is_balanced) = (!speaks_first && arriving == Arriving::Done, false);
+        Self { speaks_first, arriving, wants_addr, has_ids, proxy, is_balanced, is_plain, is_unix }
+    }
+
+    /// Makes workers choose among themselves for new connections.
+    pub(crate) fn balanced(self) -> Self {
+        Self { is_balanced: true, is_plain: false, ..self }
     }
 
     /// Returns the client of a connection; `addr` looks up its address.
@@ -48,8 +59,8 @@ impl Arrival {
         addr().map_or(Client::UNKNOWN, |addr| Client::at(addr.ip()).with_port(addr.port()))
     }
 
-    /// True if a new connection starts directly with its request.
-    pub(crate) fn is_plain(&self) -> bool {
+    /// True if a new connection starts with its request.
+    pub(crate) fn starts_with_request(&self) -> bool {
         !self.speaks_first && self.arriving == Arriving::Done
     }
 

@@ -65,6 +65,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn take_commands(&mut self) {
         for command in self.shared.inbox.take() {
             match command {
+                Command::Adopt => self.adopt(),
                 Command::Deliver => self.deliver_messages(),
                 Command::Drain { timeout } => self.begin_drain(timeout),
                 Command::Fail => self.drill = Some(Fault { call: "a drill", errno: Errno::IO }),
@@ -88,6 +89,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.last_call = self.now.after(LAST_CALL);
         self.drain = Drain::Retiring { until: self.now.after(patience), timeout };
         self.gates_changed = true;
+        self.leave_balancer();
         if let Some(successors) = self.shared.successors.get() {
             // The successors serve the clients in the backlog.
             let gates = self.gates.iter_mut().chain(&mut self.datagrams.gates);
@@ -111,6 +113,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         self.drain = Drain::Draining(deadline);
         self.gates_changed = true;
+        self.leave_balancer();
         self.note_lent_sockets();
         self.finish_idle();
     }
@@ -145,6 +148,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return;
         }
         self.drain = Drain::Stopping;
+        self.close_queue();
         self.note_lent_sockets();
         self.disarm_gates();
         self.for_each_live(|worker, id| worker.close_now(id, CloseReason::Drain));

@@ -307,6 +307,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             });
             self.gates_changed = true;
         }
-        self.departures.holding = hold;
+        if core::mem::replace(&mut self.departures.holding, hold) != hold
+            && let Some(membership) = &self.membership
+        {
+            membership.hold(hold);
+        }
     }
 }

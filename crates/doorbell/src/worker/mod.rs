@@ -8,8 +8,8 @@
 //! 1. **wait** for the driver, at most until the nearest deadline;
 //! 2. **clock**: read it once; this is the time of the whole turn;
 //! 3. **apply** each completion to its connection (`apply.rs`);
-//! 4. **inbox**: commands of other threads, messages for connections (`streams.rs`) and results of
-//!    jobs (`jobs.rs`);
+//! 4. **inbox**: commands of other threads, connections that other workers have accepted
+//!    (`pass.rs`), messages for connections (`streams.rs`) and results of jobs (`jobs.rs`);
 //! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
 //!    detached in this turn (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`) and datagram sockets
@@ -38,6 +38,7 @@ mod accept;
 mod admit;
 mod apply;
 mod arrival;
+mod balancer;
 mod buffers;
 mod datagram_sockets;
 mod datagrams;
@@ -48,6 +49,7 @@ mod hand_over;
 mod handler_call;
 mod ip_cap;
 mod jobs;
+mod pass;
 mod server;
 mod streams;
 mod tend;
@@ -61,11 +63,13 @@ use std::sync::Arc;
 use doorbell_http::{Date, Misuses, Next};
 
 pub(crate) use arrival::Arrival;
+pub(crate) use balancer::Balancer;
 pub(crate) use ip_cap::IpTable;
 pub use server::ServerShared;
 pub(crate) use server::accept_margin;
 
 use self::accept::{Admission, Gate, WatchTimer};
+use self::balancer::Membership;
 use self::buffers::{Buffers, InputMemory};
 use self::datagram_sockets::DatagramSockets;
 use self::drain::Drain;
@@ -149,6 +153,8 @@ pub struct Worker<D, C> {
     /// True once the successors were notified that only they accept.
     has_left: bool,
     departures: Departures,
+    /// `None` if the server balances no connections itself.
+    membership: Option<Membership>,
     /// The connection whose protocol is being called directly, without
     /// [`Self::handler_call`].
     in_handler: Option<InHandler>,
@@ -200,6 +206,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             last_call: now,
             has_left: false,
             departures: Departures::new(server.hand_over.as_ref()),
+            membership: Membership::of(&shared, server.balancer.as_ref()),
             in_handler: None,
             opened_published: 0,
             by_listener: shared.counters.listeners(server.listener_is_shared.len()),
@@ -385,7 +392,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn flow(&self) -> Flow {
         let closed = || self.gates.iter().chain(&self.datagrams.gates).all(Gate::is_closed);
-        if self.drain.is_on() && closed() && self.table.live() == 0 { Flow::Finished } else { Flow::Continue }
+        let no_queue = || self.membership.as_ref().is_none_or(Membership::is_empty);
+        let is_finished = self.drain.is_on() && closed() && self.table.live() == 0 && no_queue();
+        if is_finished { Flow::Finished } else { Flow::Continue }
     }
 
     fn listeners(&self) -> impl Iterator<Item = ListenerIndex> + use<D, C> {

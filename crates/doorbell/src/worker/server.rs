@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::arrival::Arrival;
+use super::balancer::Balancer;
 use super::ip_cap::IpTable;
 use crate::config::Limits;
 use crate::datagram::{DatagramHandler, DatagramListen, Service};
@@ -30,7 +31,8 @@ pub struct ServerShared {
     pub(crate) datagrams_are_ours: Vec<bool>,
     /// Settings for new connections, by [`ListenerIndex`].
     pub(crate) arrivals: Vec<Arrival>,
-    /// By [`ListenerIndex`]: true if other processes or workers accept from the same socket.
+    /// By [`ListenerIndex`]: true if other processes or workers accept from the same socket, or may
+    /// serve its connections.
     pub(crate) listener_is_shared: Vec<bool>,
     /// By [`ListenerIndex`]: false if the socket was passed in. The owner of such a socket keeps
     /// the socket and its backlog.
@@ -42,6 +44,8 @@ pub struct ServerShared {
     /// listener before its cancellation takes effect, and these connections are served.
     pub(crate) accept_margin: u32,
     pub(crate) tuning: Tuning,
+    /// Present if workers choose among themselves for new connections of a listener.
+    pub(crate) balancer: Option<Arc<Balancer>>,
     /// Receiver of connections that are handed over.
     pub(crate) hand_over: Option<HandOver>,
 }
@@ -81,6 +85,7 @@ impl ServerShared {
             ip_table,
             accept_margin,
             tuning,
+            balancer: None,
             hand_over: None,
         }
     }

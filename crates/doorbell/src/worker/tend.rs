@@ -65,6 +65,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if self.admission.is_full() {
             return;
         }
+        self.adopt_later();
         for listener in self.listeners() {
             let gate = &mut self.gates[listener.index()];
             if !gate.should_arm(self.now) {

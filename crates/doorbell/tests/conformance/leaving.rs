@@ -1,4 +1,4 @@
-//! D-11: connections that are detached from the driver.
+//! D-11 and D-20: connections that leave the driver.
 //!
 //! Does not know about: the new owner of a connection.
 
@@ -152,4 +152,50 @@ pub(super) fn d11_a_slot_is_used_again_and_its_connection_stays_apart<B: Bench>(
         let seen = stand.look_until(peer, |seen| seen.fin);
         assert!(!seen.reset, "{seen:?}");
     }
+}
+
+/// Accepts connections, passes each on, and uses it in its next slot. The new slot may be the one
+/// that the connection had.
+pub(super) fn d20_a_released_connection_continues_where_it_is_adopted<B: Bench>(mut stand: Stand<B>) {
+    for round in 0..2 * SLOTS {
+        let (peer, conn) = stand.pair();
+        stand.bench.send(peer, b"sent before");
+        let Some(fd) = stand.bench.driver().release(conn.slot) else {
+            assert!(!stand.bench.knows_addrs(), "only a direct descriptor cannot be released");
+            assert_eq!(stand.recv_exact(conn, 11), b"sent before", "it stays");
+            stand.close(conn);
+            continue;
+        };
+        let others: Vec<ConnId> = (0..round % 3).map(|_| stand.pair().1).collect();
+        let slot = stand.bench.driver().adopt(fd).expect("a slot is free");
+        assert!(others.iter().all(|other| other.slot != slot), "the slot is not in use");
+        let conn = stand.name(slot);
+        assert_eq!(stand.recv_exact(conn, 11), b"sent before");
+        assert_eq!(stand.recv(conn, Expect::Later), None);
+        stand.bench.send(peer, b"sent after");
+        assert_eq!(stand.received(conn), Got::Data { bytes: b"sent after".to_vec(), drained: true });
+        let sent = stand.send_wait(conn, SendBuf::new(Payload::Owned(b"reply".to_vec())), false);
+        assert_eq!(sent.result, Ok(5));
+        stand.close(conn);
+        let seen = stand.look_until(peer, |seen| seen.fin);
+        assert_eq!((seen.bytes.as_slice(), seen.reset), (&b"reply"[..], false));
+        others.into_iter().for_each(|other| stand.close(other));
+    }
+}
+
+pub(super) fn d20_a_send_of_an_adopted_connection_waits_for_its_peer<B: Bench>(mut stand: Stand<B>) {
+    let (peer, conn) = stand.pair();
+    let Some(fd) = stand.bench.driver().release(conn.slot) else { return };
+    let slot = stand.bench.driver().adopt(fd).expect("a slot is free");
+    let conn = stand.name(slot);
+    let mut buf = SendBuf::new(Payload::Owned(vec![7; stand.bench.big_len()]));
+    while let Some(sent) = stand.send(conn, buf, false) {
+        buf = sent.buf;
+        buf.from += sent.result.expect("the peer is connected");
+        assert!(!buf.remaining().is_empty(), "the reply exceeds all buffers");
+    }
+    stand.turn();
+    stand.bench.look(peer);
+    assert!(stand.sent(conn).result.is_ok_and(|sent_len| sent_len > 0), "the send waits for room");
+    stand.close(conn);
 }

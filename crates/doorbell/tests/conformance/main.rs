@@ -2,7 +2,7 @@
 //!
 //! Does not know about: workers, phases of connections, protocols.
 //!
-//! `doorbell::driver` states the rules D-1 to D-19. Each test checks one of them and runs as
+//! `doorbell::driver` states the rules D-1 to D-20. Each test checks one of them and runs as
 //! `conformance::DRIVER::RULE`.
 //!
 //! If io_uring is not available, its drivers are skipped with the reason, unless
@@ -41,7 +41,9 @@ macro_rules! suite {
                     d19_a_close_counts_what_was_queued, a_downgraded_socket_still_receives;
                 leaving: d11_a_detached_connection_works_in_both_directions, d11_unreceived_bytes_are_not_lost,
                     d11_sent_bytes_arrive_before_the_next_owners_bytes,
-                    d11_a_slot_is_used_again_and_its_connection_stays_apart, d12_a_query_of_unsent_bytes_keeps_no_connection_open;
+                    d11_a_slot_is_used_again_and_its_connection_stays_apart, d12_a_query_of_unsent_bytes_keeps_no_connection_open,
+                    d20_a_released_connection_continues_where_it_is_adopted,
+                    d20_a_send_of_an_adopted_connection_waits_for_its_peer;
             }
         }
     )*};

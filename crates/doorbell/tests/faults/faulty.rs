@@ -13,7 +13,7 @@ use doorbell::driver::{
     AcceptMode, Chunk, Completion, Datagram, Driver, DriverCounters, DriverKind, Errno, Expect, Fault,
     Payload, Received, Replies, SendBuf, Sent, SentBatch, Step,
 };
-use doorbell::id::{ConnId, DatagramIndex, ListenerIndex};
+use doorbell::id::{ConnId, DatagramIndex, ListenerIndex, SlotIndex};
 use doorbell_testkit::sim::Rng;
 
 /// Injected faults. Probabilities are in millionths.
@@ -171,6 +171,14 @@ impl<D: Driver> Driver for Faulty<D> {
 
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
         self.inner.detach(conn)
+    }
+
+    fn release(&mut self, slot: SlotIndex) -> Option<OwnedFd> {
+        self.inner.release(slot)
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
+        self.inner.adopt(fd)
     }
 
     fn peer_addr(&self, conn: ConnId) -> Option<SocketAddr> {

@@ -14,7 +14,7 @@ use doorbell::driver::{
     AcceptMode, Chunk, Completion, Datagram, Driver, DriverCounters, DriverKind, Errno, Expect, Fault,
     Payload, Received, Replies, SendBuf, Sent, SentBatch, Step, WakeSource,
 };
-use doorbell::id::{ConnId, DatagramIndex, ListenerIndex};
+use doorbell::id::{ConnId, DatagramIndex, ListenerIndex, SlotIndex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::datagrams::SimDatagram;
@@ -205,6 +205,14 @@ impl Driver for SimDriver {
 
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
         self.world.borrow_mut().detach(conn)
+    }
+
+    fn release(&mut self, slot: SlotIndex) -> Option<OwnedFd> {
+        Some(self.world.borrow_mut().release_new(slot))
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
+        self.world.borrow_mut().adopt(fd)
     }
 
     fn unsent(&self, conn: ConnId) -> Option<u32> {

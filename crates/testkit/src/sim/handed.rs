@@ -1,5 +1,5 @@
-//! Connections that the worker handed over: how they leave it, and what their next owner can do
-//! with them.
+//! Connections that the worker handed over or released: how they leave it, and what their next
+//! owner can do with them.
 //!
 //! Does not know about: the next owner. The descriptor of a simulated connection is one end of a
 //! socket pair, from which its peer's number can be read.
@@ -9,12 +9,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use doorbell::driver::{Completion, Errno, Step};
-use doorbell::id::ConnId;
+use doorbell::id::{ConnId, ListenerIndex, SlotIndex};
 
 use super::events::{Event, Ready};
 use super::faults::FaultKind;
 use super::peer::{PeerIndex, Place};
 use super::world::World;
+
+/// Creates a descriptor from which the peer's number can be read.
+fn descriptor(index: PeerIndex) -> OwnedFd {
+    let (ours, mut theirs) = UnixStream::pair().expect("a socket pair");
+    theirs.write_all(&(index.0 as u64).to_ne_bytes()).expect("8 bytes fit into a socket");
+    ours.into()
+}
 
 impl World {
     pub(super) fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
@@ -48,14 +55,41 @@ impl World {
             return Err(Errno::MFILE);
         }
         self.note(|| format!("detach of {conn:?}: {index:?}"));
-        let (ours, mut theirs) = UnixStream::pair().expect("a socket pair");
-        theirs.write_all(&(index.0 as u64).to_ne_bytes()).expect("8 bytes fit into a socket");
         let now = self.now();
         let peer = &mut self.peers[index.0];
         peer.place = Place::Handed;
         peer.log.handed_at = Some(now);
         peer.log.closed_at = Some(now);
-        Ok(ours.into())
+        Ok(descriptor(index))
+    }
+
+    pub(super) fn release_new(&mut self, slot: SlotIndex) -> OwnedFd {
+        let index = self.peer_of(slot);
+        let held = &mut self.slots[slot.index()];
+        let is_used = held.conn.is_some() || held.recv_busy || held.send_busy || held.close_busy;
+        assert!(!is_used, "D-20: a released connection was not used: {slot:?}");
+        held.peer = None;
+        self.note(|| format!("release of {slot:?}: {index:?}"));
+        self.peers[index.0].place = Place::Handed;
+        self.free.push(slot);
+        for listener in 0..self.listeners.len() {
+            self.pump_accept(ListenerIndex(u16::try_from(listener).expect("few listeners")));
+        }
+        descriptor(index)
+    }
+
+    pub(super) fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
+        let index = Self::handed_peer(fd);
+        let Some(slot) = self.free.pop() else {
+            self.violations.push(format!("D-20: no slot is free for {index:?}"));
+            return None;
+        };
+        self.note(|| format!("{index:?} adopted into {slot:?}"));
+        self.peers[index.0].place = Place::Slot(slot);
+        let held = &mut self.slots[slot.index()];
+        held.peer = Some(index);
+        held.conn = None;
+        Some(slot)
     }
 
     /// The peer of a handed-over descriptor. Can be called once per descriptor.

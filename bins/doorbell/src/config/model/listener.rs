@@ -41,8 +41,10 @@ pub struct Listener {
     /// built-in listener of a configuration without listeners has it.
     #[key(default = false)]
     pub http2: bool,
-    /// How new connections are distributed between the workers: kernel (evenly), cpu (to the worker
-    /// on the processor that received them) or source-hash (by the address of the client).
+    /// How new connections are distributed between the workers: kernel (by addresses and ports), cpu
+    /// (to the worker on the processor that received them), source-hash (by the address of the
+    /// client), round-robin (in turn) or least-connections (to the worker with the fewest open
+    /// connections).
     #[key(default = "kernel")]
     pub balance: Balance,
     /// Connections with several requests.
@@ -87,6 +89,10 @@ pub enum Balance {
     Cpu,
     /// By a hash of both addresses and ports.
     Kernel,
+    /// To the worker with the fewest open connections.
+    LeastConnections,
+    /// To each worker in turn.
+    RoundRobin,
     /// By a hash of the client's address.
     SourceHash,
 }
@@ -243,14 +249,15 @@ impl Listener {
         self.check_proxies(at);
     }
 
-    /// All workers share a Unix or passed socket, so nothing can be distributed.
+    /// All workers share a Unix or passed socket, so the kernel has nothing to choose.
     fn check_balance(&self, at: &Section<'_>) {
         let shared = self.binds.iter().find(|bind| !matches!(bind.value, Bind::Tcp(_)));
         if let (true, Some(bind), Some(place)) =
-            (self.balance != Balance::Kernel, shared, at.right_place("balance"))
+            (matches!(self.balance, Balance::Cpu | Balance::SourceHash), shared, at.right_place("balance"))
         {
             let message = format!("all workers share the socket of \"{}\"", bind.value);
-            let help = "remove `balance`, or bind an address and a port only";
+            let help =
+                "set it to \"round-robin\" or \"least-connections\", or bind an address and a port only";
             at.problem(Problem::error("contradiction", place, message).help(help));
         }
     }

@@ -116,7 +116,7 @@ fn snapshot() -> Snapshot {
         ($($field:ident)*) => { $(number += 1; snapshot.$field = number;)* };
     }
     numbered! {
-        accept_downgrades accept_errors accept_rearms accept_stalls accepts_dropped answers_dropped bytes_in bytes_out
+        accept_downgrades accept_errors accept_rearms accept_stalls accepts_dropped answers_dropped balance_queue_full bytes_in bytes_out
         conns_accepted conns_live cq_overflows driver_fallbacks enters hand_over_errors hand_over_pauses hand_over_refused
         hand_over_waits handler_misuses handler_panics jobs_cancelled jobs_panicked jobs_queued jobs_refused jobs_timed_out proxy_local
         proxy_refused proxy_v1 proxy_v2 recv_bufs_starved requests stale_completions table_full turns

@@ -424,6 +424,24 @@ impl Driver for Epoll {
         Step::Done(Ok(socket.fd))
     }
 
+    fn release(&mut self, slot: SlotIndex) -> Option<OwnedFd> {
+        let socket = self.sockets[slot.index()].take()?;
+        debug_assert!(!socket.registered && socket.recv.is_none() && !socket.sending, "D-20: not used yet");
+        self.free.give_back(slot);
+        Some(socket.fd)
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
+        let Some(slot) = self.free.take() else {
+            self.counters.accepts_dropped += 1;
+            return None;
+        };
+        // This cannot fail on an open descriptor.
+        let _done = sock::set_non_blocking(fd.as_fd(), true);
+        self.install(slot, fd);
+        Some(slot)
+    }
+
     fn peer_addr(&self, conn: ConnId) -> Option<SocketAddr> {
         let socket = self.sockets[conn.slot.index()].as_ref()?;
         sock::peer_addr(socket.fd.as_fd())

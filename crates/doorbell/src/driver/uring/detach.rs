@@ -1,5 +1,5 @@
 //! Removal of a connection from the ring: with its ordinary descriptor, or with an ordinary
-//! descriptor that is created for its direct descriptor.
+//! descriptor that is created for its direct descriptor. Adoption of such a connection.
 //!
 //! Does not know about: the new owner of the connection.
 
@@ -39,13 +39,36 @@ impl Uring {
         let cell = &mut self.sockets[slot.index()];
         if let Some(Socket { handle: Handle::Ordinary(fd), poll, .. }) = cell {
             *poll = Poll::Off;
-            sock::set_non_blocking(fd.as_fd())?;
+            sock::set_non_blocking(fd.as_fd(), true)?;
         }
         let Some(Socket { handle: Handle::Ordinary(fd), .. }) = cell.take() else {
             unreachable!("only ordinary descriptors are taken away");
         };
         self.free.give_back(slot);
         Ok(fd)
+    }
+
+    /// Takes the ordinary descriptor of a new connection and frees its slot.
+    pub(super) fn take_new(&mut self, slot: SlotIndex) -> Option<OwnedFd> {
+        let is_new = |socket: &mut Socket| {
+            debug_assert!(socket.poll == Poll::Off && !socket.recv && !socket.send, "D-20: not used yet");
+            matches!(socket.handle, Handle::Ordinary(_))
+        };
+        let Handle::Ordinary(fd) = self.sockets[slot.index()].take_if(is_new)?.handle else { return None };
+        self.free.give_back(slot);
+        Some(fd)
+    }
+
+    /// Takes a slot for a connection that another driver has released.
+    pub(super) fn admit_passed(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
+        if self.direct {
+            // The kernel assigns the slots of direct descriptors (I-4).
+            self.accepts_dropped += 1;
+            return None;
+        }
+        // This cannot fail on an open descriptor.
+        let _done = sock::set_non_blocking(fd.as_fd(), false);
+        self.admit_fd(fd)
     }
 
     /// Starts to create an ordinary descriptor for a direct descriptor, if the kernel supports
@@ -97,7 +120,7 @@ impl Uring {
         let conn = conn_of(token);
         let cell = self.sockets.get_mut(token.slot as usize)?;
         let installed =
-            result.map_err(errno_of).and_then(|fd| sock::set_non_blocking(fd.as_fd()).map(|()| fd));
+            result.map_err(errno_of).and_then(|fd| sock::set_non_blocking(fd.as_fd(), true).map(|()| fd));
         let fd = match (installed, cell) {
             (Ok(fd), Some(socket)) if !self.tuning.skip_success => {
                 socket.handle = Handle::Ordinary(fd);

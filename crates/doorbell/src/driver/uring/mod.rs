@@ -12,6 +12,7 @@
 mod datagrams;
 mod detach;
 mod events;
+mod options;
 mod socket;
 
 use core::net::SocketAddr;
@@ -23,6 +24,7 @@ use doorbell_ring::{Op, Ring, Setup, SetupError, SetupReport, Token};
 use rustix::io::Errno;
 
 use self::datagrams::RingDatagrams;
+pub use self::options::UringOptions;
 use self::socket::{HalfClose, Handle, Installed, Poll, Socket};
 use super::alarm::Alarm;
 use super::datagrams::DriverSockets;
@@ -108,35 +110,6 @@ enum Arm {
     /// Cancelled; the operation has not ended yet.
     Ending,
     Off,
-}
-
-/// The features of the ring that the driver uses.
-#[derive(Clone, Debug)]
-pub struct UringOptions {
-    /// Keep connections in the ring's fixed-file table.
-    pub direct: bool,
-    /// First mode of listeners and of datagram sockets.
-    pub accept_mode: AcceptMode,
-    /// Submission queue length. Default 1,024.
-    pub sq_entries: u32,
-    /// The optional techniques that the driver uses.
-    pub tuning: Tuning,
-    /// By [`ListenerIndex`]: true if other workers or processes accept from the same socket. Such a
-    /// listener is polled in any accept mode, and all connections of its driver are ordinary
-    /// descriptors. Default: none.
-    pub shared: Vec<bool>,
-}
-
-impl Default for UringOptions {
-    fn default() -> Self {
-        Self {
-            direct: false,
-            accept_mode: AcceptMode::Multishot,
-            sq_entries: 1024,
-            tuning: Tuning::default(),
-            shared: Vec::new(),
-        }
-    }
 }
 
 impl Uring {
@@ -433,6 +406,14 @@ impl Driver for Uring {
 
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>> {
         self.begin_detach(conn)
+    }
+
+    fn release(&mut self, slot: SlotIndex) -> Option<OwnedFd> {
+        self.take_new(slot)
+    }
+
+    fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
+        self.admit_passed(fd)
     }
 
     fn unsent(&self, conn: ConnId) -> Option<u32> {

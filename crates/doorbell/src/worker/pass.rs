@@ -1,0 +1,78 @@
+//! The part of a worker in a [balancer](super::balancer): it passes accepted connections on, and
+//! adopts those that other workers have accepted.
+//!
+//! Does not know about: the choice of the worker, when listeners accept.
+
+use super::Worker;
+use super::balancer::{Membership, Outcome, Passed};
+use crate::control::Command;
+use crate::driver::Driver;
+use crate::id::{ListenerIndex, SlotIndex};
+use crate::panics::caught;
+use crate::time::Clock;
+
+impl<D: Driver, C: Clock> Worker<D, C> {
+    /// Passes a connection that this worker has accepted to the worker that is chosen for it. False
+    /// if that is this worker.
+    pub(super) fn pass_to_other(&mut self, listener: ListenerIndex, slot: SlotIndex) -> bool {
+        let Some(membership) = &self.membership else { return false };
+        let driver = &mut self.driver;
+        let Outcome { is_passed, was_full } =
+            membership.pass(listener, self.table.live(), || driver.release(slot));
+        if was_full {
+            self.shared.counters.balance_queue_full.add(1);
+        }
+        if is_passed {
+            self.gates[listener.index()].on_passed();
+        }
+        is_passed
+    }
+
+    /// Admits the connections that other workers have accepted for this worker.
+    #[cold]
+    pub(super) fn adopt(&mut self) {
+        while let Err(panic) = caught(|| self.adopt_queue()) {
+            self.on_panic(panic);
+        }
+    }
+
+    fn adopt_queue(&mut self) {
+        // Those that arrive later wait for the next turn.
+        for _ in 0..self.membership.as_ref().map_or(0, Membership::len) {
+            // With a full table they wait until it has room; see `tend_gates`. Those of a failing
+            // worker go to the others.
+            if self.admission.is_full() || self.drill.is_some() {
+                return;
+            }
+            let live = self.table.live();
+            let passed = self.membership.as_ref().and_then(|membership| membership.take(live));
+            let Some(Passed { listener, fd }) = passed else { return };
+            if let Some(slot) = self.driver.adopt(fd) {
+                self.gates[listener.index()].on_adopted();
+                self.admit(listener, slot);
+            }
+        }
+        self.adopt_later();
+    }
+
+    /// Continues with the queue in the next turn, if it is not empty.
+    pub(super) fn adopt_later(&self) {
+        if self.membership.as_ref().is_some_and(|membership| !membership.is_empty()) {
+            self.shared.send(Command::Adopt);
+        }
+    }
+
+    /// Ends balancing for this worker, which drains: it serves what is in its queue and what it
+    /// accepts.
+    pub(super) fn leave_balancer(&self) {
+        self.membership.iter().for_each(Membership::leave);
+    }
+
+    /// Ends balancing for this worker, which stops.
+    pub(super) fn close_queue(&self) {
+        self.membership.iter().for_each(|membership| {
+            membership.leave();
+            membership.close_queue();
+        });
+    }
+}
