@@ -62,9 +62,10 @@ pub(crate) const fn badness(outcome: Outcome) -> u8 {
         Outcome::Success => 0,
         Outcome::Degraded => 1,
         Outcome::Maintenance => 2,
-        Outcome::Error => 3,
-        Outcome::Timeout => 4,
-        Outcome::Failure => 5,
+        Outcome::Unknown => 3,
+        Outcome::Error => 4,
+        Outcome::Timeout => 5,
+        Outcome::Failure => 6,
     }
 }
 

@@ -53,7 +53,7 @@ fn mark(board: &Board, one: &Use, on_stale: OnStale) -> char {
         CheckState::Stale => match on_stale {
             OnStale::Degraded => '~',
             OnStale::Down => '-',
-            OnStale::Keep if check.was_in_maintenance() => 'm',
+            OnStale::Keep if check.last_outcome() == Some(Outcome::Maintenance) => 'm',
             OnStale::Keep => settled(check.is_settled_up()),
             OnStale::Unknown => '?',
         },

@@ -114,8 +114,10 @@ impl Oracle<'_> {
         if doubtful && now - last.map_or(0, |(at, _)| at) >= self.max_age() {
             return CheckState::Stale;
         }
-        if last.is_some_and(|(_, outcome)| outcome == Outcome::Maintenance) {
-            return CheckState::Maintenance;
+        match last {
+            Some((_, Outcome::Maintenance)) => return CheckState::Maintenance,
+            Some((_, Outcome::Unknown)) => return CheckState::Unknown,
+            _ => {}
         }
         if self.is_flapping(&changes, now) {
             return CheckState::Flapping;
@@ -145,6 +147,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Result(Outcome::Error)),
         3 => Just(Step::Result(Outcome::Degraded)),
         1 => Just(Step::Result(Outcome::Maintenance)),
+        1 => Just(Step::Result(Outcome::Unknown)),
         1 => prop::option::of(1_u64..20).prop_map(Step::Maintain),
         1 => Just(Step::MaintainEnd),
         3 => Just(Step::Wait),

@@ -185,7 +185,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (5, 13_571_459_883_045_556_611),
+        (6, 7_958_150_640_928_795_513),
         "the layout of the control protocol changed"
     );
 }

@@ -83,7 +83,7 @@ words! {
     CheckWord of CheckState { Degraded, Down, Flapping, GoingDown, GoingUp, Maintenance, Stale, Unknown, Up }
 
     /// The outcome of one run of a check.
-    OutcomeWord of Outcome { Degraded, Error, Failure, Maintenance, Success, Timeout }
+    OutcomeWord of Outcome { Degraded, Error, Failure, Maintenance, Success, Timeout, Unknown }
 
     /// The state of an endpoint.
     EndpointWord of EndpointState { Degraded, Down, Drain, Maintenance, Up }

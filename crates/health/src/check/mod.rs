@@ -12,6 +12,7 @@
 //! |---|---|
 //! | maintenance | declared by an operator, or reported by the last result unless that is stale |
 //! | stale | the last result, or an initial state without any result, is `max_age` old |
+//! | unknown | reported by the last result |
 //! | flapping | more than `transitions_max` changes in `window`, and less than `hold` since the last |
 //! | unknown | the settled value is unknown |
 //! | going down | settled up, and the last result was a failure |
@@ -59,8 +60,6 @@ pub struct Check {
     undecided: bool,
     /// Whether the last success included a warning.
     degraded: bool,
-    /// Whether the last result reported maintenance of the target.
-    target_in_maintenance: bool,
     /// Whether the last result is too old and no newer one has arrived.
     stale: bool,
     successes: u32,
@@ -99,7 +98,6 @@ impl Check {
             settled,
             undecided: !matches!(config.initial, Initial::FullyDown | Initial::FullyUp),
             degraded: false,
-            target_in_maintenance: false,
             stale: false,
             successes: 0,
             failures: 0,
@@ -150,8 +148,9 @@ impl Check {
         self.fresh_at = now;
         self.undecided = self.is_undecided();
         self.stale = false;
-        self.awaited_until = None;
-        self.target_in_maintenance = result.outcome == Outcome::Maintenance;
+        if result.outcome != Outcome::Unknown {
+            self.awaited_until = None;
+        }
         match result.outcome.is_success() {
             Some(true) => {
                 self.last_success_at = Some(now);
@@ -260,8 +259,10 @@ impl Check {
         if self.stale {
             return CheckState::Stale;
         }
-        if self.target_in_maintenance {
-            return CheckState::Maintenance;
+        match self.last_outcome() {
+            Some(Outcome::Maintenance) => return CheckState::Maintenance,
+            Some(Outcome::Unknown) => return CheckState::Unknown,
+            _ => {}
         }
         if self.flap.as_ref().is_some_and(|flap| flap.held_until().is_some()) {
             return CheckState::Flapping;
@@ -298,6 +299,7 @@ impl Check {
     /// change it.
     pub fn interval(&self) -> Duration {
         match self.settled {
+            _ if self.last_outcome() == Some(Outcome::Unknown) => self.config.fast_interval,
             Settled::Down if self.successes == 0 && !self.is_undecided() => self.config.down_interval,
             Settled::Up if self.failures == 0 && !self.is_undecided() => self.config.interval,
             Settled::Down | Settled::Unknown | Settled::Up => self.config.fast_interval,
@@ -338,9 +340,9 @@ impl Check {
         self.settled == Settled::Up
     }
 
-    /// Whether the last result reported maintenance of the target.
-    pub const fn was_in_maintenance(&self) -> bool {
-        self.target_in_maintenance
+    /// The outcome of the last run.
+    pub fn last_outcome(&self) -> Option<Outcome> {
+        self.last.map(|(_, last)| last.outcome)
     }
 
     /// Whether the last success included a warning.

@@ -21,7 +21,7 @@ pub enum CheckState {
     Maintenance,
     /// The last result is too old.
     Stale,
-    /// No result yet.
+    /// No result yet, or the last result reported that the state is unknown.
     #[default]
     Unknown,
     /// Settled up, usually by `rise` consecutive successes.
@@ -74,6 +74,9 @@ pub enum Outcome {
     Success,
     /// The target did not respond in time.
     Timeout,
+    /// The state of the target is unknown, because its own checks have no result yet. Neither
+    /// success nor failure.
+    Unknown,
 }
 
 impl Outcome {
@@ -86,6 +89,7 @@ impl Outcome {
             Self::Maintenance => "maintenance",
             Self::Success => "success",
             Self::Timeout => "timeout",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -94,7 +98,7 @@ impl Outcome {
         match self {
             Self::Degraded | Self::Success => Some(true),
             Self::Error | Self::Failure | Self::Timeout => Some(false),
-            Self::Maintenance => None,
+            Self::Maintenance | Self::Unknown => None,
         }
     }
 }

@@ -9,7 +9,8 @@ fn at(secs: u64) -> Time {
     Time::from_secs(secs)
 }
 
-/// `+` success, `~` degraded, `-` failure, `t` timeout, `e` error, `m` maintenance.
+/// `+` success, `~` degraded, `-` failure, `t` timeout, `e` error, `m` maintenance,
+/// `u` unknown.
 fn outcome(mark: char) -> Outcome {
     match mark {
         '+' => Outcome::Success,
@@ -18,6 +19,7 @@ fn outcome(mark: char) -> Outcome {
         't' => Outcome::Timeout,
         'e' => Outcome::Error,
         'm' => Outcome::Maintenance,
+        'u' => Outcome::Unknown,
         _ => panic!("no outcome for {mark}"),
     }
 }
@@ -83,6 +85,13 @@ fn rise_and_fall() {
         ("m+", "?M+"),
         ("+--m-", "?+\\\\M-"),
         ("-+m+", "?-/M+"),
+        // An unknown state counts neither as success nor as failure, and is never up.
+        ("u", "??"),
+        ("u+", "??+"),
+        ("+u", "?+?"),
+        ("+u+", "?+?+"),
+        ("+--u-", "?+\\\\?-"),
+        ("-+u+", "?-/?+"),
     ];
     for (results, expect) in table {
         assert_eq!(states(&with(Initial::Unknown, 2, 3), results), expect, "{results}");
@@ -245,7 +254,7 @@ fn maintenance_that_a_target_declared_grows_old() {
     check.handle_result(&says, at(1));
     assert_eq!((check.state(), check.deadline()), (CheckState::Maintenance, at(11)));
     assert_eq!(check.handle_time(at(11)).map(|moved| moved.to), Some(CheckState::Stale));
-    assert!(check.was_in_maintenance());
+    assert_eq!(check.last_outcome(), Some(Outcome::Maintenance));
     check.handle_result(&says, at(12));
     assert_eq!(check.state(), CheckState::Maintenance, "the target responds again");
     check.set_maintenance(Some(Maintenance::new("disks", at(13), None)), at(13));

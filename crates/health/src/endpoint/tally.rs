@@ -3,7 +3,7 @@
 //! Does not know about: the identity of checks, or the resulting state.
 
 use super::config::{OnStale, Severity, Use};
-use crate::check::{Check, CheckState};
+use crate::check::{Check, CheckState, Outcome};
 
 /// The class of a check as seen by an endpoint. [`OnStale`] determines the class of a stale check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Class {
     Down,
     /// Deliberately not serving.
     Maintenance,
-    /// No result yet.
+    /// No result yet, or the target's own state is unknown.
     Unknown,
     /// Serving: up, going down.
     Up,
@@ -22,7 +22,7 @@ pub enum Class {
 
 impl Class {
     /// The class of `check`.
-    pub(super) fn of(check: &Check, on_stale: OnStale) -> Self {
+    pub fn of(check: &Check, on_stale: OnStale) -> Self {
         match check.state() {
             CheckState::Degraded => Self::Degraded,
             CheckState::Down | CheckState::Flapping | CheckState::GoingUp => Self::Down,
@@ -34,10 +34,13 @@ impl Class {
                 OnStale::Degraded => Self::Degraded,
                 OnStale::Down => Self::Down,
                 OnStale::Unknown => Self::Unknown,
-                OnStale::Keep if check.was_in_maintenance() => Self::Maintenance,
-                OnStale::Keep if !check.is_settled_up() => Self::Down,
-                OnStale::Keep if check.is_degraded() => Self::Degraded,
-                OnStale::Keep => Self::Up,
+                OnStale::Keep => match check.last_outcome() {
+                    Some(Outcome::Maintenance) => Self::Maintenance,
+                    Some(Outcome::Unknown) => Self::Unknown,
+                    _ if !check.is_settled_up() => Self::Down,
+                    _ if check.is_degraded() => Self::Degraded,
+                    _ => Self::Up,
+                },
             },
         }
     }

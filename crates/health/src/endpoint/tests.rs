@@ -32,7 +32,7 @@ impl Bench {
     }
 
     /// Passes one result to each check: `+` success, `~` degraded, `-` failure, `m` maintenance,
-    /// `?` no result.
+    /// `u` unknown, `?` no result.
     fn feed(&mut self, marks: &str, secs: u64) {
         for (&check, mark) in self.checks.iter().zip(marks.chars()) {
             let outcome = match mark {
@@ -40,6 +40,7 @@ impl Bench {
                 '~' => Outcome::Degraded,
                 '-' => Outcome::Failure,
                 'm' => Outcome::Maintenance,
+                'u' => Outcome::Unknown,
                 _ => continue,
             };
             self.board.apply(check, &CheckResult::new(outcome, Duration::ZERO, b""), at(secs));
@@ -396,6 +397,7 @@ fn stale_checks() {
         (OnStale::Keep, "+", Up),
         (OnStale::Keep, "~", Degraded),
         (OnStale::Keep, "-", Down),
+        (OnStale::Keep, "u", Down),
     ];
     for (on_stale, marks, state) in table {
         let mut bench = Bench::new(1, |c| EndpointConfig {

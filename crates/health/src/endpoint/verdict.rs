@@ -34,6 +34,16 @@ impl EndpointState {
             Self::Up => "up",
         }
     }
+
+    /// The class of a check that follows the endpoint.
+    pub const fn class(self) -> Class {
+        match self {
+            Self::Degraded => Class::Degraded,
+            Self::Down => Class::Down,
+            Self::Drain | Self::Maintenance => Class::Maintenance,
+            Self::Up => Class::Up,
+        }
+    }
 }
 
 /// The rule that determined the state.

@@ -148,7 +148,7 @@ const fn endpoint_tone(state: EndpointWord) -> Tone {
 const fn outcome_tone(outcome: OutcomeWord) -> Tone {
     match outcome {
         OutcomeWord::Error | OutcomeWord::Failure | OutcomeWord::Timeout => Tone::Bad,
-        OutcomeWord::Degraded | OutcomeWord::Maintenance => Tone::Warn,
+        OutcomeWord::Degraded | OutcomeWord::Maintenance | OutcomeWord::Unknown => Tone::Warn,
         OutcomeWord::Success => Tone::Good,
     }
 }

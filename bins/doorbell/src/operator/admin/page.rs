@@ -372,7 +372,7 @@ fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
         let tone = match result.outcome {
             OutcomeWord::Success => "up",
             OutcomeWord::Degraded => "warn",
-            OutcomeWord::Maintenance => "calm",
+            OutcomeWord::Maintenance | OutcomeWord::Unknown => "calm",
             OutcomeWord::Error | OutcomeWord::Failure | OutcomeWord::Timeout => "down",
         };
         write!(
