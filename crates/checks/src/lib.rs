@@ -46,9 +46,9 @@
 //! that are killed as a whole; [`CHILDREN`] lists the processes that a reaper must not wait for.
 //!
 //! The feature `kinds` (default) adds [`options`] and the built-in kinds. Without it, the scheduler
-//! runs only functions of the embedding program, and the crate has few dependencies. `icmp`, `mail`
-//! (SMTP, IMAP, POP3), `mysql`, `postgres`, `process`, `udp` and `websocket` each add the kind of
-//! that name.
+//! runs only functions of the embedding program, and the crate has few dependencies. `alias`,
+//! `icmp`, `mail` (SMTP, IMAP, POP3), `mysql`, `postgres`, `process`, `udp` and `websocket` each add
+//! the kind of that name.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]
@@ -87,12 +87,14 @@ pub use kinds::grpc::UNKNOWN as GRPC_UNKNOWN;
 #[cfg(feature = "kinds")]
 pub use kinds::http::{is_same_origin, join as url_of_location};
 #[cfg(feature = "kinds")]
+pub use kinds::materials::Shared;
+#[cfg(feature = "alias")]
+pub use kinds::materials::StateReader;
+#[cfg(feature = "kinds")]
 pub use progress::phases::Phases;
 #[cfg(feature = "kinds")]
 pub use progress::{Seen, Stage, Trace};
 pub use runner::Runner;
-#[cfg(feature = "kinds")]
-pub use runner::Shared;
 pub use runner::call::Call;
 pub use runner::descriptors::FDS_PER_LOOKUP;
 pub use scheduler::counters::SchedulerCounters;

@@ -13,8 +13,9 @@
 //! on the runtime, with the same API and replies; [`Embed`] is for Linux, and its program also
 //! depends on the crate `doorbell`. Features, all off by default: `axum` (0.8) and `hyper` (1), which
 //! include `tower`; `grpc` (tonic 0.14); `metrics` (prometheus-client 0.25); `checks` for built-in
-//! kinds of checks. After `cargo add doorbell-tokio --features axum`, in a program that already uses
-//! axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
+//! kinds of checks, and `alias` for those that follow other checks and endpoints. After `cargo add
+//! doorbell-tokio --features axum`, in a program that already uses axum and tokio (with `full`, or
+//! `macros` and `rt-multi-thread`):
 //!
 #![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
 //!

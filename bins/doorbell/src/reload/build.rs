@@ -140,7 +140,8 @@ fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) ->
     };
     let registry = registry.map_err(bad_config)?;
     let left = before.and_then(|before| before.left.as_ref());
-    let (checks, push) = checks::plan(config, &shared.checks, left).map_err(bad_config)?.unzip();
+    let (checks, push) =
+        checks::plan(config, &shared.checks, left, registry.registry()).map_err(bad_config)?.unzip();
     registry.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
     checks.iter().for_each(|plan| registry.count_in(plan.stats()));
     Ok((registry, checks, push))

@@ -24,6 +24,7 @@ mod ab_wrk;
 mod access;
 mod admin;
 mod agents;
+mod alias;
 mod alpn;
 mod answers;
 mod auth;

@@ -6,8 +6,9 @@
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::expectations::in_time;
+use crate::kinds::materials::Materials;
 use crate::kinds::{Ask, Asking};
-use crate::options::{DnsCheck, DnsCode, DnsRecord};
+use crate::options::{Address, DnsCheck, DnsCode, DnsRecord};
 use crate::progress::{Progress, Stage};
 use domain::base::iana::{Class, Rcode};
 use domain::base::{Message, MessageBuilder, Name, Rtype};
@@ -59,9 +60,10 @@ impl Ask for DnsRunner {
 }
 
 impl DnsRunner {
-    pub(crate) fn build(check: &DnsCheck, dialer: Dialer, timeout: Duration) -> Result<Self, String> {
+    pub(crate) fn build(check: &DnsCheck, with: &Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&Address::Tcp(check.server.clone()), check.resolve);
         let name = check.name.parse().map_err(|error| format!("{}: {error}", check.name))?;
-        let resend_every = timeout / SENDS_MAX;
+        let resend_every = with.pace.timeout / SENDS_MAX;
         Ok(Self { check: check.clone(), dialer, name, resend_every, ids: RandomState::new() })
     }
 

@@ -4,15 +4,16 @@
 //! Does not know about: the methods of services other than health.
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Tls, TlsPool, handshake};
+use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
 use crate::kinds::expectations::in_time;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
+use crate::kinds::materials::Materials;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
 use crate::kinds::unary::Unary;
 use crate::kinds::watch::Watch;
-use crate::options::{Address, ClientTls, FieldValue, GrpcCheck, GrpcMode, Pace};
+use crate::options::{Address, ClientTls, FieldValue, GrpcCheck, GrpcMode};
 use crate::progress::{Progress, Stage};
 use crate::scheduler::run_requests::ChangeNotice;
 use bytes::Bytes;
@@ -58,14 +59,10 @@ pub(crate) struct GrpcRunner {
 }
 
 impl GrpcRunner {
-    pub(crate) fn build(
-        check: &GrpcCheck,
-        pace: &Pace,
-        dialer: Dialer,
-        pool: &mut TlsPool,
-    ) -> Result<Self, String> {
+    pub(crate) fn build(check: &GrpcCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&check.address, check.resolve);
         let (scheme, tls) = match &check.tls {
-            Some(tls) => ("https", pool.take(tls, &["h2"], true)?),
+            Some(tls) => ("https", with.shared.tls.take(tls, &["h2"], true)?),
             None => ("http", Tls::None),
         };
         let authority = match &check.address {
@@ -78,7 +75,7 @@ impl GrpcRunner {
         let given = |name: &str| check.metadata.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         let traces = (check.traceparent && !given(TRACEPARENT)).then(Unsampled::default);
         let (fields, unary) = (fields_of(check, given)?, Unary::build(check)?);
-        let (check, watch) = (check.clone(), Watch::new(pace));
+        let (check, watch) = (check.clone(), Watch::new(with.pace));
         Ok(Self { check, dialer, tls, origin, fields, traces, unary, watch })
     }
 

@@ -5,13 +5,16 @@
 use crate::connect::certificate;
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Protocols, Tls, TlsPool, handshake};
+use crate::connect::tls::{Protocols, Tls, handshake};
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::exchange::{over_http1, over_http2};
 use crate::kinds::expectations::{HttpResponse, evaluate, fails_pattern};
+use crate::kinds::materials::Materials;
 use crate::kinds::tls as tls_check;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
-use crate::options::{ClientTls, FieldValue, FollowRedirects, HostPort, HttpCheck, RequestVersion, Url};
+use crate::options::{
+    Address, ClientTls, FieldValue, FollowRedirects, HostPort, HttpCheck, RequestVersion, Url,
+};
 use crate::progress::{Progress, Stage};
 use base64::Engine as _;
 use bytes::Bytes;
@@ -49,7 +52,10 @@ pub(crate) struct HttpRunner {
 }
 
 impl HttpRunner {
-    pub(crate) fn build(check: &HttpCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+    pub(crate) fn build(check: &HttpCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let at = check.address.clone().unwrap_or_else(|| Address::Tcp(check.url.at.clone()));
+        let dialer = with.dialer(&at, check.resolve).sends(check.proxy_protocol);
+        let pool = &mut with.shared.tls;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
@@ -117,6 +123,23 @@ impl HttpRunner {
     }
 
     pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        let response = self.fetch(progress).await?;
+        let latency = start.elapsed();
+        let (expect, degraded) = (&self.check.expect, &self.check.degraded);
+        let verdict = evaluate(&response, latency, expect, degraded);
+        progress.see(|seen| seen.fails_pattern = fails_pattern(&response, expect));
+        match progress.certificate() {
+            // At equal severity, a fault of the response outweighs an expiring certificate.
+            Some(ends) => worse(
+                verdict,
+                tls_check::evaluate_certificate(ends, certificate::now(), &self.check.certificate),
+            ),
+            None => verdict,
+        }
+    }
+
+    /// Sends the request, follows redirects, and returns the last response.
+    pub(crate) async fn fetch(&self, progress: &Progress) -> Result<HttpResponse, Issue> {
         let mut url = Cow::Borrowed(&self.check.url);
         let mut elsewhere: Option<Dialer> = None;
         let (mut is_plain_get, mut is_home) = (false, true);
@@ -135,20 +158,7 @@ impl HttpRunner {
                 over_http1(stream, request, self.len_max(), progress).await?
             };
             let status = answer.status;
-            let Some(next) = self.next(&url, status, location)? else {
-                let latency = start.elapsed();
-                let (expect, degraded) = (&self.check.expect, &self.check.degraded);
-                let verdict = evaluate(&answer, latency, expect, degraded);
-                progress.see(|seen| seen.fails_pattern = fails_pattern(&answer, expect));
-                return match progress.certificate() {
-                    // At equal severity, a fault of the response outweighs an expiring certificate.
-                    Some(ends) => worse(
-                        verdict,
-                        tls_check::evaluate_certificate(ends, certificate::now(), &self.check.certificate),
-                    ),
-                    None => verdict,
-                };
-            };
+            let Some(next) = self.next(&url, status, location)? else { return Ok(answer) };
             // A check with an explicit address connects to it for every redirect.
             if next.at != url.at && self.check.address.is_none() {
                 let is_first = next.at == self.check.url.at;

@@ -5,8 +5,9 @@
 use crate::connect::dialer::Dialer;
 use crate::finding::Verdict;
 use crate::kinds::expectations::in_time;
+use crate::kinds::materials::Materials;
 use crate::kinds::{Ask, Asking};
-use crate::options::IcmpCheck;
+use crate::options::{Address, IcmpCheck};
 use crate::progress::{Progress, Stage};
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -26,8 +27,9 @@ pub(crate) struct IcmpRunner {
 }
 
 impl IcmpRunner {
-    pub(crate) fn new(check: &IcmpCheck, dialer: Dialer, timeout: Duration) -> Self {
-        let resend_every = timeout / check.sends.max(1);
+    pub(crate) fn new(check: &IcmpCheck, with: &Materials<'_>) -> Self {
+        let dialer = with.dialer(&Address::Tcp(check.host.clone()), check.resolve);
+        let resend_every = with.pace.timeout / check.sends.max(1);
         Self { check: check.clone(), dialer, resend_every, tokens: RandomState::new() }
     }
 

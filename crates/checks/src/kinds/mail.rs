@@ -4,10 +4,10 @@
 //! Does not know about: logins, messages.
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::TlsPool;
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::{Lines, server_text, shown};
+use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session};
 use crate::kinds::{Ask, Asking};
 use crate::options::{MailCheck, MailProtocol};
@@ -39,9 +39,11 @@ impl Ask for MailRunner {
 }
 
 impl MailRunner {
-    pub(crate) fn build(check: &MailCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+    pub(crate) fn build(check: &MailCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&check.address, check.resolve);
         let tls = check.tls.clone().or_else(|| check.starttls.then(Default::default));
-        let build = |tls| Security::build(tls, check.address.host(), check.certificate, &[], pool);
+        let build =
+            |tls| Security::build(tls, check.address.host(), check.certificate, &[], &mut with.shared.tls);
         let security = tls.as_ref().map(build).transpose()?;
         let sends_first = security.is_some() && !check.starttls;
         let dialer = if sends_first { dialer } else { dialer.listens() };

@@ -2,6 +2,8 @@
 //!
 //! Does not know about: when a check runs.
 
+#[cfg(feature = "alias")]
+pub(crate) mod alias;
 pub(crate) mod blocking;
 mod channel;
 pub(crate) mod children;
@@ -19,6 +21,7 @@ pub(crate) mod icmp;
 mod lines;
 #[cfg(feature = "mail")]
 pub(crate) mod mail;
+pub(crate) mod materials;
 #[cfg(feature = "mysql")]
 pub(crate) mod mysql;
 #[cfg(feature = "postgres")]

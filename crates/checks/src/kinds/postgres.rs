@@ -7,10 +7,10 @@
 //! Does not know about: data.
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::TlsPool;
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::server_text;
+use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session, broken};
 use crate::kinds::{Ask, Asking};
 use crate::options::PostgresCheck;
@@ -61,14 +61,16 @@ impl Ask for PostgresRunner {
 }
 
 impl PostgresRunner {
-    pub(crate) fn build(check: &PostgresCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+    pub(crate) fn build(check: &PostgresCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&check.address, check.resolve);
         let user = check.username.as_deref().unwrap_or(NOBODY);
         let named = [("user", Some(user)), ("database", check.database.as_deref())];
         let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let mut startup = BytesMut::new();
         frontend::startup_message(named.chain([("application_name", "doorbell")]), &mut startup)
             .map_err(|error| error.to_string())?;
-        let build = |tls| Security::build(tls, check.address.host(), check.certificate, &[], pool);
+        let build =
+            |tls| Security::build(tls, check.address.host(), check.certificate, &[], &mut with.shared.tls);
         let security = check.tls.as_ref().map(build).transpose()?;
         Ok(Self { check: check.clone(), dialer, security, startup })
     }

@@ -5,10 +5,11 @@
 //! (RESP, since Redis 1.2).
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Tls, TlsPool, handshake};
+use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::{Lines, server_text, shown};
+use crate::kinds::materials::Materials;
 use crate::kinds::{Ask, Asking};
 use crate::options::RedisCheck;
 use crate::progress::{Progress, Stage};
@@ -45,7 +46,8 @@ impl Ask for RedisRunner {
 }
 
 impl RedisRunner {
-    pub(crate) fn build(check: &RedisCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+    pub(crate) fn build(check: &RedisCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&check.address, check.resolve);
         let mut commands = Vec::new();
         if let Some(password) = &check.password {
             let password = password.reveal();
@@ -59,7 +61,7 @@ impl RedisRunner {
             command(&mut commands, &["EXISTS", key]);
         }
         let tls = match &check.tls {
-            Some(tls) => pool.take(tls, &[], true)?,
+            Some(tls) => with.shared.tls.take(tls, &[], true)?,
             None => Tls::None,
         };
         Ok(Self { check: check.clone(), dialer, tls, commands })

@@ -8,6 +8,7 @@ use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::expectations::{contains, in_time, lacking, text_of};
 use crate::kinds::lines::shown;
+use crate::kinds::materials::Materials;
 use crate::options::{Payload, TcpCheck};
 use crate::progress::{Progress, Stage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -28,9 +29,10 @@ pub(crate) struct TcpRunner {
 }
 
 impl TcpRunner {
-    pub(crate) fn new(check: TcpCheck, dialer: Dialer) -> Self {
+    pub(crate) fn new(check: &TcpCheck, with: &Materials<'_>) -> Self {
+        let dialer = with.dialer(&check.address, check.resolve).sends(check.proxy_protocol);
         let dialer = if check.payload.send.is_empty() { dialer.listens() } else { dialer };
-        Self { check, dialer }
+        Self { check: check.clone(), dialer }
     }
 
     pub(crate) const fn dialer(&self) -> &Dialer {

@@ -4,9 +4,10 @@
 
 use crate::connect::certificate::{ends_at, now};
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Tls, TlsPool, handshake};
+use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::in_time;
+use crate::kinds::materials::Materials;
 use crate::kinds::{Ask, Asking};
 use crate::options::{CertificateRule, TlsCheck};
 use crate::progress::{Progress, Stage};
@@ -34,8 +35,9 @@ impl Ask for TlsRunner {
 }
 
 impl TlsRunner {
-    pub(crate) fn build(check: &TlsCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
-        Ok(Self { check: check.clone(), dialer, tls: pool.take(&check.tls, &[], true)? })
+    pub(crate) fn build(check: &TlsCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&check.address, check.resolve).sends(check.proxy_protocol);
+        Ok(Self { check: check.clone(), dialer, tls: with.shared.tls.take(&check.tls, &[], true)? })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {

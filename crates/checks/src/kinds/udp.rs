@@ -8,6 +8,7 @@ use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict};
 use crate::kinds::expectations::{contains, in_time, lacking, text_of};
 use crate::kinds::lines::shown;
+use crate::kinds::materials::Materials;
 use crate::kinds::{Ask, Asking};
 use crate::options::UdpCheck;
 use crate::progress::{Progress, Stage};
@@ -28,7 +29,8 @@ pub(crate) struct UdpRunner {
 }
 
 impl UdpRunner {
-    pub(crate) fn new(check: &UdpCheck, dialer: Dialer, timeout: Duration) -> Self {
+    pub(crate) fn new(check: &UdpCheck, with: &Materials<'_>) -> Self {
+        let (dialer, timeout) = (with.dialer(&check.address, check.resolve), with.pace.timeout);
         let wait = check.wait.unwrap_or(timeout / WAIT_PART);
         let resend_every = if check.payload.expects_response() { timeout } else { wait } / check.sends.max(1);
         Self { check: check.clone(), dialer, wait, resend_every }

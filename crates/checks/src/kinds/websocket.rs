@@ -6,12 +6,12 @@
 //! Does not know about: subprotocols, extensions.
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::TlsPool;
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::exchange::{FIELDS_MAX, HEAD_BYTES_MAX, broken as broken_http};
 use crate::kinds::expectations::{contains, in_time};
 use crate::kinds::http::OUR_NAME;
 use crate::kinds::lines::server_text;
+use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session, broken};
 use crate::kinds::{Ask, Asking};
 use crate::options::{FieldValue, WebsocketCheck};
@@ -71,7 +71,8 @@ impl Ask for WebsocketRunner {
 }
 
 impl WebsocketRunner {
-    pub(crate) fn build(check: &WebsocketCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+    pub(crate) fn build(check: &WebsocketCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&check.connects_to(), check.resolve);
         let url = &check.url;
         let unusable = || format!("{} cannot be requested", url.target);
         let mut headers = HeaderMap::new();
@@ -88,7 +89,9 @@ impl WebsocketRunner {
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         let target = url.target.parse().map_err(|_| unusable())?;
-        let build = || Security::build(&check.tls, &url.at.host, check.certificate, &["http/1.1"], pool);
+        let build = || {
+            Security::build(&check.tls, &url.at.host, check.certificate, &["http/1.1"], &mut with.shared.tls)
+        };
         let security = url.is_https.then(build).transpose()?;
         Ok(Self { check: check.clone(), target, headers, dialer, security })
     }

@@ -338,17 +338,10 @@ impl HttpCheck {
         }
     }
 
-    /// Refuses a second `Authorization`, and invalid tokens without showing them.
+    /// Refuses a second `Authorization`, and invalid tokens.
     fn check_authorization(&self, at: &Section<'_>) {
+        check_token(self.bearer.as_ref(), at);
         let (basic, bearer) = (at.right_place("basic"), at.right_place("bearer"));
-        if let (Some(token), Some(place)) = (&self.bearer, &bearer) {
-            let text = token.reveal();
-            if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-                let problem = Problem::error("bad-token", place.clone(), "this cannot be sent as a token");
-                let help = "a token consists of visible ASCII characters, without spaces and line breaks";
-                at.problem(problem.help(help));
-            }
-        }
         let twice = |place, other, label: &str| {
             let problem = Problem::error("contradiction", place, "`Authorization` is written twice");
             at.problem(problem.also(other, label).help("remove one of them"));
@@ -364,6 +357,19 @@ impl HttpCheck {
                 twice(field.clone(), other, label);
             }
         }
+    }
+}
+
+/// Reports a `bearer` that cannot be sent, without showing it.
+pub(super) fn check_token(token: Option<&Secret>, at: &Section<'_>) {
+    let is_good = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if let (Some(token), Some(place)) = (token, at.right_place("bearer"))
+        && !is_good(token.reveal())
+    {
+        let problem = Problem::error("bad-token", place, "this cannot be sent as a token");
+        at.problem(
+            problem.help("a token consists of visible ASCII characters, without spaces and line breaks"),
+        );
     }
 }
 

@@ -3,6 +3,8 @@
 //! Does not know about: the meaning of a kind's keys, and how a check runs.
 
 use super::address::{Address, ClientTls, HostPort, Url};
+#[cfg(feature = "alias")]
+use super::alias::AliasCheck;
 use super::grpc::GrpcCheck;
 use super::http::HttpCheck;
 #[cfg(feature = "icmp")]
@@ -30,6 +32,9 @@ use std::time::Duration;
 /// What a check does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CheckKind {
+    /// The state of another check or endpoint.
+    #[cfg(feature = "alias")]
+    Alias(Box<AliasCheck>),
     /// A question to a name server.
     Dns(Box<DnsCheck>),
     /// A program.
@@ -137,6 +142,8 @@ macro_rules! kinds {
 }
 
 kinds! {
+    #[cfg(feature = "alias")]
+    "alias" Alias Box::new, AliasCheck;
     "dns" Dns Box::new, DnsCheck;
     "exec" Exec identity, ExecCheck;
     "file" File identity, FileCheck;
@@ -335,6 +342,15 @@ impl CheckKind {
             }
         }
         Url::parse(target).map(HttpCheck::new).map(Self::from)
+    }
+
+    /// Whether the check follows a state of this program.
+    pub(super) fn is_local_alias(&self) -> bool {
+        #[cfg(feature = "alias")]
+        if let Self::Alias(alias) = self {
+            return alias.followed().is_some();
+        }
+        false
     }
 
     /// Whether both test the same target; the lifetime of pushed results is ignored.

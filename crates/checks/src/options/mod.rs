@@ -3,6 +3,8 @@
 //! Does not know about: running a check.
 
 mod address;
+#[cfg(feature = "alias")]
+mod alias;
 mod egress;
 mod fields;
 mod gauge;
@@ -38,6 +40,8 @@ mod untargeted;
 mod websocket;
 
 pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
+#[cfg(feature = "alias")]
+pub use alias::{AliasCheck, Followed, cycles};
 pub use doorbell_config::Secret;
 use doorbell_config::{Problem, Section, Table};
 use doorbell_health::Severity;
@@ -147,13 +151,20 @@ impl Check {
                 }
             }
             kind => {
-                // A watched service reports every change, so by default one result changes the
-                // state.
-                if matches!(kind, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch) {
+                let is_local = kind.is_local_alias();
+                if is_local {
+                    pace.set_default_interval(Pace::following().interval, at);
+                }
+                // A watched service reports every change, and a followed check has thresholds of its
+                // own, so by default one result changes the state.
+                if is_local || matches!(kind, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch) {
                     let of = |key: &str, count: u32| if at.is_right(key) { count } else { 1 };
                     (pace.rise, pace.fall) = (of("rise", pace.rise), of("fall", pace.fall));
                 }
-                pace.check(at);
+                // Reading a state takes no time, so the interval may be shorter than `timeout`.
+                if !is_local {
+                    pace.check(at);
+                }
                 #[cfg(feature = "udp")]
                 if let CheckKind::Udp(udp) = kind {
                     udp.check_wait(pace.timeout, at);

@@ -110,6 +110,13 @@ impl Pace {
         Self { rise: 1, fall: 1, max_age: ttl, ..Self::default() }
     }
 
+    /// The default pace of a check that follows a state of this program: every second, and each
+    /// result changes the state.
+    #[must_use]
+    pub fn following() -> Self {
+        Self { rise: 1, fall: 1, ..Self::every(Duration::from_secs(1)) }
+    }
+
     /// The default of `max_age`: three times the longest of the intervals and `timeout`. If the
     /// check only runs on demand, also at least three times `cache`, and at least a minute.
     #[must_use]
@@ -145,6 +152,23 @@ impl Pace {
     fn complete(&mut self, at: &Section<'_>) {
         // With `cache`, an interval from `[check_defaults]` does not schedule runs.
         self.is_scheduled = self.cache.is_none() || at.is_own("interval");
+        if !at.is_right("max_age") {
+            self.max_age = self.default_max_age();
+        }
+    }
+
+    /// Sets a default interval other than 5s, and the defaults that follow from it.
+    pub(super) fn set_default_interval(&mut self, interval: Duration, at: &Section<'_>) {
+        if at.is_right("interval") {
+            return;
+        }
+        self.interval = interval;
+        if !at.is_right("fast_interval") {
+            self.fast_interval = self.usual_fast_interval();
+        }
+        if !at.is_right("down_interval") {
+            self.down_interval = self.usual_down_interval();
+        }
         if !at.is_right("max_age") {
             self.max_age = self.default_max_age();
         }

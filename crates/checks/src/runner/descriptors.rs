@@ -92,9 +92,9 @@ impl TargetRunner {
 #[cfg(test)]
 #[cfg(feature = "kinds")]
 mod tests {
-    use super::super::Shared;
     use super::*;
     use crate::connect::connector::Connector;
+    use crate::kinds::materials::Shared;
     use crate::options::{
         Address, Check, CheckKind, EgressOptions, ExecCheck, FileCheck, FollowRedirects, HttpCheck, Resolve,
         TcpCheck, Url,

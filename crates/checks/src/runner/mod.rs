@@ -15,6 +15,7 @@ use crate::spent::Spent;
 use crate::stats::CheckStats;
 #[cfg(feature = "kinds")]
 use crate::{
+    kinds::materials::Shared,
     options::Check,
     progress::{Progress, Trace},
     scheduler::run_requests::ChangeNotice,
@@ -23,7 +24,6 @@ use crate::{
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "kinds")]
-pub use target::Shared;
 #[cfg(feature = "kinds")]
 use target::TargetRunner;
 

@@ -3,11 +3,11 @@
 //!
 //! Does not know about: schedules, the effect of a finding.
 
-use crate::connect::connector::Connector;
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::TlsPool;
 use crate::finding::{Finding, Issue, Verdict};
 use crate::kinds::Ask;
+#[cfg(feature = "alias")]
+use crate::kinds::alias::AliasRunner;
 use crate::kinds::dns::DnsRunner;
 use crate::kinds::exec::ExecRunner;
 use crate::kinds::file::FileRunner;
@@ -18,6 +18,7 @@ use crate::kinds::http::HttpRunner;
 use crate::kinds::icmp::IcmpRunner;
 #[cfg(feature = "mail")]
 use crate::kinds::mail::MailRunner;
+use crate::kinds::materials::{Materials, Shared};
 #[cfg(feature = "mysql")]
 use crate::kinds::mysql::MysqlRunner;
 #[cfg(feature = "postgres")]
@@ -31,12 +32,11 @@ use crate::kinds::tls::TlsRunner;
 use crate::kinds::udp::UdpRunner;
 #[cfg(feature = "websocket")]
 use crate::kinds::websocket::WebsocketRunner;
-use crate::options::{Address, Check, CheckKind};
+use crate::options::{Check, CheckKind};
 use crate::progress::Progress;
 use crate::runner::Ran;
 use crate::scheduler::run_requests::ChangeNotice;
 use doorbell_health::Outcome;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -57,94 +57,39 @@ pub(super) enum Kind {
     Other(Box<dyn Ask>),
 }
 
-/// Resources that checks share: the connector and TLS configurations.
-#[derive(Debug)]
-pub struct Shared {
-    /// Opens the checks' connections.
-    pub connector: Arc<Connector>,
-    tls: TlsPool,
-}
-
-impl Shared {
-    /// Creates shared resources with an empty pool of TLS configurations.
-    #[must_use]
-    pub fn new(connector: Arc<Connector>) -> Self {
-        Self { connector, tls: TlsPool::default() }
-    }
-}
-
 impl TargetRunner {
     /// `None` if its results are pushed.
     pub(super) fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
-        let named = |why| format!("check {}: {why}", check.name);
-        let Shared { connector, tls: pool } = shared;
-        let dialer =
-            |at, resolve| Dialer::new(at, resolve, check.pace.connect_timeout, Arc::clone(connector));
+        let with = &mut Materials { pace: &check.pace, shared };
         let kind = match &check.kind {
-            CheckKind::Dns(dns) => {
-                let dialer = dialer(Address::Tcp(dns.server.clone()), dns.resolve);
-                let ask = DnsRunner::build(dns, dialer, check.pace.timeout).map_err(named)?;
-                Kind::Other(Box::new(ask))
-            }
-            CheckKind::Exec(exec) => Kind::Other(Box::new(ExecRunner::new(exec.clone()))),
-            CheckKind::File(file) => Kind::File(FileRunner::new(file.clone())),
-            CheckKind::Gauge(gauge) => Kind::Gauge(GaugeRunner::new(gauge.clone())),
-            CheckKind::Grpc(grpc) => {
-                let dialer = dialer(grpc.address.clone(), grpc.resolve);
-                let ask = GrpcRunner::build(grpc, &check.pace, dialer, pool).map_err(named)?;
-                Kind::Grpc(Box::new(ask))
-            }
-            CheckKind::Http(http) => {
-                let at = http.address.clone().unwrap_or_else(|| Address::Tcp(http.url.at.clone()));
-                let dialer = dialer(at, http.resolve).sends(http.proxy_protocol);
-                Kind::Http(Box::new(HttpRunner::build(http, dialer, pool).map_err(named)?))
-            }
+            #[cfg(feature = "alias")]
+            CheckKind::Alias(alias) => other(AliasRunner::build(alias, with)),
+            CheckKind::Dns(dns) => other(DnsRunner::build(dns, with)),
+            CheckKind::Exec(exec) => other(Ok(ExecRunner::new(exec.clone()))),
+            CheckKind::File(file) => Ok(Kind::File(FileRunner::new(file.clone()))),
+            CheckKind::Gauge(gauge) => Ok(Kind::Gauge(GaugeRunner::new(gauge.clone()))),
+            CheckKind::Grpc(grpc) => GrpcRunner::build(grpc, with).map(Box::new).map(Kind::Grpc),
+            CheckKind::Http(http) => HttpRunner::build(http, with).map(Box::new).map(Kind::Http),
             #[cfg(feature = "icmp")]
-            CheckKind::Icmp(icmp) => {
-                let dialer = dialer(Address::Tcp(icmp.host.clone()), icmp.resolve);
-                Kind::Other(Box::new(IcmpRunner::new(icmp, dialer, check.pace.timeout)))
-            }
+            CheckKind::Icmp(icmp) => other(Ok(IcmpRunner::new(icmp, with))),
             #[cfg(feature = "mail")]
-            CheckKind::Mail(mail) => {
-                let dialer = dialer(mail.address.clone(), mail.resolve);
-                Kind::Other(Box::new(MailRunner::build(mail, dialer, pool).map_err(named)?))
-            }
+            CheckKind::Mail(mail) => other(MailRunner::build(mail, with)),
             #[cfg(feature = "mysql")]
-            CheckKind::Mysql(mysql) => {
-                let dialer = dialer(mysql.address.clone(), mysql.resolve);
-                Kind::Other(Box::new(MysqlRunner::build(mysql, dialer, pool).map_err(named)?))
-            }
+            CheckKind::Mysql(mysql) => other(MysqlRunner::build(mysql, with)),
             #[cfg(feature = "postgres")]
-            CheckKind::Postgres(postgres) => {
-                let dialer = dialer(postgres.address.clone(), postgres.resolve);
-                Kind::Other(Box::new(PostgresRunner::build(postgres, dialer, pool).map_err(named)?))
-            }
+            CheckKind::Postgres(postgres) => other(PostgresRunner::build(postgres, with)),
             #[cfg(feature = "process")]
-            CheckKind::Process(process) => Kind::Other(Box::new(ProcessRunner::new(process.clone()))),
-            CheckKind::Redis(redis) => {
-                let dialer = dialer(redis.address.clone(), redis.resolve);
-                Kind::Other(Box::new(RedisRunner::build(redis, dialer, pool).map_err(named)?))
-            }
-            CheckKind::Tcp(tcp) => {
-                let dialer = dialer(tcp.address.clone(), tcp.resolve).sends(tcp.proxy_protocol);
-                Kind::Tcp(Box::new(TcpRunner::new(tcp.clone(), dialer)))
-            }
-            CheckKind::Tls(tls) => {
-                let dialer = dialer(tls.address.clone(), tls.resolve).sends(tls.proxy_protocol);
-                Kind::Other(Box::new(TlsRunner::build(tls, dialer, pool).map_err(named)?))
-            }
+            CheckKind::Process(process) => other(Ok(ProcessRunner::new(process.clone()))),
+            CheckKind::Redis(redis) => other(RedisRunner::build(redis, with)),
+            CheckKind::Tcp(tcp) => Ok(Kind::Tcp(Box::new(TcpRunner::new(tcp, with)))),
+            CheckKind::Tls(tls) => other(TlsRunner::build(tls, with)),
             CheckKind::Ttl(_) => return Ok(None),
             #[cfg(feature = "udp")]
-            CheckKind::Udp(udp) => {
-                let dialer = dialer(udp.address.clone(), udp.resolve);
-                Kind::Other(Box::new(UdpRunner::new(udp, dialer, check.pace.timeout)))
-            }
+            CheckKind::Udp(udp) => other(Ok(UdpRunner::new(udp, with))),
             #[cfg(feature = "websocket")]
-            CheckKind::Websocket(socket) => {
-                let dialer = dialer(socket.connects_to(), socket.resolve);
-                Kind::Other(Box::new(WebsocketRunner::build(socket, dialer, pool).map_err(named)?))
-            }
+            CheckKind::Websocket(socket) => other(WebsocketRunner::build(socket, with)),
         };
+        let kind = kind.map_err(|why| format!("check {}: {why}", check.name))?;
         Ok(Some(Self { kind, timeout: check.pace.timeout }))
     }
 
@@ -225,4 +170,8 @@ impl TargetRunner {
             Kind::Other(kind) => kind.ask(progress, start).await,
         }
     }
+}
+
+fn other(built: Result<impl Ask + 'static, String>) -> Result<Kind, String> {
+    built.map(|ask| Kind::Other(Box::new(ask)))
 }

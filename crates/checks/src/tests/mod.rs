@@ -2,6 +2,8 @@
 //!
 //! Does not know about: schedules.
 
+#[cfg(feature = "alias")]
+mod alias;
 #[cfg(feature = "udp")]
 mod datagrams;
 #[cfg(feature = "icmp")]
@@ -31,7 +33,7 @@ use super::finding::Finding;
 use super::kinds::expectations;
 use super::limits::LOOKUPS_MAX;
 use super::progress::Progress;
-use super::runner::{Ran, Runner, Shared};
+use super::runner::{Ran, Runner};
 use super::scheduler::run_requests::{Request, RequestQueue};
 use super::*;
 use doorbell_config::Secret;

@@ -3,7 +3,10 @@
 //! Does not know about: permissions, and how long commands should last.
 
 use super::{Changed, Inside, Registry};
-use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Note, Target, Time};
+use crate::replies::part;
+use doorbell_health::{
+    CheckIndex, CheckState, Class, Command, EndpointIndex, Maintenance, Note, OnStale, Target, Time,
+};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -72,6 +75,37 @@ impl Registry {
             Subject::Check(check) => format!("check:{}", inside.board.check_name(check)?),
             Subject::Endpoint(endpoint) => endpoint_target(&inside.board.endpoint(endpoint)?.config().name),
         })
+    }
+
+    /// The state of a check or an endpoint, and its reason. A stale check is unknown, and an endpoint
+    /// that drains is in maintenance. `None` for [`Subject::All`].
+    #[must_use]
+    pub fn state_of(&self, subject: Subject) -> Option<(Class, String)> {
+        let inside = self.lock();
+        let board = &inside.board;
+        match subject {
+            Subject::All => None,
+            Subject::Check(check) => {
+                let check = board.check(check)?;
+                let class = Class::of(check, OnStale::Unknown);
+                let reason = match check.state() {
+                    CheckState::Stale => "the last result is too old",
+                    CheckState::Unknown if check.reason().is_empty() => "no result yet",
+                    _ => check.reason(),
+                };
+                Some((class, reason.to_owned()))
+            }
+            Subject::Endpoint(index) => {
+                let endpoint = board.endpoint(index)?;
+                let verdict = endpoint.verdict();
+                let reason = match endpoint.note(verdict) {
+                    "" => endpoint.deciding(verdict).next().map(|one| part(board, one.check)),
+                    note => Some(note.to_owned()),
+                };
+                let rule = || format!("{} by {}", verdict.state.as_str(), verdict.cause.as_str());
+                Some((verdict.state.class(), reason.unwrap_or_else(rule)))
+            }
+        }
     }
 
     /// The endpoints that [`Subject::All`] stands for.

@@ -11,3 +11,4 @@ pub(crate) use cache::{CachedReply, ReplyTemplate, ThreadReplies};
 pub use cache::{ReplyCache, ReplyOptions};
 pub use fields::StateFields;
 pub use published::{Published, ReplySet};
+pub(crate) use warning::part;

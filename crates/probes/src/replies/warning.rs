@@ -62,7 +62,7 @@ fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
 }
 
 /// The name, state and reason of one check.
-fn part(board: &Board, check: CheckIndex) -> String {
+pub(crate) fn part(board: &Board, check: CheckIndex) -> String {
     let state = board.check(check).map_or("", |check| check.state().as_str());
     let name = board.check_name(check).unwrap_or_default();
     match board.check(check).map_or("", Check::reason) {

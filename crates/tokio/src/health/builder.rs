@@ -35,6 +35,8 @@ struct RunContext {
     runtime: Option<Handle>,
     /// Distinguishes replicas.
     instance: String,
+    #[cfg_attr(not(feature = "alias"), expect(dead_code, reason = "only checks that follow others read it"))]
+    registry: Arc<Registry>,
     #[cfg(feature = "checks")]
     shared: Option<doorbell_checks::Shared>,
 }
@@ -45,6 +47,22 @@ struct PendingCheck {
     config: CheckConfig,
     severity: Severity,
     create: CreateRun,
+    /// The options of a check that follows another one.
+    #[cfg(feature = "alias")]
+    alias: Option<Box<doorbell_checks::options::AliasCheck>>,
+}
+
+impl PendingCheck {
+    fn new(name: &str, config: CheckConfig, severity: Severity, create: CreateRun) -> Self {
+        Self {
+            name: name.to_owned(),
+            config,
+            severity,
+            create,
+            #[cfg(feature = "alias")]
+            alias: None,
+        }
+    }
 }
 
 /// Configures and starts a [`Health`]; see [`Health::builder`].
@@ -100,19 +118,14 @@ impl HealthBuilder {
             let runner = Arc::new(Runner::call(Call::new(runtime.clone(), timeout, function)));
             Ok(Some(Run::every(position, &owned, &context.instance, jitter, runner, stats)))
         });
-        self.checks.push(PendingCheck { name: name.to_owned(), config, severity, create });
+        self.checks.push(PendingCheck::new(name, config, severity, create));
         self
     }
 
     /// Adds a check whose results the program reports: see [`Health::pushed`].
     pub fn push(mut self, name: &str, ttl: Ttl) -> Self {
         let Ttl { config, severity } = ttl;
-        self.checks.push(PendingCheck {
-            name: name.to_owned(),
-            config,
-            severity,
-            create: Box::new(|_, _| Ok(None)),
-        });
+        self.checks.push(PendingCheck::new(name, config, severity, Box::new(|_, _| Ok(None))));
         self
     }
 
@@ -135,8 +148,17 @@ impl HealthBuilder {
     pub fn target(mut self, check: doorbell_checks::options::Check) -> Self {
         let (name, severity) = (check.name.clone(), check.severity);
         let config = crate::registry::check_config(&check);
+        #[cfg(feature = "alias")]
+        let alias = match &check.kind {
+            doorbell_checks::options::CheckKind::Alias(alias) => Some(alias.clone()),
+            _ => None,
+        };
         let create: CreateRun = Box::new(move |context, place| context.target(&check, place));
-        self.checks.push(PendingCheck { name, config, severity, create });
+        self.checks.push(PendingCheck {
+            #[cfg(feature = "alias")]
+            alias,
+            ..PendingCheck::new(&name, config, severity, create)
+        });
         self
     }
 
@@ -232,7 +254,7 @@ impl HealthBuilder {
         let names: Vec<String> = self.checks.iter().map(|check| check.name.clone()).collect();
         let (details, limits, starts_ready) = (self.details, self.limits, self.starts_ready);
         let counters = Arc::new(SchedulerCounters::default());
-        let (plan, push) = self.plan(runtime.clone(), &counters)?;
+        let (plan, push) = self.plan(runtime.clone(), &counters, registry.registry())?;
         registry.run_on_demand(plan.run_requests());
         let routes = paths.into_iter().fold(ProbeRoutes::default(), |mut all, (path, endpoint)| {
             let options = ReplyOptions { endpoint, details, ..ReplyOptions::default() };
@@ -338,11 +360,14 @@ impl HealthBuilder {
         self,
         runtime: Option<Handle>,
         counters: &Arc<SchedulerCounters>,
+        registry: &Arc<Registry>,
     ) -> Result<(Plan, doorbell_checks::Push), HealthError> {
+        #[cfg(feature = "alias")]
+        self.refuse_cycle(registry)?;
         let names = Internal::ALL.map(Internal::name).into_iter();
         let names = names.chain(self.checks.iter().map(|check| check.name.as_str()));
         let stats = counters.by_check.of(names);
-        let mut context = RunContext::new(runtime);
+        let mut context = RunContext::new(runtime, registry);
         let mut runs = Vec::new();
         let places = stats.iter().map(Arc::clone).enumerate().skip(Internal::ALL.len());
         for (PendingCheck { create, .. }, place) in self.checks.into_iter().zip(places) {
@@ -350,13 +375,22 @@ impl HealthBuilder {
         }
         Ok(Plan::new(runs, stats, self.concurrent_runs.max(1), Arc::clone(counters)))
     }
+
+    #[cfg(feature = "alias")]
+    fn refuse_cycle(&self, registry: &Registry) -> Result<(), HealthError> {
+        let alias = |at: usize| self.checks.get(at.checked_sub(Internal::ALL.len())?)?.alias.as_ref();
+        let followed = |at| alias(at).and_then(|alias| alias.followed());
+        let cycle = registry.with_board(|board| crate::registry::find_cycle(board, followed));
+        cycle.map_or(Ok(()), |path| Err(HealthError::Cycle { path }))
+    }
 }
 
 impl RunContext {
-    fn new(runtime: Option<Handle>) -> Self {
+    fn new(runtime: Option<Handle>, registry: &Arc<Registry>) -> Self {
         Self {
             runtime,
             instance: instance(),
+            registry: Arc::clone(registry),
             #[cfg(feature = "checks")]
             shared: None,
         }
@@ -375,7 +409,11 @@ impl RunContext {
             Some(shared) => shared,
             none => {
                 let connector = Connector::open(&EgressOptions::default()).map_err(HealthError::Kind)?;
-                none.insert(Shared::new(Arc::new(connector)))
+                let shared = Shared::new(Arc::new(connector));
+                #[cfg(feature = "alias")]
+                let shared =
+                    shared.with_states(Arc::new(crate::registry::States(Arc::clone(&self.registry))));
+                none.insert(shared)
             }
         };
         let runner = Runner::build(check, shared).map_err(HealthError::Kind)?;

@@ -58,6 +58,12 @@ pub enum HealthError {
         /// Name of the endpoint.
         name: String,
     },
+    /// A check follows itself, directly or through other checks and endpoints.
+    #[error("a check follows itself: {path}")]
+    Cycle {
+        /// The checks and endpoints in the order in which they follow each other.
+        path: String,
+    },
     /// A check of a built-in kind cannot be made.
     #[error("{0}")]
     Kind(String),

@@ -3,6 +3,8 @@
 //! Does not know about: the set of checks and endpoints, configuration files.
 
 mod sinks;
+#[cfg(feature = "alias")]
+mod states;
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,6 +19,10 @@ use doorbell_health::CheckConfig;
 use doorbell_health::{CheckResult, Time};
 use doorbell_probes::{CLOCK_STEP_MIN, Registry, RunTrigger, SameChecks, Subject};
 pub use sinks::{LogSink, TransitionCounters};
+#[cfg(feature = "alias")]
+pub use states::States;
+#[cfg(feature = "alias")]
+pub(crate) use states::find_cycle;
 use tokio::time::Instant;
 
 /// A [`Registry`] and its clock. Its methods pass the current time to those of the registry.

@@ -8,6 +8,8 @@ mod tests;
 use crate::config::model::Config;
 use doorbell_checks::options::{Check, CheckKind, EgressOptions};
 use doorbell_checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, Shared};
+use doorbell_probes::Registry;
+use doorbell_tokio::registry::States;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -39,7 +41,7 @@ impl Left {
 }
 
 /// Plans the checks; `None` without checks. The scheduler counts in `counters`. Unchanged checks
-/// reuse their state from `left`.
+/// reuse their state from `left`. Checks that follow others read the states of `registry`.
 ///
 /// # Errors
 /// If a check needs a file that cannot be used.
@@ -47,6 +49,7 @@ pub(crate) fn plan(
     config: &Config,
     counters: &Arc<SchedulerCounters>,
     left: Option<&Left>,
+    registry: &Arc<Registry>,
 ) -> Result<Option<(Plan, Push)>, String> {
     if config.checks.is_empty() {
         return Ok(None);
@@ -66,7 +69,8 @@ pub(crate) fn plan(
         Some(connector) => connector,
         None => Arc::new(Connector::open(&config.check_defaults.egress)?),
     };
-    let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
+    let mut shared = Shared::new(Arc::clone(&connector)).with_states(Arc::new(States(Arc::clone(registry))));
+    let mut runs = Vec::new();
     let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));
     for (position, (check, stats)) in config.checks.iter().zip(&stats).enumerate() {
         let runner = match left.and_then(|left| left.runner(check)) {

@@ -184,7 +184,7 @@ fn ten_thousand_checks_a_second_are_on_time() {
         }
     }
     let counters = Arc::new(SchedulerCounters::default());
-    let (plan, _push) = plan(&config, &counters, None).unwrap().unwrap();
+    let (plan, _push) = plan(&config, &counters, None, registry.registry()).unwrap().unwrap();
     let connector = Arc::clone(plan.connector().unwrap());
     let counting_runtime = Arc::new(CountingRuntime { registry, cpu_ns: AtomicU64::new(0) });
     let lane = plan.start(Arc::clone(&counting_runtime)).unwrap().go();
@@ -261,7 +261,7 @@ fn the_heartbeat_shows_whether_the_thread_runs_or_hangs() {
         "version = 1\n[check.a]\ntype = \"file\"\npath = \"/dev/null\"\ninterval = \"1h\"\n".to_owned();
     let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
     let registry = HealthRegistry::build(&config).unwrap();
-    let (plan, _push) = plan(&config, &Arc::default(), None).unwrap().unwrap();
+    let (plan, _push) = plan(&config, &Arc::default(), None, registry.registry()).unwrap().unwrap();
     let (pulse, hurry) = (plan.heartbeat(), plan.run_now_handle());
     let desk = Arc::new(Hanging { registry, gate: Mutex::new(()) });
     let lane = plan.start(Arc::clone(&desk)).unwrap().go();

@@ -4,10 +4,12 @@
 
 use super::super::bind::Bind;
 use super::super::model::{Action, Config, Details, Lifecycle, Listener, Route, Udp};
+use super::alias::all_followed;
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
-use doorbell_checks::options::CheckKind;
+use doorbell_checks::options::{CheckKind, Followed};
 use doorbell_config::{At, Link, Places, Problem, Problems, format_duration, format_size, parse_duration};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -107,7 +109,8 @@ fn unused_health(config: &Config, places: &Places, problems: &Problems) {
         let datagrams = config.udp.iter().filter_map(Udp::follows);
         let used = services.chain(agents).chain(gates).chain(datagrams).chain(routes).any(names)
             // Through such an agent, HAProxy can select any endpoint by name.
-            || config.agents.iter().any(|agent| agent.select_by_send);
+            || config.agents.iter().any(|agent| agent.select_by_send)
+            || all_followed(config).any(|followed| followed == Followed::Endpoint(name));
         // An endpoint without a table is not reported: its checks may serve metrics only.
         let is_written = places.get(&format!("health.{name}")).is_some();
         if is_written && !used {
@@ -160,10 +163,15 @@ fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     for one in config.health.iter().flat_map(|health| &health.uses) {
         used[one.check] = true;
     }
+    let followed = all_followed(config).filter_map(|followed| match followed {
+        Followed::Check(name) => Some(name),
+        Followed::Endpoint(_) => None,
+    });
+    let followed: HashSet<&str> = followed.collect();
     let takes_pushes = config.admin.is_some() || config.routes.iter().any(|route| route.push.is_some());
     for (check, used) in config.checks.iter().zip(used) {
         let place = || places.name(["check", &check.name]);
-        if !used {
+        if !used && !followed.contains(&*check.name) {
             let message = format!("no health endpoint uses check `{}`", check.name);
             problems.add(
                 Problem::warning("unused-check", place(), message)

@@ -4,6 +4,7 @@
 //! Does not know about: TOML, contents of files.
 
 mod admin;
+mod alias;
 mod compute;
 mod conflict;
 mod health;
@@ -39,6 +40,7 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
     health::resolve(&mut config.health, &config.checks, places, problems);
     let names = config.health.iter().map(|health| &health.name);
     let endpoints = Names::new(["health", "unknown-health"], names, problems);
+    alias::resolve(config, &endpoints, places, problems);
     let links = config.agents.iter_mut().map(|agent| &mut agent.health);
     let links = links.chain(config.tcp_gates.iter_mut().map(|gate| &mut gate.health));
     for link in links.chain(config.udp.iter_mut().map(|udp| &mut udp.health)) {

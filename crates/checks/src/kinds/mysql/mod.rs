@@ -13,10 +13,10 @@
 mod packet;
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::TlsPool;
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::server_text;
+use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session, broken};
 use crate::kinds::{Ask, Asking};
 use crate::options::MysqlCheck;
@@ -55,11 +55,13 @@ impl Ask for MysqlRunner {
 }
 
 impl MysqlRunner {
-    pub(crate) fn build(check: &MysqlCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+    pub(crate) fn build(check: &MysqlCheck, with: &mut Materials<'_>) -> Result<Self, String> {
+        let dialer = with.dialer(&check.address, check.resolve);
         if check.username.as_ref().is_some_and(|user| user.contains('\0')) {
             return Err("a user name contains no zero byte".to_owned());
         }
-        let build = |tls| Security::build(tls, check.address.host(), check.certificate, &[], pool);
+        let build =
+            |tls| Security::build(tls, check.address.host(), check.certificate, &[], &mut with.shared.tls);
         let security = check.tls.as_ref().map(build).transpose()?;
         Ok(Self { check: check.clone(), dialer: dialer.listens(), security })
     }
