@@ -5,9 +5,9 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
+use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
 use crate::kinds::materials::Materials;
-use crate::kinds::{Ask, Asking};
 use crate::options::{Address, DnsCheck, DnsCode, DnsRecord};
 use crate::progress::{Progress, Stage};
 use domain::base::iana::{Class, Rcode};
@@ -45,19 +45,7 @@ pub(crate) struct DnsRunner {
     ids: RandomState,
 }
 
-impl Ask for DnsRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn is_connectionless(&self) -> bool {
-        true
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(DnsRunner, is_connectionless: true);
 
 impl DnsRunner {
     pub(crate) fn build(check: &DnsCheck, with: &Materials<'_>) -> Result<Self, String> {

@@ -5,13 +5,15 @@
 use crate::finding::{Issue, cause_of};
 use crate::kinds::expectations::HttpResponse;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
+use crate::options::{FieldValue, Url};
 use crate::progress::{Progress, Seen, Stage};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::header::{HeaderValue, LAST_MODIFIED, LOCATION};
-use hyper::{Request, Response};
+use hyper::header::{CONNECTION, HOST, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION};
+use hyper::http::uri::Scheme;
+use hyper::{Request, Response, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::pin::pin;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,73 +27,98 @@ const WINDOW: u32 = 64 << 10;
 const FRAME_MAX: u32 = 16 << 10;
 
 /// A response, and its `Location`.
-type Answer = (HttpResponse, Option<HeaderValue>);
+pub(crate) type Answer = (HttpResponse, Option<HeaderValue>);
 
-/// Sends one request over HTTP/1.1 and reads up to `len_max` bytes of content. After a complete
-/// response the connection stays open, so that the server can close it first.
-pub(crate) async fn over_http1<S>(
-    stream: S,
-    request: Request<Full<Bytes>>,
-    len_max: usize,
-    progress: &Progress,
-) -> Result<Answer, Issue>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    progress.enter(Stage::Response);
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
-    let (mut sender, mut conn) =
-        builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-    let answered = {
-        let mut work = pin!(answer(sender.send_request(request), len_max, progress));
-        tokio::select! {
-            done = &mut work => done,
-            // Responses already read are still delivered; if the connection failed, the request
-            // returns the cause.
-            _ended = &mut conn => work.await,
-        }
-    };
-    if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
-        progress.leave(conn.into_parts().io.into_inner());
-    }
-    answered
+/// One request, and the limit of its response.
+pub(crate) struct Exchange<'a> {
+    pub(crate) request: Request<Full<Bytes>>,
+    /// Maximum number of bytes of content that are read.
+    pub(crate) len_max: usize,
+    pub(crate) progress: &'a Progress,
 }
 
-/// Sends one request over HTTP/2 and reads up to `len_max` bytes of content.
-pub(crate) async fn over_http2<S>(
-    stream: S,
-    request: Request<Full<Bytes>>,
-    len_max: usize,
-    progress: &Progress,
-) -> Result<Answer, Issue>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    progress.enter(Stage::Response);
-    let first = FirstBytes::default();
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .max_frame_size(FRAME_MAX)
-        .max_header_list_size(HEAD_BYTES_MAX.into());
-    let (mut sender, conn) =
-        builder.handshake(TokioIo::new(noting(stream, &first))).await.map_err(|error| broken(&error))?;
-    let mut conn = Box::pin(conn);
-    let mut work = pin!(answer(sender.send_request(request), len_max, progress));
-    let answered = tokio::select! {
-        done = &mut work => done,
-        ended = &mut conn => {
-            // If the request was never sent, its future fails only once the connection is dropped.
-            drop(conn);
-            match (work.await, ended) {
-                (Err(_), Err(error)) => Err(broken(&error)),
-                (done, _) => done,
+/// A connection.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+
+impl Exchange<'_> {
+    /// Sends the request over HTTP/1.1. After a complete response the connection stays open, so that
+    /// the server can close it first.
+    pub(crate) async fn over_http1(self, stream: impl Stream) -> Result<Answer, Issue> {
+        let Self { request, len_max, progress } = self;
+        progress.enter(Stage::Response);
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
+        let (mut sender, mut conn) =
+            builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        let answered = {
+            let mut work = pin!(answer(sender.send_request(request), len_max, progress));
+            tokio::select! {
+                done = &mut work => done,
+                // Responses already read are still delivered; if the connection failed, the request
+                // returns the cause.
+                _ended = &mut conn => work.await,
             }
+        };
+        if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
+            progress.leave(conn.into_parts().io.into_inner());
         }
-    };
-    answered.map_err(|issue| if first.is_http1() { Issue::failure(HTTP1) } else { issue })
+        answered
+    }
+
+    /// Sends the request over HTTP/2.
+    pub(crate) async fn over_http2(self, stream: impl Stream, url: &Url) -> Result<Answer, Issue> {
+        let Self { request, len_max, progress } = self;
+        let request = for_http2(request, url)?;
+        progress.enter(Stage::Response);
+        let first = FirstBytes::default();
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_frame_size(FRAME_MAX)
+            .max_header_list_size(HEAD_BYTES_MAX.into());
+        let (mut sender, conn) =
+            builder.handshake(TokioIo::new(noting(stream, &first))).await.map_err(|error| broken(&error))?;
+        let mut conn = Box::pin(conn);
+        let mut work = pin!(answer(sender.send_request(request), len_max, progress));
+        let answered = tokio::select! {
+            done = &mut work => done,
+            ended = &mut conn => {
+                // If the request was never sent, its future fails only once the connection is
+                // dropped.
+                drop(conn);
+                match (work.await, ended) {
+                    (Err(_), Err(error)) => Err(broken(&error)),
+                    (done, _) => done,
+                }
+            }
+        };
+        answered.map_err(|issue| if first.is_http1() { Issue::failure(HTTP1) } else { issue })
+    }
+}
+
+/// A configured header field, for sending.
+pub(crate) fn field((name, value): &(String, FieldValue)) -> Result<(HeaderName, HeaderValue), String> {
+    let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
+    let sent = HeaderValue::try_from(value.reveal());
+    let mut sent = sent.map_err(|_| format!("the value of {name} is not a valid field value"))?;
+    sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
+    Ok((name, sent))
+}
+
+/// Converts a request for HTTP/2, where the URI contains scheme and authority (RFC 9113 8.3.1).
+fn for_http2(mut request: Request<Full<Bytes>>, url: &Url) -> Result<Request<Full<Bytes>>, Issue> {
+    let unusable = || Issue::error(format!("{url} cannot be requested over HTTP/2"));
+    request.headers_mut().remove(CONNECTION);
+    let host = request.headers_mut().remove(HOST).ok_or_else(unusable)?;
+    let target = request.uri().path_and_query().cloned().ok_or_else(unusable)?;
+    let scheme = if url.is_https { Scheme::HTTPS } else { Scheme::HTTP };
+    let uri = Uri::builder().scheme(scheme).authority(host.as_bytes()).path_and_query(target);
+    *request.uri_mut() = uri.build().map_err(|_| unusable())?;
+    *request.version_mut() = Version::HTTP_2;
+    Ok(request)
 }
 
 /// Waits for the response and reads its content.

@@ -7,13 +7,14 @@ use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
+use crate::kinds::exchange::field;
 use crate::kinds::expectations::in_time;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
 use crate::kinds::materials::Materials;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
 use crate::kinds::unary::Unary;
 use crate::kinds::watch::Watch;
-use crate::options::{Address, ClientTls, FieldValue, GrpcCheck, GrpcMode};
+use crate::options::{Address, ClientTls, GrpcCheck, GrpcMode};
 use crate::progress::{Progress, Stage};
 use crate::scheduler::run_requests::ChangeNotice;
 use bytes::Bytes;
@@ -270,12 +271,6 @@ fn fields_of(
 ) -> Result<Arc<[(HeaderName, HeaderValue)]>, String> {
     let agent = check.user_agent.filter(|_| !given(USER_AGENT.as_str()));
     let agent = agent.map(|agent| (USER_AGENT, HeaderValue::from_static(agent)));
-    let metadata = check.metadata.iter().map(|(name, value)| {
-        let name = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a header field name"))?;
-        let mut sent =
-            HeaderValue::try_from(value.reveal()).map_err(|_| format!("invalid value of {name}"))?;
-        sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
-        Ok((name, sent))
-    });
+    let metadata = check.metadata.iter().map(field);
     agent.into_iter().map(Ok).chain(metadata).collect()
 }

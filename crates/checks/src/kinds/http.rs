@@ -7,14 +7,12 @@ use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Protocols, Tls, handshake};
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::exchange::{over_http1, over_http2};
+use crate::kinds::exchange::{Answer, Exchange, field};
 use crate::kinds::expectations::{HttpResponse, evaluate, fails_pattern};
 use crate::kinds::materials::Materials;
 use crate::kinds::tls as tls_check;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
-use crate::options::{
-    Address, ClientTls, FieldValue, FollowRedirects, HostPort, HttpCheck, RequestVersion, Url,
-};
+use crate::options::{ClientTls, FollowRedirects, HostPort, HttpCheck, RequestVersion, Url, address_of};
 use crate::progress::{Progress, Stage};
 use base64::Engine as _;
 use bytes::Bytes;
@@ -22,8 +20,7 @@ use http_body_util::Full;
 use hyper::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
 };
-use hyper::http::uri::Scheme;
-use hyper::{Method, Request, Uri, Version};
+use hyper::{Method, Request, Uri};
 use std::borrow::Cow;
 use tokio::time::Instant;
 
@@ -53,19 +50,16 @@ pub(crate) struct HttpRunner {
 
 impl HttpRunner {
     pub(crate) fn build(check: &HttpCheck, with: &mut Materials<'_>) -> Result<Self, String> {
-        let at = check.address.clone().unwrap_or_else(|| Address::Tcp(check.url.at.clone()));
+        let at = address_of(check.address.as_ref(), &check.url);
         let dialer = with.dialer(&at, check.resolve).sends(check.proxy_protocol);
         let pool = &mut with.shared.tls;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        for (name, value) in &check.headers {
-            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
-            let mut sent = HeaderValue::try_from(value.reveal())
-                .map_err(|_| format!("the value of {name} is not a valid field value"))?;
-            sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
-            headers.insert(name, sent);
+        for configured in &check.headers {
+            let (name, value) = field(configured)?;
+            headers.insert(name, value);
         }
         let basic = check.basic.as_ref().map(|(name, password)| {
             let both = base64::prelude::BASE64_STANDARD.encode(format!("{name}:{}", password.reveal()));
@@ -147,15 +141,15 @@ impl HttpRunner {
             let dialer = elsewhere.as_ref().unwrap_or(&self.dialer);
             let mut stream = dialer.connect(progress).await?;
             let request = self.request(&url, is_plain_get, is_home)?;
+            let exchange = Exchange { request, len_max: self.check.body_bytes as usize, progress };
             let (answer, location) = if url.is_https {
                 // Boxed, so that runs without TLS are small.
-                Box::pin(self.over_tls(stream, request, &url, is_home, progress)).await?
+                Box::pin(self.over_tls(stream, exchange, &url, is_home)).await?
             } else if self.check.http_version == RequestVersion::Http2 {
                 stream.gently();
-                let request = for_http2(request, &url)?;
-                Box::pin(over_http2(stream, request, self.len_max(), progress)).await?
+                Box::pin(exchange.over_http2(stream, &url)).await?
             } else {
-                over_http1(stream, request, self.len_max(), progress).await?
+                exchange.over_http1(stream).await?
             };
             let status = answer.status;
             let Some(next) = self.next(&url, status, location)? else { return Ok(answer) };
@@ -179,11 +173,11 @@ impl HttpRunner {
     async fn over_tls(
         &self,
         conn: Conn,
-        request: Request<Full<Bytes>>,
+        exchange: Exchange<'_>,
         url: &Url,
         is_home: bool,
-        progress: &Progress,
-    ) -> Result<(HttpResponse, Option<HeaderValue>), Issue> {
+    ) -> Result<Answer, Issue> {
+        let progress = exchange.progress;
         progress.enter(Stage::Handshake);
         let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
         let tls = if is_home { &self.tls } else { &self.tls_elsewhere };
@@ -199,17 +193,12 @@ impl HttpRunner {
             // In HTTP/2 the client closes first. It closes with FIN, because a reset would look
             // like a fault.
             conn.gently();
-            return over_http2(stream, for_http2(request, url)?, self.len_max(), progress).await;
+            return exchange.over_http2(stream, url).await;
         }
         if self.check.http_version == RequestVersion::Http2 {
             return Err(Issue::failure("the server did not choose HTTP/2 by ALPN"));
         }
-        over_http1(stream, request, self.len_max(), progress).await
-    }
-
-    /// Maximum number of bytes of content that are read.
-    const fn len_max(&self) -> usize {
-        self.check.body_bytes as usize
+        exchange.over_http1(stream).await
     }
 
     /// The address of a redirect's target. If the run checks one of several addresses of the host,
@@ -290,19 +279,6 @@ impl HttpRunner {
         }
         Ok(request)
     }
-}
-
-/// Converts a request for HTTP/2, where the URI contains scheme and authority (RFC 9113 8.3.1).
-fn for_http2(mut request: Request<Full<Bytes>>, url: &Url) -> Result<Request<Full<Bytes>>, Issue> {
-    let unusable = || Issue::error(format!("{url} cannot be requested over HTTP/2"));
-    request.headers_mut().remove(CONNECTION);
-    let host = request.headers_mut().remove(HOST).ok_or_else(unusable)?;
-    let target = request.uri().path_and_query().cloned().ok_or_else(unusable)?;
-    let scheme = if url.is_https { Scheme::HTTPS } else { Scheme::HTTP };
-    let uri = Uri::builder().scheme(scheme).authority(host.as_bytes()).path_and_query(target);
-    *request.uri_mut() = uri.build().map_err(|_| unusable())?;
-    *request.version_mut() = Version::HTTP_2;
-    Ok(request)
 }
 
 /// Resolves a `Location` against the URL of the request (RFC 3986 5.2).

@@ -4,9 +4,9 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::Verdict;
+use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
 use crate::kinds::materials::Materials;
-use crate::kinds::{Ask, Asking};
 use crate::options::{Address, IcmpCheck};
 use crate::progress::{Progress, Stage};
 use std::hash::{BuildHasher as _, RandomState};
@@ -58,19 +58,7 @@ fn is_reply(received: &[u8], kind: u8, request: &[u8]) -> bool {
     received.first() == Some(&kind) && received.get(HEADER_LEN..) == request.get(HEADER_LEN..)
 }
 
-impl Ask for IcmpRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn is_connectionless(&self) -> bool {
-        true
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(IcmpRunner, is_connectionless: true);
 
 #[cfg(test)]
 mod tests {

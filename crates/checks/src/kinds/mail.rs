@@ -5,11 +5,11 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
+use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::{Lines, server_text, shown};
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session};
-use crate::kinds::{Ask, Asking};
 use crate::options::{MailCheck, MailProtocol};
 use crate::progress::{Progress, Stage};
 use tokio::time::Instant;
@@ -28,23 +28,13 @@ pub(crate) struct MailRunner {
     security: Option<Security>,
 }
 
-impl Ask for MailRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(MailRunner);
 
 impl MailRunner {
     pub(crate) fn build(check: &MailCheck, with: &mut Materials<'_>) -> Result<Self, String> {
         let dialer = with.dialer(&check.address, check.resolve);
         let tls = check.tls.clone().or_else(|| check.starttls.then(Default::default));
-        let build =
-            |tls| Security::build(tls, check.address.host(), check.certificate, &[], &mut with.shared.tls);
-        let security = tls.as_ref().map(build).transpose()?;
+        let security = Security::build(tls.as_ref(), check.address.host(), check.certificate, &[], with)?;
         let sends_first = security.is_some() && !check.starttls;
         let dialer = if sends_first { dialer } else { dialer.listens() };
         Ok(Self { check: check.clone(), dialer, security })
@@ -71,7 +61,7 @@ impl MailRunner {
         };
         let _gone = session.send(goodbye.as_bytes()).await;
         progress.leave(session);
-        let certificate = self.security.as_ref().map_or(Ok(()), |security| security.evaluate(progress));
+        let certificate = Security::evaluate(self.security.as_ref(), progress);
         worse(certificate, in_time(latency, self.check.latency))
     }
 

@@ -74,5 +74,25 @@ pub(crate) trait Ask: Debug + Send + Sync {
     fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a>;
 }
 
+/// Implements [`Ask`] for a runner with a `dialer` and a method `run`.
+macro_rules! ask_by_dialer {
+    ($runner:ty $(, is_connectionless: $is_connectionless:literal)?) => {
+        impl crate::kinds::Ask for $runner {
+            fn dialer(&self) -> Option<&Dialer> {
+                Some(&self.dialer)
+            }
+
+            $(fn is_connectionless(&self) -> bool {
+                $is_connectionless
+            })?
+
+            fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> crate::kinds::Asking<'a> {
+                Box::pin(self.run(progress, start))
+            }
+        }
+    };
+}
+pub(crate) use ask_by_dialer;
+
 /// A run in progress.
 pub(crate) type Asking<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;

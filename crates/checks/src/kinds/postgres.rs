@@ -11,7 +11,7 @@ use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
-use crate::kinds::session::{Security, Session, broken};
+use crate::kinds::session::{CLEAR_TEXT, Security, Session, broken};
 use crate::kinds::{Ask, Asking};
 use crate::options::PostgresCheck;
 use crate::progress::{Progress, Stage};
@@ -52,7 +52,7 @@ impl Ask for PostgresRunner {
     }
 
     fn blocks(&self) -> bool {
-        self.check.password.is_some()
+        self.check.access.password.is_some()
     }
 
     fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
@@ -62,16 +62,15 @@ impl Ask for PostgresRunner {
 
 impl PostgresRunner {
     pub(crate) fn build(check: &PostgresCheck, with: &mut Materials<'_>) -> Result<Self, String> {
-        let dialer = with.dialer(&check.address, check.resolve);
+        let dialer = with.dialer(&check.address, check.access.resolve);
         let user = check.username.as_deref().unwrap_or(NOBODY);
         let named = [("user", Some(user)), ("database", check.database.as_deref())];
         let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let mut startup = BytesMut::new();
         frontend::startup_message(named.chain([("application_name", "doorbell")]), &mut startup)
             .map_err(|error| error.to_string())?;
-        let build =
-            |tls| Security::build(tls, check.address.host(), check.certificate, &[], &mut with.shared.tls);
-        let security = check.tls.as_ref().map(build).transpose()?;
+        let (address, access) = (&check.address, &check.access);
+        let security = Security::build(access.tls.as_ref(), address.host(), access.certificate, &[], with)?;
         Ok(Self { check: check.clone(), dialer, security, startup })
     }
 
@@ -99,8 +98,8 @@ impl PostgresRunner {
         } else {
             server.session.close().await;
         }
-        let certificate = self.security.as_ref().map_or(Ok(()), |security| security.evaluate(progress));
-        worse(worse(met, certificate), in_time(latency, self.check.latency))
+        let certificate = Security::evaluate(self.security.as_ref(), progress);
+        worse(worse(met, certificate), in_time(latency, self.check.access.latency))
     }
 
     /// Waits for the start of the session, and returns whether it has started. Without a configured
@@ -142,17 +141,15 @@ impl PostgresRunner {
         user: &str,
         scram: &mut Option<ScramSha256>,
     ) -> Result<BytesMut, Issue> {
-        let Some(password) = self.check.password.as_ref().map(Secret::reveal) else {
+        let Some(password) = self.check.access.password.as_ref().map(Secret::reveal) else {
             return Err(Issue::failure("the server asks for a password"));
         };
         let mut out = BytesMut::new();
-        let is_private =
-            self.check.address.remote().is_none() || self.check.tls.as_ref().is_some_and(|tls| tls.verify);
         let written = match request {
-            Message::AuthenticationCleartextPassword if !is_private => {
-                return Err(Issue::failure(
-                    "the server asks for the password in clear text, which needs `tls` with `verify`",
-                ));
+            Message::AuthenticationCleartextPassword
+                if !self.check.access.is_private(&self.check.address) =>
+            {
+                return Err(Issue::failure(CLEAR_TEXT));
             }
             Message::AuthenticationCleartextPassword => {
                 frontend::password_message(password.as_bytes(), &mut out)
@@ -196,7 +193,7 @@ impl PostgresRunner {
 
     /// Runs a query, which yields one value.
     async fn query(&self, server: &mut Server) -> Result<Verdict, Issue> {
-        let text = match self.check.writable {
+        let text = match self.check.access.writable {
             Some(_) => "SHOW transaction_read_only",
             None => "SELECT 1",
         };
@@ -217,7 +214,7 @@ impl PostgresRunner {
             }
         }
         let value = value.ok_or_else(|| Issue::failure("the server returned no row"))?;
-        Ok(match (self.check.writable, value == "off") {
+        Ok(match (self.check.access.writable, value == "off") {
             (Some(true), false) => Err(Issue::failure("the server is read-only")),
             (Some(false), true) => Err(Issue::failure("the server accepts writes, expected read-only")),
             _ => Ok(()),
@@ -225,12 +222,15 @@ impl PostgresRunner {
     }
 
     fn issue(&self, refusal: &Refusal) -> Issue {
-        let text = server_text(&refusal.text, self.check.password.as_ref());
+        let text = server_text(&refusal.text, self.check.access.password.as_ref());
         Issue::failure(format!("{text} ({})", refusal.code))
     }
 
     fn failed(&self, error: &io::Error) -> Issue {
-        Issue::failure(format!("login: {}", server_text(&error.to_string(), self.check.password.as_ref())))
+        Issue::failure(format!(
+            "login: {}",
+            server_text(&error.to_string(), self.check.access.password.as_ref())
+        ))
     }
 }
 

@@ -7,10 +7,10 @@
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, cause_of};
+use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::{Lines, server_text, shown};
 use crate::kinds::materials::Materials;
-use crate::kinds::{Ask, Asking};
 use crate::options::RedisCheck;
 use crate::progress::{Progress, Stage};
 use doorbell_health::Outcome;
@@ -35,15 +35,7 @@ impl std::fmt::Debug for RedisRunner {
     }
 }
 
-impl Ask for RedisRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(RedisRunner);
 
 impl RedisRunner {
     pub(crate) fn build(check: &RedisCheck, with: &mut Materials<'_>) -> Result<Self, String> {

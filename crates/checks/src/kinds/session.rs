@@ -4,8 +4,9 @@
 
 use crate::connect::certificate::now;
 use crate::connect::connector::Conn;
-use crate::connect::tls::{Protocols, Tls, TlsPool, handshake};
+use crate::connect::tls::{Protocols, Tls, handshake};
 use crate::finding::{Issue, Verdict, cause_of};
+use crate::kinds::materials::Materials;
 use crate::kinds::tls::evaluate_certificate;
 use crate::options::{CertificateRule, ClientTls};
 use crate::progress::{Progress, Stage};
@@ -17,6 +18,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
+/// Reason of a failure without [`DatabaseAccess::is_private`].
+///
+/// [`DatabaseAccess::is_private`]: crate::options::DatabaseAccess::is_private
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(crate) const CLEAR_TEXT: &str =
+    "the server asks for the password in clear text, which needs `tls` with `verify`";
+
 /// TLS of the connections of one check, and the required lifetime of the certificates.
 #[derive(Debug)]
 pub(crate) struct Security {
@@ -26,25 +34,26 @@ pub(crate) struct Security {
 }
 
 impl Security {
-    /// `protocols` are offered by ALPN.
+    /// `None` without TLS. `protocols` are offered by ALPN.
     pub(crate) fn build(
-        tls: &ClientTls,
+        tls: Option<&ClientTls>,
         host: &str,
         certificate: CertificateRule,
         protocols: Protocols,
-        pool: &mut TlsPool,
-    ) -> Result<Self, String> {
+        with: &mut Materials<'_>,
+    ) -> Result<Option<Self>, String> {
+        let Some(tls) = tls else { return Ok(None) };
         let server_name = tls.server_name.as_deref().unwrap_or(host).to_owned();
-        Ok(Self { tls: pool.take(tls, protocols, true)?, server_name, certificate })
+        Ok(Some(Self { tls: with.shared.tls.take(tls, protocols, true)?, server_name, certificate }))
     }
 
     /// Evaluates the remaining lifetime of the certificates of a completed handshake.
-    pub(crate) fn evaluate(&self, progress: &Progress) -> Verdict {
-        match progress.certificate() {
-            Some(ends) => evaluate_certificate(ends, now(), &self.certificate),
-            None if self.certificate.is_empty() => Ok(()),
+    pub(crate) fn evaluate(security: Option<&Self>, progress: &Progress) -> Verdict {
+        security.map_or(Ok(()), |security| match progress.certificate() {
+            Some(ends) => evaluate_certificate(ends, now(), &security.certificate),
+            None if security.certificate.is_empty() => Ok(()),
             None => Err(Issue::failure("the server's certificate cannot be parsed")),
-        }
+        })
     }
 }
 

@@ -6,9 +6,9 @@ use crate::connect::certificate::{ends_at, now};
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, worse};
+use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
 use crate::kinds::materials::Materials;
-use crate::kinds::{Ask, Asking};
 use crate::options::{CertificateRule, TlsCheck};
 use crate::progress::{Progress, Stage};
 use doorbell_config::format_duration;
@@ -24,15 +24,7 @@ pub(crate) struct TlsRunner {
     tls: Tls,
 }
 
-impl Ask for TlsRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(TlsRunner);
 
 impl TlsRunner {
     pub(crate) fn build(check: &TlsCheck, with: &mut Materials<'_>) -> Result<Self, String> {

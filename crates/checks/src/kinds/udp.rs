@@ -6,10 +6,10 @@
 use crate::connect::datagrams::Datagrams;
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict};
+use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::{contains, in_time, lacking, text_of};
 use crate::kinds::lines::shown;
 use crate::kinds::materials::Materials;
-use crate::kinds::{Ask, Asking};
 use crate::options::UdpCheck;
 use crate::progress::{Progress, Stage};
 use std::time::Duration;
@@ -77,16 +77,4 @@ impl UdpRunner {
     }
 }
 
-impl Ask for UdpRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn is_connectionless(&self) -> bool {
-        true
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(UdpRunner, is_connectionless: true);

@@ -7,14 +7,14 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::exchange::{FIELDS_MAX, HEAD_BYTES_MAX, broken as broken_http};
+use crate::kinds::ask_by_dialer;
+use crate::kinds::exchange::{FIELDS_MAX, HEAD_BYTES_MAX, broken as broken_http, field};
 use crate::kinds::expectations::{contains, in_time};
 use crate::kinds::http::OUR_NAME;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session, broken};
-use crate::kinds::{Ask, Asking};
-use crate::options::{FieldValue, WebsocketCheck};
+use crate::options::{WebsocketCheck, address_of};
 use crate::progress::{Progress, Stage};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
@@ -60,39 +60,26 @@ pub(crate) struct WebsocketRunner {
     security: Option<Security>,
 }
 
-impl Ask for WebsocketRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(WebsocketRunner);
 
 impl WebsocketRunner {
     pub(crate) fn build(check: &WebsocketCheck, with: &mut Materials<'_>) -> Result<Self, String> {
-        let dialer = with.dialer(&check.connects_to(), check.resolve);
+        let dialer = with.dialer(&address_of(check.address.as_ref(), &check.url), check.resolve);
         let url = &check.url;
         let unusable = || format!("{} cannot be requested", url.target);
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::try_from(url.authority()).map_err(|_| unusable())?);
         headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
-        for (name, value) in &check.headers {
-            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
-            let sent = HeaderValue::try_from(value.reveal());
-            let mut sent = sent.map_err(|_| "a header field has a value that cannot be sent")?;
-            sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
-            headers.insert(name, sent);
+        for configured in &check.headers {
+            let (name, value) = field(configured)?;
+            headers.insert(name, value);
         }
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         let target = url.target.parse().map_err(|_| unusable())?;
-        let build = || {
-            Security::build(&check.tls, &url.at.host, check.certificate, &["http/1.1"], &mut with.shared.tls)
-        };
-        let security = url.is_https.then(build).transpose()?;
+        let tls = url.is_https.then_some(&check.tls);
+        let security = Security::build(tls, &url.at.host, check.certificate, &["http/1.1"], with)?;
         Ok(Self { check: check.clone(), target, headers, dialer, security })
     }
 
@@ -108,7 +95,7 @@ impl WebsocketRunner {
         let goodbye = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         let _gone = socket.close(Some(goodbye)).await;
         progress.leave(socket.into_inner());
-        let certificate = self.security.as_ref().map_or(Ok(()), |security| security.evaluate(progress));
+        let certificate = Security::evaluate(self.security.as_ref(), progress);
         worse(certificate, in_time(latency, self.check.latency))
     }
 

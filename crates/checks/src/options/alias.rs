@@ -2,9 +2,9 @@
 //!
 //! Does not know about: the checks and endpoints of a program, replies.
 
-use super::address::{Address, ClientTls, HostPort, Resolve, Url};
+use super::address::{Address, ClientTls, Resolve, Url};
 use super::http;
-use super::target::Target;
+use super::target::{remote_of, target};
 use doorbell_config::{Problem, Secret, Section, Table};
 use std::fmt;
 
@@ -51,18 +51,7 @@ impl fmt::Display for Followed<'_> {
     }
 }
 
-impl Target for AliasCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        self.url.is_some().then_some(&self.tls)
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        match (&self.address, &self.url) {
-            (Some(address), _) => address.remote(),
-            (None, url) => url.as_ref()?.at.remote(),
-        }
-    }
-}
+target!(check: AliasCheck, remote_of(check.address.as_ref(), check.url.as_ref()?), check.url.is_some().then_some(&check.tls));
 
 impl AliasCheck {
     /// Follows a check or an endpoint of this program.

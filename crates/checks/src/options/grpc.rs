@@ -2,10 +2,10 @@
 //!
 //! Does not know about: how a call is made.
 
-use super::address::{Address, ClientTls, HostPort, Resolve};
+use super::address::{Address, ClientTls, Resolve};
 use super::http::FieldValue;
 use super::latency::LatencyRule;
-use super::target::Target;
+use super::target::target;
 use super::{fields, hex};
 use doorbell_config::{Entry, Problem, Section, Table, Words};
 
@@ -104,15 +104,7 @@ pub enum GrpcStatus {
     Unauthenticated = 16,
 }
 
-impl Target for GrpcCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        self.tls.as_ref()
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
+target!(check: GrpcCheck, check.address.remote(), check.tls.as_ref());
 
 impl GrpcCheck {
     /// Checks the server as a whole, without TLS.

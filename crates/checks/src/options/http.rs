@@ -2,11 +2,11 @@
 //!
 //! Does not know about: how a request is sent.
 
-use super::address::{Address, ClientTls, HostPort, Resolve, Url};
+use super::address::{Address, ClientTls, Resolve, Url};
 use super::proxy_header::ProxyHeader;
 use super::remote::CertificateRule;
 use super::status::{self, StatusSet};
-use super::target::Target;
+use super::target::{remote_of, target};
 use super::{fields, http_method, latency};
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Text, Words};
 use hyper::Method;
@@ -271,18 +271,7 @@ impl FieldValue {
     }
 }
 
-impl Target for HttpCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        Some(&self.tls)
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        match &self.address {
-            Some(address) => address.remote(),
-            None => self.url.at.remote(),
-        }
-    }
-}
+target!(check: HttpCheck, remote_of(check.address.as_ref(), &check.url), Some(&check.tls));
 
 impl HttpCheck {
     /// A `GET` request that expects a status from 200 to 299.

@@ -4,7 +4,7 @@
 
 use super::address::{HostPort, Resolve};
 use super::latency::LatencyRule;
-use super::target::Target;
+use super::target::target;
 use doorbell_config::Table;
 
 /// An ICMP or ICMPv6 echo ("ping").
@@ -29,11 +29,7 @@ pub struct IcmpCheck {
     pub resolve: Resolve,
 }
 
-impl Target for IcmpCheck {
-    fn remote(&self) -> Option<&HostPort> {
-        self.host.remote()
-    }
-}
+target!(check: IcmpCheck, check.host.remote());
 
 impl IcmpCheck {
     /// One echo of 56 bytes. The port of `host` is ignored.

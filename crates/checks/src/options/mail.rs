@@ -2,11 +2,11 @@
 //!
 //! Does not know about: the protocols.
 
-use super::address::{Address, ClientTls, HostPort, Resolve};
+use super::address::{Address, ClientTls, Resolve};
 use super::latency::LatencyRule;
 use super::remote::CertificateRule;
 use super::session;
-use super::target::Target;
+use super::target::target;
 use doorbell_config::{Entry, Section, Table, Words};
 
 /// The greeting of a mail server.
@@ -63,15 +63,7 @@ impl MailCheck {
     }
 }
 
-impl Target for MailCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        self.tls.as_ref()
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
+target!(check: MailCheck, check.address.remote(), check.tls.as_ref());
 
 /// Reads a domain or an address literal (RFC 5321 4.1.3).
 fn domain(entry: &Entry<'_>) -> Option<String> {

@@ -5,6 +5,8 @@
 mod address;
 #[cfg(feature = "alias")]
 mod alias;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod database;
 mod egress;
 mod fields;
 mod gauge;
@@ -42,6 +44,8 @@ mod websocket;
 pub use address::{Address, ClientTls, HostPort, Prefer, Resolve, Url};
 #[cfg(feature = "alias")]
 pub use alias::{AliasCheck, Followed, cycles};
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub use database::DatabaseAccess;
 pub use doorbell_config::Secret;
 use doorbell_config::{Problem, Section, Table};
 use doorbell_health::Severity;
@@ -69,6 +73,7 @@ pub use process::ProcessCheck;
 pub use proxy_header::ProxyHeader;
 pub use remote::{CertificateRule, DnsCheck, DnsCode, DnsRecord, RedisCheck, TcpCheck, TlsCheck};
 pub use status::{StatusRange, StatusSet};
+pub(crate) use target::address_of;
 #[cfg(feature = "udp")]
 pub use udp::UdpCheck;
 pub use untargeted::UntargetedKind;

@@ -6,7 +6,7 @@ use super::address::{Address, ClientTls, HostPort, Resolve};
 use super::latency::LatencyRule;
 use super::payload::Payload;
 use super::proxy_header::ProxyHeader;
-use super::target::Target;
+use super::target::target;
 use doorbell_config::{Entry, Problem, Secret, Section, Table, Words};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -186,11 +186,7 @@ impl CertificateRule {
     }
 }
 
-impl Target for TcpCheck {
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
+target!(check: TcpCheck, check.address.remote());
 
 impl TcpCheck {
     /// A check that succeeds if the connection is accepted.
@@ -200,15 +196,7 @@ impl TcpCheck {
     }
 }
 
-impl Target for TlsCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        Some(&self.tls)
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
+target!(check: TlsCheck, check.address.remote(), Some(&check.tls));
 
 impl TlsCheck {
     /// A handshake, verified by the roots of this system.
@@ -218,15 +206,7 @@ impl TlsCheck {
     }
 }
 
-impl Target for RedisCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        self.tls.as_ref()
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
+target!(check: RedisCheck, check.address.remote(), check.tls.as_ref());
 
 impl RedisCheck {
     /// `PING` without TLS and authentication.
@@ -243,11 +223,7 @@ impl RedisCheck {
     }
 }
 
-impl Target for DnsCheck {
-    fn remote(&self) -> Option<&HostPort> {
-        self.server.remote()
-    }
-}
+target!(check: DnsCheck, check.server.remote());
 
 impl DnsCheck {
     /// Succeeds if the name has an IPv4 address.

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: how datagrams are sent.
 
-use super::address::{Address, HostPort, Resolve};
+use super::address::{Address, Resolve};
 use super::latency::LatencyRule;
 use super::payload::Payload;
-use super::target::Target;
+use super::target::target;
 use doorbell_config::{Problem, Section, Table, format_duration};
 use std::time::Duration;
 
@@ -36,11 +36,7 @@ pub struct UdpCheck {
     pub resolve: Resolve,
 }
 
-impl Target for UdpCheck {
-    fn remote(&self) -> Option<&HostPort> {
-        self.address.remote()
-    }
-}
+target!(check: UdpCheck, check.address.remote());
 
 impl UdpCheck {
     /// An empty datagram; the check succeeds unless it causes an ICMP error.

@@ -2,13 +2,13 @@
 //!
 //! Does not know about: the protocol.
 
-use super::address::{Address, ClientTls, HostPort, Resolve, Url};
+use super::address::{Address, ClientTls, Resolve, Url};
 use super::fields;
 use super::http::FieldValue;
 use super::latency::LatencyRule;
 use super::remote::CertificateRule;
 use super::session;
-use super::target::Target;
+use super::target::{remote_of, target};
 use doorbell_config::{Problem, Section, Table};
 
 /// A WebSocket connection.
@@ -52,11 +52,6 @@ impl WebsocketCheck {
         Self { url, ..Self::default() }
     }
 
-    /// The address to connect to.
-    pub(crate) fn connects_to(&self) -> Address {
-        self.address.clone().unwrap_or_else(|| Address::Tcp(self.url.at.clone()))
-    }
-
     fn check(&self, at: &Section<'_>) {
         let may_be_tls = self.url.is_https || !at.is_right("url");
         session::needs_tls(at, may_be_tls, "write a wss URL, or remove it");
@@ -72,18 +67,7 @@ impl WebsocketCheck {
     }
 }
 
-impl Target for WebsocketCheck {
-    fn tls(&self) -> Option<&ClientTls> {
-        Some(&self.tls)
-    }
-
-    fn remote(&self) -> Option<&HostPort> {
-        match &self.address {
-            Some(address) => address.remote(),
-            None => self.url.at.remote(),
-        }
-    }
-}
+target!(check: WebsocketCheck, remote_of(check.address.as_ref(), &check.url), Some(&check.tls));
 
 /// Form of the URL: a [`Url`] whose scheme is `ws` instead of `http`.
 pub(super) mod url {

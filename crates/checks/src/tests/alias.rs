@@ -190,7 +190,8 @@ fn another_doorbell_is_asked_by_http() {
 
 #[test]
 fn cycles_of_a_graph_are_found() {
-    let table: [(&[&[usize]], &[&[usize]]); 6] = [
+    type Lists<'a> = &'a [&'a [usize]];
+    let table: [(Lists<'_>, Lists<'_>); 6] = [
         (&[], &[]),
         (&[&[0]], &[&[0]]),
         (&[&[1], &[2], &[]], &[]),

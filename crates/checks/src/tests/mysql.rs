@@ -4,7 +4,13 @@
 
 use super::kinds::{floods, is, is_within, says, secret, silent, tls_config};
 use super::*;
-use options::MysqlCheck;
+use options::{DatabaseAccess, MysqlCheck};
+
+pub(super) fn with_access(check: &MysqlCheck, change: impl FnOnce(&mut DatabaseAccess)) -> MysqlCheck {
+    let mut check = check.clone();
+    change(&mut check.access);
+    check
+}
 
 const SHA2: &str = "caching_sha2_password";
 
@@ -16,7 +22,8 @@ fn mysql(addr: SocketAddr) -> MysqlCheck {
 }
 
 fn user(addr: SocketAddr) -> MysqlCheck {
-    MysqlCheck { username: Some("u".to_owned()), password: secret("secret"), ..mysql(addr) }
+    let access = DatabaseAccess { password: secret("secret"), ..DatabaseAccess::default() };
+    MysqlCheck { username: Some("u".to_owned()), access, ..mysql(addr) }
 }
 
 fn packet(number: u8, content: &[u8]) -> Vec<u8> {
@@ -120,7 +127,7 @@ fn a_login_and_a_command() {
         ("OFF", false, Outcome::Failure, "the server accepts writes, expected read-only"),
     ] {
         let addr = speaks(SHA2, vec![ok.clone(), row(value)]);
-        is(MysqlCheck { writable: Some(wanted), ..user(addr) }, outcome, reason);
+        is(with_access(&user(addr), |access| access.writable = Some(wanted)), outcome, reason);
     }
 }
 
@@ -142,12 +149,12 @@ fn tls_server(days: i64) -> SocketAddr {
 
 #[test]
 fn tls_begins_after_the_greeting() {
-    let tls = |addr, tls| MysqlCheck { tls: Some(tls), ..mysql(addr) };
+    let tls = |addr, tls| with_access(&mysql(addr), |access| access.tls = Some(tls));
     is(tls(tls_server(30), unverified()), Outcome::Success, "");
     is(tls(tls_server(30), ClientTls::default()), Outcome::Failure, "TLS: invalid peer certificate: ");
     let certificate =
         CertificateRule { expires_after: Some(Duration::from_secs(86_400)), ..CertificateRule::default() };
-    let expired = MysqlCheck { certificate, ..tls(tls_server(-1), unverified()) };
+    let expired = with_access(&tls(tls_server(-1), unverified()), |access| access.certificate = certificate);
     is(expired, Outcome::Failure, "the certificate has expired");
     is(tls(speaks(SHA2, vec![]), unverified()), Outcome::Failure, "the server does not support TLS");
 }

@@ -4,7 +4,13 @@
 
 use super::kinds::{floods, is, is_within, resets, says, secret, silent, tls_config, trickles};
 use super::*;
-use options::PostgresCheck;
+use options::{DatabaseAccess, PostgresCheck};
+
+pub(super) fn with_access(check: &PostgresCheck, change: impl FnOnce(&mut DatabaseAccess)) -> PostgresCheck {
+    let mut check = check.clone();
+    change(&mut check.access);
+    check
+}
 
 fn postgres(addr: SocketAddr) -> PostgresCheck {
     PostgresCheck::new(address(addr))
@@ -76,7 +82,7 @@ fn what_is_not_postgres_fails() {
 
 #[test]
 fn a_login_and_a_query() {
-    let writable = |addr, writable| PostgresCheck { writable: Some(writable), ..user(addr) };
+    let writable = |addr, writable| with_access(&user(addr), |access| access.writable = Some(writable));
     is(user(says(session("1"))), Outcome::Success, "");
     is(writable(says(session("off")), true), Outcome::Success, "");
     is(writable(says(session("on")), false), Outcome::Success, "");
@@ -88,7 +94,7 @@ fn a_login_and_a_query() {
     is(user(says(request(3))), Outcome::Failure, "the server asks for a password");
     is(user(says(error("28P01", "no"))), Outcome::Failure, "no (28P01)");
 
-    let with = |addr| PostgresCheck { password: secret("p w 0123456789abcdef"), ..user(addr) };
+    let with = |addr| with_access(&user(addr), |access| access.password = secret("p w 0123456789abcdef"));
     let clear = [request(3), session("1")].concat();
     is(with(says(clear)), Outcome::Success, "");
     is(with(says([request(5), b"salt".to_vec()].concat())), Outcome::Failure, "is not PostgreSQL");
@@ -124,12 +130,12 @@ fn tls_server(days: i64) -> SocketAddr {
 
 #[test]
 fn tls_begins_after_a_request() {
-    let tls = |addr, tls| PostgresCheck { tls: Some(tls), ..postgres(addr) };
+    let tls = |addr, tls| with_access(&postgres(addr), |access| access.tls = Some(tls));
     is(tls(tls_server(30), unverified()), Outcome::Success, "");
     is(tls(tls_server(30), ClientTls::default()), Outcome::Failure, "TLS: invalid peer certificate: ");
     let certificate =
         CertificateRule { expires_after: Some(Duration::from_secs(86_400)), ..CertificateRule::default() };
-    let expired = PostgresCheck { certificate, ..tls(tls_server(-1), unverified()) };
+    let expired = with_access(&tls(tls_server(-1), unverified()), |access| access.certificate = certificate);
     is(expired, Outcome::Failure, "the certificate has expired");
     is(tls(says("N"), unverified()), Outcome::Failure, "the server refuses TLS");
     is(tls(says(error("57P03", "x")), unverified()), Outcome::Failure, "the server refuses TLS");

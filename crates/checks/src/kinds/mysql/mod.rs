@@ -14,11 +14,11 @@ mod packet;
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
+use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
-use crate::kinds::session::{Security, Session, broken};
-use crate::kinds::{Ask, Asking};
+use crate::kinds::session::{CLEAR_TEXT, Security, Session, broken};
 use crate::options::MysqlCheck;
 use crate::progress::{Progress, Stage};
 use doorbell_config::Secret;
@@ -44,25 +44,16 @@ pub(crate) struct MysqlRunner {
     security: Option<Security>,
 }
 
-impl Ask for MysqlRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+ask_by_dialer!(MysqlRunner);
 
 impl MysqlRunner {
     pub(crate) fn build(check: &MysqlCheck, with: &mut Materials<'_>) -> Result<Self, String> {
-        let dialer = with.dialer(&check.address, check.resolve);
+        let dialer = with.dialer(&check.address, check.access.resolve);
         if check.username.as_ref().is_some_and(|user| user.contains('\0')) {
             return Err("a user name contains no zero byte".to_owned());
         }
-        let build =
-            |tls| Security::build(tls, check.address.host(), check.certificate, &[], &mut with.shared.tls);
-        let security = check.tls.as_ref().map(build).transpose()?;
+        let (address, access) = (&check.address, &check.access);
+        let security = Security::build(access.tls.as_ref(), address.host(), access.certificate, &[], with)?;
         Ok(Self { check: check.clone(), dialer: dialer.listens(), security })
     }
 
@@ -83,7 +74,7 @@ impl MysqlRunner {
             server.session = server.session.secure(security, progress).await?;
         }
         let has_session = self.log_in(&mut server, greeting).await?;
-        let met = match (&self.check.username, self.check.writable) {
+        let met = match (&self.check.username, self.check.access.writable) {
             (None, _) => Ok(()),
             (Some(_), None) => self.ping(&mut server).await?,
             (Some(_), Some(wanted)) => self.query(&mut server, wanted).await?,
@@ -93,8 +84,8 @@ impl MysqlRunner {
             let _gone = server.command(&[COM_QUIT]).await;
         }
         progress.leave(server.session);
-        let certificate = self.security.as_ref().map_or(Ok(()), |security| security.evaluate(progress));
-        worse(worse(met, certificate), in_time(latency, self.check.latency))
+        let certificate = Security::evaluate(self.security.as_ref(), progress);
+        worse(worse(met, certificate), in_time(latency, self.check.access.latency))
     }
 
     /// Logs in. The result is false if no user is configured and the server refuses the login.
@@ -123,7 +114,7 @@ impl MysqlRunner {
                 [0xfe, ..] => {
                     (method, salt) = parse_switch(&packet).ok_or_else(strange)?;
                     let answer = self.hashed(&method, &salt).ok_or_else(|| {
-                        let method = server_text(&method, self.check.password.as_ref());
+                        let method = server_text(&method, self.check.access.password.as_ref());
                         Issue::failure(format!("the login method {method:?} is not supported"))
                     })?;
                     server.write(&answer).await?;
@@ -132,12 +123,8 @@ impl MysqlRunner {
                 // password itself.
                 [0x01, 0x03] => {}
                 [0x01, 0x04] => {
-                    let is_private = self.check.address.remote().is_none()
-                        || self.check.tls.as_ref().is_some_and(|tls| tls.verify);
-                    if !is_private {
-                        let reason =
-                            "the server asks for the password in clear text, which needs `tls` with `verify`";
-                        return Err(Issue::failure(reason));
+                    if !self.check.access.is_private(&self.check.address) {
+                        return Err(Issue::failure(CLEAR_TEXT));
                     }
                     server.write(&[self.password().as_bytes(), &[0]].concat()).await?;
                 }
@@ -178,7 +165,7 @@ impl MysqlRunner {
     }
 
     fn password(&self) -> &str {
-        self.check.password.as_ref().map_or("", Secret::reveal)
+        self.check.access.password.as_ref().map_or("", Secret::reveal)
     }
 
     fn hashed(&self, method: &str, salt: &[u8]) -> Option<Vec<u8>> {
@@ -186,7 +173,7 @@ impl MysqlRunner {
     }
 
     fn issue(&self, refusal: &Refusal) -> Issue {
-        let text = server_text(&refusal.text, self.check.password.as_ref());
+        let text = server_text(&refusal.text, self.check.access.password.as_ref());
         Issue::failure(format!("{text} ({})", refusal.code))
     }
 }

@@ -3,6 +3,7 @@
 //! Does not know about: faulty peers.
 
 use super::*;
+use crate::tests::mysql::with_access;
 use options::MysqlCheck;
 
 #[test]
@@ -47,16 +48,19 @@ fn mariadb_serves() {
         assert_eq!((finding.outcome, &*finding.reason), (Outcome::Success, ""), "run {run}");
     }
     succeeds(MysqlCheck::new(Address::Unix(socket)));
-    let tls = MysqlCheck { tls: Some(trusted(&certificate)), ..plain.clone() };
+    let tls = with_access(&plain, |access| access.tls = Some(trusted(&certificate)));
     succeeds(tls.clone());
     let named = |name: &str| MysqlCheck { username: Some(name.to_owned()), ..tls.clone() };
     succeeds(named("guest"));
-    let user = MysqlCheck { password: Some(Secret::new("p w".to_owned())), ..named("checker") };
+    let user = with_access(&named("checker"), |access| access.password = Some(Secret::new("p w".to_owned())));
     succeeds(user.clone());
-    succeeds(MysqlCheck { writable: Some(false), tls: None, ..user.clone() });
-    fails(MysqlCheck { writable: Some(true), ..user.clone() }, "the server is read-only");
+    succeeds(with_access(&user, |access| {
+        access.writable = Some(false);
+        access.tls = None;
+    }));
+    fails(with_access(&user, |access| access.writable = Some(true)), "the server is read-only");
     fails(named("checker"), "Access denied for user 'checker'@'localhost' (using password: NO) (1045)");
     let other = MysqlCheck { username: Some("other".to_owned()), ..user };
     fails(other, "the login method \"client_ed25519\" is not supported");
-    fails(MysqlCheck { tls: Some(ClientTls::default()), ..plain }, "TLS: ");
+    fails(with_access(&plain, |access| access.tls = Some(ClientTls::default())), "TLS: ");
 }

@@ -3,6 +3,7 @@
 //! Does not know about: faulty peers.
 
 use super::*;
+use crate::tests::postgres::with_access;
 use options::PostgresCheck;
 
 /// The folder of the newest programs, which Debian keeps out of the path.
@@ -61,21 +62,21 @@ fn postgres_serves() {
     await_success(plain.clone());
     let socket = scratch.path(&format!(".s.PGSQL.{port}"));
     succeeds(PostgresCheck::new(Address::Unix(socket)));
-    let tls = PostgresCheck { tls: Some(trusted(&certificate)), ..plain.clone() };
+    let tls = with_access(&plain, |access| access.tls = Some(trusted(&certificate)));
     succeeds(tls.clone());
-    let user = PostgresCheck {
-        username: Some("checker".to_owned()),
-        password: Some(Secret::new("p w".to_owned())),
-        database: Some("postgres".to_owned()),
-        ..tls
-    };
+    let user =
+        PostgresCheck { username: Some("checker".to_owned()), database: Some("postgres".to_owned()), ..tls };
+    let user = with_access(&user, |access| access.password = Some(Secret::new("p w".to_owned())));
     succeeds(user.clone());
-    succeeds(PostgresCheck { writable: Some(false), tls: None, ..user.clone() });
-    fails(PostgresCheck { writable: Some(true), ..user.clone() }, "the server is read-only");
-    let wrong = PostgresCheck { password: Some(Secret::new("other".to_owned())), ..user.clone() };
+    succeeds(with_access(&user, |access| {
+        access.writable = Some(false);
+        access.tls = None;
+    }));
+    fails(with_access(&user, |access| access.writable = Some(true)), "the server is read-only");
+    let wrong = with_access(&user, |access| access.password = Some(Secret::new("other".to_owned())));
     fails(wrong, "password authentication failed for user \"checker\" (28P01)");
-    fails(PostgresCheck { password: None, ..user.clone() }, "the server asks for a password");
+    fails(with_access(&user, |access| access.password = None), "the server asks for a password");
     let missing = PostgresCheck { database: Some("none".to_owned()), ..user };
     fails(missing, "database \"none\" does not exist (3D000)");
-    fails(PostgresCheck { tls: Some(ClientTls::default()), ..plain }, "TLS: ");
+    fails(with_access(&plain, |access| access.tls = Some(ClientTls::default())), "TLS: ");
 }
