@@ -9,6 +9,7 @@
     reason = "peers on real sockets use real time; only the simulator has virtual time"
 )]
 
+pub mod clickhouse;
 mod end;
 mod load;
 pub mod misbehave;

@@ -35,6 +35,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-egress",
             "doorbell-grpc",
             "doorbell-health",
+            "doorbell-history",
             "doorbell-metrics",
             "doorbell-probes",
             "doorbell-tokio",
@@ -81,6 +82,8 @@ pub const ARROWS: &[Arrow] = &[
     },
     // Health is pure logic; `crates/probes` connects it with HTTP.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
+    // Rows for a store: knows neither checks nor configuration.
+    Arrow { folder: "crates/history", may: &[], may_in_tests: &["doorbell-testkit"] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     // Metrics, for the binary and for programs that embed the engine.
     Arrow {

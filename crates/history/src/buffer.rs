@@ -1,0 +1,210 @@
+//! The bounded buffer: rows by kind, the batch that is being written, and exact counts.
+//!
+//! Does not know about: threads, stores, clocks.
+//!
+//! A full buffer drops the oldest row of the least important kind. The oldest, because the rows
+//! that remain are then those without a gap before the present, and what they say about the current
+//! state is right. The least important, because one transition explains more than many results.
+
+use crate::row::{Kind, Row};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Number of rows of a block. Memory is allocated and released by block.
+const BLOCK: usize = 256;
+
+/// Maximum share of the buffer that one batch may take.
+const BATCH_SHARE: usize = 4;
+
+/// The bounded buffer.
+#[derive(Debug)]
+pub struct Buffer {
+    queues: [Queue; Kind::ALL.len()],
+    bytes: usize,
+    bytes_max: usize,
+    counts: [Counts; Kind::ALL.len()],
+    pending: Option<Arc<Batch>>,
+}
+
+/// Rows of one kind that are written together.
+#[derive(Debug)]
+pub struct Batch {
+    kind: Kind,
+    rows: Vec<Row>,
+    bytes: usize,
+}
+
+/// Counters of one kind. `added` is the sum of all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows that were added.
+    pub added: u64,
+    /// Rows that the store has accepted.
+    pub written: u64,
+    /// Rows that were dropped because the buffer was full.
+    pub full: u64,
+    /// Rows that were dropped because the store refused them.
+    pub refused: u64,
+    /// Rows that were not written before the end.
+    pub ended: u64,
+    /// Rows in the buffer, with those being written.
+    pub live: u64,
+}
+
+/// Rows in blocks, oldest first.
+#[derive(Debug, Default)]
+struct Queue(VecDeque<VecDeque<Row>>);
+
+impl Batch {
+    /// The kind of all rows.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The rows, oldest first.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+impl Counts {
+    /// Rows that were dropped for any reason.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.full + self.refused + self.ended
+    }
+}
+
+impl Buffer {
+    /// An empty buffer for rows of at most `bytes_max` bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self { queues: Default::default(), bytes: 0, bytes_max, counts: Default::default(), pending: None }
+    }
+
+    /// Changes the limit.
+    pub fn resize(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        self.make_room();
+    }
+
+    /// Adds a row. A full buffer drops others, or this one if no other is less important.
+    pub fn push(&mut self, row: Row) {
+        let kind = row.kind();
+        self.bytes += row.bytes();
+        let counts = &mut self.counts[kind as usize];
+        (counts.added, counts.live) = (counts.added + 1, counts.live + 1);
+        self.queues[kind as usize].push(row);
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        while self.bytes > self.bytes_max {
+            let mut oldest = Kind::ALL.iter().rev().map(|kind| *kind as usize);
+            let Some((kind, row)) = oldest.find_map(|kind| Some((kind, self.queues[kind].pop()?))) else {
+                return;
+            };
+            self.bytes -= row.bytes();
+            self.counts[kind].full += 1;
+            self.counts[kind].live -= 1;
+        }
+    }
+
+    /// The batch to write next: the unfinished one, or the oldest rows of the most important kind.
+    /// It remains part of the buffer until [`Self::written`] or [`Self::refused`].
+    pub fn next(&mut self, rows_max: usize) -> Option<Arc<Batch>> {
+        if self.pending.is_none() {
+            let kind = Kind::ALL.into_iter().find(|kind| !self.queues[*kind as usize].is_empty())?;
+            let (mut rows, mut bytes) = (Vec::new(), 0);
+            while rows.len() < rows_max.max(1) && (rows.is_empty() || bytes < self.bytes_max / BATCH_SHARE) {
+                let Some(row) = self.queues[kind as usize].pop() else { break };
+                bytes += row.bytes();
+                rows.push(row);
+            }
+            self.pending = Some(Arc::new(Batch { kind, rows, bytes }));
+        }
+        self.pending.clone()
+    }
+
+    /// Removes the batch, which the store has accepted.
+    pub fn written(&mut self) {
+        self.finish(|counts, rows| counts.written += rows);
+    }
+
+    /// Removes the batch, which the store will never accept.
+    pub fn refused(&mut self) {
+        self.finish(|counts, rows| counts.refused += rows);
+    }
+
+    fn finish(&mut self, count: impl Fn(&mut Counts, u64)) {
+        let Some(batch) = self.pending.take() else { return };
+        self.bytes -= batch.bytes;
+        let counts = &mut self.counts[batch.kind as usize];
+        counts.live -= batch.rows.len() as u64;
+        count(counts, batch.rows.len() as u64);
+    }
+
+    /// Drops all rows at the end, and returns their number.
+    pub fn end(&mut self) -> u64 {
+        let before = self.counts.map(|counts| counts.ended);
+        self.finish(|counts, rows| counts.ended += rows);
+        for (queue, counts) in self.queues.iter_mut().zip(&mut self.counts) {
+            counts.ended += std::mem::take(&mut counts.live);
+            queue.0.clear();
+        }
+        self.bytes = 0;
+        self.counts.iter().zip(before).map(|(counts, before)| counts.ended - before).sum()
+    }
+
+    /// Number of rows, with those being written.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        let live: u64 = self.counts.iter().map(|counts| counts.live).sum();
+        usize::try_from(live).unwrap_or(usize::MAX)
+    }
+
+    /// Memory of all rows.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a batch is unfinished.
+    #[must_use]
+    pub const fn has_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Counters, in the order of [`Kind::ALL`].
+    #[must_use]
+    pub const fn counts(&self) -> &[Counts; Kind::ALL.len()] {
+        &self.counts
+    }
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn push(&mut self, row: Row) {
+        if self.0.back().is_none_or(|block| block.len() == block.capacity()) {
+            self.0.push_back(VecDeque::with_capacity(BLOCK));
+        }
+        if let Some(block) = self.0.back_mut() {
+            block.push_back(row);
+        }
+    }
+
+    /// Removes the oldest row.
+    fn pop(&mut self) -> Option<Row> {
+        let block = self.0.front_mut()?;
+        let row = block.pop_front();
+        if block.is_empty() {
+            self.0.pop_front();
+        }
+        row
+    }
+}

@@ -1,0 +1,130 @@
+//! ClickHouse: one insert a batch over its HTTP interface, in the format RowBinary.
+//!
+//! Uses only what both release 18.16 (Debian) and current releases have.
+//!
+//! Does not know about: retries, the source of rows.
+
+mod columns;
+mod http;
+pub mod schema;
+
+use crate::buffer::Batch;
+use crate::store::{Store, StoreError};
+pub use http::{BadUrl, Server};
+use std::time::Duration;
+
+/// Codes of errors for a table or database that does not exist.
+const UNKNOWN: [u32; 2] = [60, 81];
+
+/// Maximum time of a statement of [`ClickHouse::init`].
+const INIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A database of a ClickHouse server.
+#[derive(Clone, Debug)]
+pub struct ClickHouse {
+    /// The server.
+    pub server: Server,
+    /// The database, a name of letters, digits and `_`.
+    pub database: String,
+    /// Name of this instance, in every row.
+    pub instance: String,
+    /// Start of the process in milliseconds since 1970, in the rows of minutes: a minute in which
+    /// an instance restarts has two.
+    pub run: u64,
+}
+
+impl ClickHouse {
+    /// Creates the database, tables and views, or upgrades them. Returns the former version of the
+    /// schema, which is 0 if there was none.
+    ///
+    /// # Errors
+    /// The server refuses a statement or cannot be reached, or the schema is newer than this
+    /// program.
+    pub async fn init(&self) -> Result<u32, StoreError> {
+        let before = self.version().await?;
+        if before > schema::VERSION {
+            return Err(StoreError::Unavailable(too_new(before)));
+        }
+        for statement in schema::statements(&self.database, before) {
+            let sent = tokio::time::timeout(INIT_TIMEOUT, self.server.send(&statement, Vec::new())).await;
+            sent.map_err(|_| StoreError::Unavailable("the server did not reply in time".to_owned()))??;
+        }
+        Ok(before)
+    }
+
+    /// Runs a query, and returns the response as text.
+    ///
+    /// # Errors
+    /// The server refuses the query or cannot be reached.
+    pub async fn query(&self, sql: &str) -> Result<String, StoreError> {
+        let bytes = self.server.send(sql, Vec::new()).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The version of the schema; 0 if there is none.
+    async fn version(&self) -> Result<u32, StoreError> {
+        let sql = format!("SELECT max(version) FROM {}.schema_version FORMAT TabSeparated", self.database);
+        match self.query(&sql).await {
+            Ok(text) => {
+                let version = text.trim().parse();
+                version.map_err(|_| StoreError::Unavailable(format!("unexpected reply {:?}", text.trim())))
+            }
+            Err(error) if code_of(&error.to_string()).is_some_and(|code| UNKNOWN.contains(&code)) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Store for ClickHouse {
+    async fn check(&self) -> Result<(), StoreError> {
+        let database = &self.database;
+        // A refusal of this query does not concern any row.
+        let version = self.version().await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        match version {
+            schema::VERSION => Ok(()),
+            0 => Err(StoreError::Unavailable(format!(
+                "database {database} has no schema: run `doorbell history init`"
+            ))),
+            older if older < schema::VERSION => Err(StoreError::Unavailable(format!(
+                "the schema of database {database} has version {older}, this program writes version {}: run `doorbell history init`",
+                schema::VERSION
+            ))),
+            newer => Err(StoreError::Unavailable(too_new(newer))),
+        }
+    }
+
+    async fn insert(&self, batch: &Batch) -> Result<(), StoreError> {
+        let (table, columns) = columns::of(batch.kind());
+        let sql = format!("INSERT INTO {}.{table} ({columns}) FORMAT RowBinary", self.database);
+        self.server.send(&sql, columns::encode(batch, &self.instance, self.run)).await.map(drop)
+    }
+}
+
+fn too_new(version: u32) -> String {
+    format!(
+        "the schema has version {version}, this program knows versions up to {}: use a newer doorbell",
+        schema::VERSION
+    )
+}
+
+/// The code of an error of the server, as in `Code: 60, e.displayText() = ..`.
+fn code_of(text: &str) -> Option<u32> {
+    let (_, rest) = text.split_once("Code: ")?;
+    rest.split(|byte: char| !byte.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_old_and_new_servers() {
+        for (text, code) in [
+            ("Code: 60, e.displayText() = DB::Exception: Table a.b doesn't exist.", Some(60)),
+            ("HTTP 404: Code: 81. DB::Exception: Database a does not exist. (UNKNOWN_DATABASE)", Some(81)),
+            ("connection refused", None),
+        ] {
+            assert_eq!(code_of(text), code, "{text}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The schema: databases, tables and views, by version.
+//!
+//! Does not know about: rows, connections.
+//!
+//! Times are a `DateTime` in UTC and a number of milliseconds, because release 18.16 has no
+//! `DateTime64`. Partitions are months: a retention of N months is `ALTER TABLE .. DROP PARTITION`
+//! of an older one, because that release has no TTL.
+
+/// Version of the schema that this program writes.
+pub const VERSION: u32 = 1;
+
+/// The statements of each version, which are repeatable. `{db}` is the database.
+const STEPS: [&[&str]; VERSION as usize] = [&[
+    "CREATE TABLE IF NOT EXISTS {db}.transitions (time DateTime('UTC'), millis UInt16, instance String, subject String, name String, \
+     from_state String, to_state String, cause String, reason String) \
+     ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (subject, name, instance, time)",
+    "CREATE TABLE IF NOT EXISTS {db}.operations (time DateTime('UTC'), millis UInt16, instance String, what String, target String, \
+     is_on UInt8, source String, reason String, until DateTime('UTC')) \
+     ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (what, target, instance, time)",
+    "CREATE TABLE IF NOT EXISTS {db}.results (time DateTime('UTC'), millis UInt16, instance String, name String, outcome String, \
+     latency_us UInt32, weight UInt32, reason String) \
+     ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (name, instance, time)",
+    "CREATE TABLE IF NOT EXISTS {db}.minutes (minute DateTime('UTC'), instance String, run UInt64, endpoint String, up_ms UInt32, \
+     degraded_ms UInt32, down_ms UInt32, drain_ms UInt32, maintenance_ms UInt32) \
+     ENGINE = ReplacingMergeTree() PARTITION BY toYYYYMM(minute) ORDER BY (endpoint, instance, minute, run)",
+]];
+
+/// The views of the current version. They are created again by each upgrade.
+const VIEWS: [(&str, &str); 3] = [
+    (
+        "availability",
+        "SELECT month, endpoint, count() AS instances, sum(up) / 1000 AS up_s, sum(degraded) / 1000 AS degraded_s, \
+         sum(down) / 1000 AS down_s, sum(planned) / 1000 AS planned_s, \
+         (sum(up) + sum(degraded)) / (sum(up) + sum(degraded) + sum(down)) AS availability \
+         FROM (SELECT month, endpoint, instance, sum(up_ms) AS up, sum(degraded_ms) AS degraded, sum(down_ms) AS down, \
+         sum(drain_ms + maintenance_ms) AS planned \
+         FROM (SELECT DISTINCT toStartOfMonth(minute) AS month, * FROM {db}.minutes) GROUP BY month, endpoint, instance) \
+         GROUP BY month, endpoint ORDER BY month, endpoint",
+    ),
+    (
+        "flapping",
+        "SELECT toDate(time) AS day, name, instance, count() AS changes, sum(to_state = 'down') AS downs \
+         FROM (SELECT DISTINCT * FROM {db}.transitions WHERE subject = 'check') \
+         WHERE to_state IN ('up', 'degraded', 'down', 'flapping') \
+         GROUP BY day, name, instance HAVING changes >= 4 ORDER BY day DESC, changes DESC",
+    ),
+    (
+        "slowest",
+        "SELECT toDate(time) AS day, name, sum(weight) AS results, \
+         sum(if(outcome IN ('success', 'degraded', 'maintenance'), 0, weight)) AS failures, \
+         quantile(0.5)(latency_us) / 1000 AS p50_ms, quantile(0.99)(latency_us) / 1000 AS p99_ms, max(latency_us) / 1000 AS max_ms \
+         FROM (SELECT DISTINCT * FROM {db}.results) GROUP BY day, name ORDER BY day DESC, p99_ms DESC",
+    ),
+];
+
+/// Statements that upgrade a schema of version `before`; 0 is an empty server. Those of the current
+/// version repeat its last step, which changes nothing.
+#[must_use]
+pub fn statements(database: &str, before: u32) -> Vec<String> {
+    let done = (before as usize).min(STEPS.len() - 1);
+    let mut all = vec![
+        "CREATE DATABASE IF NOT EXISTS {db}".to_owned(),
+        "CREATE TABLE IF NOT EXISTS {db}.schema_version (version UInt32, time DateTime('UTC')) ENGINE = MergeTree() ORDER BY version"
+            .to_owned(),
+    ];
+    all.extend(STEPS[done..].iter().flat_map(|step| step.iter().map(|sql| (*sql).to_owned())));
+    for (name, select) in VIEWS {
+        all.push(format!("DROP TABLE IF EXISTS {{db}}.{name}"));
+        all.push(format!("CREATE VIEW {{db}}.{name} AS {select}"));
+    }
+    // The last statement: a program writes no row before everything exists.
+    if before < VERSION {
+        all.push(format!("INSERT INTO {{db}}.schema_version (version, time) VALUES ({VERSION}, now())"));
+    }
+    all.into_iter().map(|sql| sql.replace("{db}", database)).collect()
+}
+
+/// The query behind `doorbell history availability`: endpoints of one month, as JSON objects in
+/// lines. `month` is written as in `202611`.
+#[must_use]
+pub fn availability(database: &str, month: u32) -> String {
+    format!(
+        "SELECT endpoint, uniqExact(instance) AS instances, sum(up_ms) / 1000 AS up_s, sum(degraded_ms) / 1000 AS degraded_s, \
+         sum(down_ms) / 1000 AS down_s, sum(drain_ms + maintenance_ms) / 1000 AS planned_s \
+         FROM (SELECT DISTINCT * FROM {database}.minutes WHERE toYYYYMM(minute) = {month}) \
+         GROUP BY endpoint ORDER BY endpoint FORMAT JSONEachRow"
+    )
+}
+
+/// Whether a name can be that of a database.
+#[must_use]
+pub fn is_database(name: &str) -> bool {
+    let is_start = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    name.len() <= 64
+        && name.bytes().next().is_some_and(is_start)
+        && name.bytes().all(|byte| is_start(byte) || byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_by_version() {
+        let (first, again) = (statements("d", 0), statements("d", VERSION));
+        assert_eq!(first[0], "CREATE DATABASE IF NOT EXISTS d");
+        assert_eq!(first.len(), again.len() + 1, "the version is inserted once");
+        assert!(first.iter().all(|sql| !sql.contains("{db}")));
+        assert!(first.last().is_some_and(|sql| sql.starts_with("INSERT INTO d.schema_version")));
+        let repeatable = |sql: &String| {
+            ["IF NOT EXISTS", "IF EXISTS", "CREATE VIEW"].iter().any(|word| sql.contains(word))
+        };
+        assert!(again.iter().all(repeatable), "{again:?}");
+    }
+
+    #[test]
+    fn names_of_databases() {
+        for (name, is_good) in
+            [("doorbell", true), ("_a1", true), ("", false), ("1a", false), ("a-b", false), ("a;b", false)]
+        {
+            assert_eq!(is_database(name), is_good, "{name}");
+        }
+    }
+}

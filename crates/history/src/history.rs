@@ -1,0 +1,204 @@
+//! The history of a process: receives rows from any thread and keeps them for the writer.
+//!
+//! Does not know about: stores.
+//!
+//! Adding a row takes a lock for a short time and never waits for the store.
+
+use crate::buffer::{Batch, Buffer, Counts};
+use crate::minutes::Minutes;
+use crate::row::{Kind, Row};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{sleep, sleep_until};
+
+/// Rows that wait for a store.
+#[derive(Debug)]
+pub struct History {
+    inside: Mutex<Inside>,
+    /// Notified when the first row arrives, and when a batch is full.
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct Inside {
+    buffer: Buffer,
+    minutes: Minutes,
+    batch_rows: usize,
+    batches_failed: u64,
+    failure: Option<String>,
+}
+
+/// Counters and the current state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Counters by kind, in the order of [`Kind::ALL`].
+    pub rows: [Counts; Kind::ALL.len()],
+    /// Memory of the rows in the buffer.
+    pub bytes_live: usize,
+    /// Failed attempts to write a batch.
+    pub batches_failed: u64,
+    /// Why the last attempt failed; `None` after a success.
+    pub failure: Option<String>,
+}
+
+impl Stats {
+    /// The sum of a counter over all kinds.
+    #[must_use]
+    pub fn sum(&self, counter: impl Fn(&Counts) -> u64) -> u64 {
+        self.rows.iter().map(counter).sum()
+    }
+}
+
+impl History {
+    /// An empty history of at most `bytes_max` bytes, written in batches of `batch_rows` rows.
+    #[must_use]
+    pub fn new(bytes_max: usize, batch_rows: usize) -> Self {
+        let (buffer, minutes) = (Buffer::new(bytes_max), Minutes::default());
+        let inside = Inside { buffer, minutes, batch_rows, batches_failed: 0, failure: None };
+        Self { inside: Mutex::new(inside), wake: Notify::new() }
+    }
+
+    /// Changes the limits. If there are more rows than the new limit, the oldest are dropped.
+    pub fn resize(&self, bytes_max: usize, batch_rows: usize) {
+        let mut inside = self.lock();
+        inside.batch_rows = batch_rows;
+        inside.buffer.resize(bytes_max);
+    }
+
+    /// Adds a row.
+    pub fn push(&self, row: Row) {
+        let mut inside = self.lock();
+        let before = inside.buffer.rows();
+        inside.buffer.push(row);
+        self.notify(inside, before);
+    }
+
+    /// Sets the endpoints whose time in each state is recorded, with their states at `now_ms`
+    /// (milliseconds since 1970).
+    pub fn follow<'a>(&self, endpoints: impl IntoIterator<Item = (&'a str, &'a str)>, now_ms: u64) {
+        self.lock().minutes.follow(endpoints, now_ms);
+    }
+
+    /// Records a new state of an endpoint. Its transition is a row of its own.
+    pub fn moved(&self, endpoint: &str, to: &str, now_ms: u64) {
+        self.lock().minutes.moved(endpoint, to, now_ms);
+    }
+
+    /// Adds the rows of completed minutes, at least once a minute.
+    pub fn tick(&self, now_ms: u64) {
+        self.add_minutes(|minutes| minutes.completed(now_ms));
+    }
+
+    /// Adds the row of the current minute, at the end.
+    pub fn end_minute(&self, now_ms: u64) {
+        self.add_minutes(|minutes| minutes.end(now_ms));
+    }
+
+    fn add_minutes(&self, take: impl FnOnce(&mut Minutes) -> Vec<crate::row::Minute>) {
+        let mut inside = self.lock();
+        let before = inside.buffer.rows();
+        for minute in take(&mut inside.minutes) {
+            inside.buffer.push(Row::Minute(minute));
+        }
+        self.notify(inside, before);
+    }
+
+    /// Wakes the writer if it may wait for a first row, or for a full batch.
+    fn notify(&self, inside: MutexGuard<'_, Inside>, before: usize) {
+        let (after, full) = (inside.buffer.rows(), inside.batch_rows);
+        drop(inside);
+        if (before == 0 && after > 0) || (before < full && after >= full) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let inside = self.lock();
+        Stats {
+            rows: *inside.buffer.counts(),
+            bytes_live: inside.buffer.bytes(),
+            batches_failed: inside.batches_failed,
+            failure: inside.failure.clone(),
+        }
+    }
+
+    /// Drops all rows at the end, and returns their number.
+    pub fn end(&self) -> u64 {
+        self.lock().buffer.end()
+    }
+
+    /// Waits until a batch is due: it is full, or its first row has waited for `interval`, or it
+    /// has failed before.
+    pub(crate) async fn due(&self, interval: Duration) {
+        while self.rows_live() == 0 {
+            self.wake.notified().await;
+        }
+        let end = tokio::time::Instant::now() + interval;
+        while !self.is_full() {
+            tokio::select! {
+                () = sleep_until(end) => return,
+                () = self.wake.notified() => {}
+            }
+        }
+    }
+
+    /// Waits, and adds the rows of each minute.
+    pub(crate) async fn tick_always(&self, time_of_day: fn() -> Duration) {
+        loop {
+            let into_minute = time_of_day().as_millis() % 60_000;
+            let left = u64::try_from(60_000 - into_minute).unwrap_or(60_000);
+            sleep(Duration::from_millis(left + 1)).await;
+            self.tick(millis(time_of_day()));
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let inside = self.lock();
+        inside.buffer.has_pending() || inside.buffer.rows() >= inside.batch_rows
+    }
+
+    /// Number of rows in the buffer, with those being written.
+    #[must_use]
+    pub fn rows_live(&self) -> usize {
+        self.lock().buffer.rows()
+    }
+
+    pub(crate) fn next(&self) -> Option<Arc<Batch>> {
+        let mut inside = self.lock();
+        let rows_max = inside.batch_rows;
+        inside.buffer.next(rows_max)
+    }
+
+    pub(crate) fn written(&self) {
+        self.lock().buffer.written();
+    }
+
+    pub(crate) fn refused(&self) {
+        self.lock().buffer.refused();
+    }
+
+    /// Records a failure, and returns whether it follows a success.
+    pub(crate) fn failed(&self, why: &str) -> bool {
+        let mut inside = self.lock();
+        inside.batches_failed += 1;
+        inside.failure.replace(why.to_owned()).is_none()
+    }
+
+    /// Records a success, and returns whether it follows a failure.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.lock().failure.take().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Milliseconds of a time since 1970.
+#[must_use]
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

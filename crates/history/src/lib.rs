@@ -1,0 +1,74 @@
+//! The history of health checks: transitions, results, operations and the availability of endpoints
+//! as rows in a store.
+//!
+//! Rows go into a bounded buffer without waiting. A thread writes them in batches, by size and
+//! time. While the store is away, rows stay in memory up to a limit; then the oldest row of the
+//! least important kind is dropped and counted. Every row that was added is written, dropped or in
+//! the buffer.
+//!
+//! ```
+//! use doorbell_history::{Batch, History, Options, Row, Store, StoreError, Transition, Writer};
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! struct Print;
+//!
+//! impl Store for Print {
+//!     async fn check(&self) -> Result<(), StoreError> {
+//!         Ok(())
+//!     }
+//!
+//!     async fn insert(&self, batch: &Batch) -> Result<(), StoreError> {
+//!         println!("{:?}", batch.rows());
+//!         Ok(())
+//!     }
+//! }
+//!
+//! // At most 64 MiB of rows, in batches of up to 10,000.
+//! let history = Arc::new(History::new(64 << 20, 10_000));
+//! let options = Options { interval: Duration::from_secs(5), timeout: Duration::from_secs(10) };
+//! let writer = Writer::start(Arc::clone(&history), Print, options, || Duration::from_secs(1_800_000_000))?;
+//! history.push(Row::Transition(Transition {
+//!     at_ms: 1_800_000_000_000,
+//!     subject: "check",
+//!     name: "db".into(),
+//!     from: "up",
+//!     to: "down",
+//!     cause: "",
+//!     reason: "connection refused".into(),
+//! }));
+//! writer.stop();
+//! assert_eq!(history.stats().sum(|counts| counts.written), 1);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! | where | what |
+//! |---|---|
+//! | [`History`], [`Stats`] | receives rows from any thread; counters |
+//! | [`Row`], [`Kind`] | the rows, by kind |
+//! | [`Buffer`], [`Batch`], [`Counts`] | the bounded buffer, without threads and clocks |
+//! | [`Minutes`] | time of endpoints in each state, by minute |
+//! | [`Writer`], [`Options`], [`Backoff`] | the thread that writes, with retries |
+//! | [`Store`], [`StoreError`] | what a store must do |
+#![cfg_attr(feature = "clickhouse", doc = "| [`clickhouse`] | the store for ClickHouse, its schema |")]
+//!
+//! Does not know about: checks, configuration files, metrics.
+#![forbid(unsafe_code)]
+
+mod backoff;
+mod buffer;
+#[cfg(feature = "clickhouse")]
+pub mod clickhouse;
+mod history;
+mod minutes;
+mod row;
+mod store;
+mod writer;
+
+pub use backoff::{Backoff, FIRST, LAST};
+pub use buffer::{Batch, Buffer, Counts};
+pub use history::{History, Stats, millis};
+pub use minutes::Minutes;
+pub use row::{CheckResult, Kind, Minute, Operation, Row, STATES, Transition};
+pub use store::{Store, StoreError};
+pub use writer::{END, Options, Writer};

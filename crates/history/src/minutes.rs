@@ -1,0 +1,160 @@
+//! The time that endpoints spend in each state, by minute. Availability is the sum of these rows,
+//! so a lost or repeated row has no effect on other minutes, and a time without a program is a gap
+//! instead of a state.
+//!
+//! Does not know about: clocks, the source of states.
+
+use crate::row::{Minute, STATES};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const MINUTE_MS: u64 = 60_000;
+
+/// Longest time between two calls. After a longer one the clock was set or the system was
+/// suspended, and the states in between are unknown.
+const GAP_MS: u64 = 2 * MINUTE_MS;
+
+/// The endpoints of a program with the states of the current minute. All times are in milliseconds
+/// since 1970.
+#[derive(Debug, Default)]
+pub struct Minutes {
+    /// Time up to which everything is counted.
+    now_ms: u64,
+    endpoints: BTreeMap<Arc<str>, Spent>,
+    /// Completed minutes.
+    done: Vec<Minute>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    /// Position in [`STATES`].
+    state: usize,
+    ms: [u32; STATES.len()],
+}
+
+impl Minutes {
+    /// Sets the endpoints. Removes others, and adds new ones with the given state. A known endpoint
+    /// keeps its state, which [`Self::moved`] has set.
+    pub fn follow<'a>(&mut self, endpoints: impl IntoIterator<Item = (&'a str, &'a str)>, now_ms: u64) {
+        self.advance(now_ms);
+        let mut before = std::mem::take(&mut self.endpoints);
+        for (name, state) in endpoints {
+            let (name, spent) = before
+                .remove_entry(name)
+                .unwrap_or_else(|| (name.into(), Spent { state: position(state), ms: Default::default() }));
+            self.endpoints.insert(name, spent);
+        }
+        let minute = self.now_ms / MINUTE_MS;
+        self.done.extend(before.into_iter().filter_map(|(name, spent)| spent.row(name, minute)));
+    }
+
+    /// Records a new state of an endpoint.
+    pub fn moved(&mut self, endpoint: &str, to: &str, now_ms: u64) {
+        self.advance(now_ms);
+        let state = position(to);
+        match self.endpoints.get_mut(endpoint) {
+            Some(spent) => spent.state = state,
+            None => {
+                self.endpoints.insert(endpoint.into(), Spent { state, ms: Default::default() });
+            }
+        }
+    }
+
+    /// Counts the time up to now, and returns the rows of completed minutes.
+    pub fn completed(&mut self, now_ms: u64) -> Vec<Minute> {
+        self.advance(now_ms);
+        std::mem::take(&mut self.done)
+    }
+
+    /// Returns the rows of completed minutes and of the current one, at the end.
+    pub fn end(&mut self, now_ms: u64) -> Vec<Minute> {
+        self.advance(now_ms);
+        self.complete();
+        std::mem::take(&mut self.done)
+    }
+
+    fn advance(&mut self, now_ms: u64) {
+        if now_ms < self.now_ms || now_ms - self.now_ms > GAP_MS {
+            self.complete();
+            self.now_ms = now_ms;
+        }
+        while self.now_ms < now_ms {
+            let end = (self.now_ms / MINUTE_MS + 1) * MINUTE_MS;
+            let until = end.min(now_ms);
+            let took = u32::try_from(until - self.now_ms).unwrap_or(u32::MAX);
+            for spent in self.endpoints.values_mut() {
+                spent.ms[spent.state] += took;
+            }
+            if until == end {
+                self.complete();
+            }
+            self.now_ms = until;
+        }
+    }
+
+    /// Completes the current minute.
+    fn complete(&mut self) {
+        let minute = self.now_ms / MINUTE_MS;
+        for (name, spent) in &mut self.endpoints {
+            self.done.extend(spent.row(Arc::clone(name), minute));
+            spent.ms = Default::default();
+        }
+    }
+}
+
+impl Spent {
+    fn row(&self, endpoint: Arc<str>, minute: u64) -> Option<Minute> {
+        self.ms.iter().any(|ms| *ms > 0).then_some(Minute { minute, endpoint, ms: self.ms })
+    }
+}
+
+/// Position of a state; unknown words count as down.
+fn position(state: &str) -> usize {
+    let down = 2;
+    STATES.iter().position(|word| *word == state).unwrap_or(down)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(minute: u64, endpoint: &str, ms: [u32; 5]) -> Minute {
+        Minute { minute, endpoint: endpoint.into(), ms }
+    }
+
+    #[test]
+    fn time_is_counted_in_the_state_and_minute_in_which_it_passed() {
+        let mut minutes = Minutes::default();
+        minutes.follow([("a", "up"), ("b", "down")], 30_000);
+        minutes.moved("a", "degraded", 50_000);
+        assert_eq!(minutes.completed(59_999), []);
+        minutes.moved("a", "down", 70_000);
+        let first = [row(0, "a", [20_000, 10_000, 0, 0, 0]), row(0, "b", [0, 0, 30_000, 0, 0])];
+        assert_eq!(minutes.completed(80_000), first);
+        minutes.moved("b", "maintenance", 90_000);
+        minutes.follow([("b", "up")], 100_000);
+        assert_eq!(
+            minutes.end(110_000),
+            [row(1, "a", [0, 10_000, 30_000, 0, 0]), row(1, "b", [0, 0, 30_000, 0, 20_000])],
+            "a known endpoint keeps its state, and a removed one its time"
+        );
+    }
+
+    #[test]
+    fn a_gap_of_the_clock_is_not_counted() {
+        for (later, rows) in [
+            (61_000 + GAP_MS + 1, vec![row(1, "a", [1_000, 0, 0, 0, 0])]),
+            (59_000, vec![row(1, "a", [1_000, 0, 0, 0, 0])]),
+            (62_000, vec![]),
+        ] {
+            let mut minutes = Minutes::default();
+            minutes.follow([("a", "up")], 60_000);
+            minutes.completed(61_000);
+            assert_eq!(minutes.completed(later), rows, "{later}");
+        }
+        let mut minutes = Minutes::default();
+        minutes.follow([("a", "up")], 60_000);
+        let rows = minutes.completed(60_000 + GAP_MS);
+        assert_eq!(rows, [row(1, "a", [60_000, 0, 0, 0, 0]), row(2, "a", [60_000, 0, 0, 0, 0])]);
+    }
+}

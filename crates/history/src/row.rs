@@ -1,0 +1,148 @@
+//! Rows of the history, by kind.
+//!
+//! Does not know about: stores, the buffer. Words such as states are those of `doorbell events`.
+
+use std::sync::Arc;
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// Time of an endpoint in each state, within one minute.
+    Minute(Minute),
+    /// A drain, maintenance, or a change of the lifecycle.
+    Operation(Operation),
+    /// The result of a check.
+    Result(CheckResult),
+    /// A change of the state of a check or endpoint.
+    Transition(Transition),
+}
+
+/// Kinds of rows, the most important first: a full buffer drops rows of the last kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// [`Row::Transition`]
+    Transition,
+    /// [`Row::Operation`]
+    Operation,
+    /// [`Row::Minute`]
+    Minute,
+    /// [`Row::Result`]
+    Result,
+}
+
+/// A change of the state of a check or endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// `check` or `endpoint`.
+    pub subject: &'static str,
+    /// Name of the check or endpoint.
+    pub name: Box<str>,
+    /// Former state.
+    pub from: &'static str,
+    /// New state.
+    pub to: &'static str,
+    /// The rule that determines the state of an endpoint; empty for a check.
+    pub cause: &'static str,
+    /// Reason of the last result, or an operator's note; may be empty.
+    pub reason: Box<str>,
+}
+
+/// A drain, maintenance, or a change of the lifecycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// `drain`, `maintenance` or `lifecycle`.
+    pub what: &'static str,
+    /// Endpoint, check or `all`; the new state of the lifecycle.
+    pub target: Box<str>,
+    /// Whether it begins or ends. Always true for the lifecycle.
+    pub is_on: bool,
+    /// Source of maintenance; empty otherwise.
+    pub source: &'static str,
+    /// Reason; may be empty.
+    pub reason: Box<str>,
+    /// The end in milliseconds since 1970, if it is limited.
+    pub until_ms: Option<u64>,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckResult {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// Name of the check, shared between its results.
+    pub check: Arc<str>,
+    /// The outcome.
+    pub outcome: &'static str,
+    /// Duration of the run in microseconds.
+    pub latency_us: u32,
+    /// Number of results that this row represents, if results are sampled; otherwise 1.
+    pub weight: u32,
+    /// Reason; empty for a plain success.
+    pub reason: Box<str>,
+}
+
+/// Time of an endpoint in each state, within one minute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Minute {
+    /// The minute, in minutes since 1970.
+    pub minute: u64,
+    /// Name of the endpoint.
+    pub endpoint: Arc<str>,
+    /// Milliseconds by state, in the order of [`STATES`].
+    pub ms: [u32; STATES.len()],
+}
+
+/// The states of endpoints that [`Minute`] counts.
+pub const STATES: [&str; 5] = ["up", "degraded", "down", "drain", "maintenance"];
+
+/// Overhead of an allocation.
+const ALLOCATION: usize = 16;
+
+impl Kind {
+    /// All kinds, in the order of importance.
+    pub const ALL: [Self; 4] = [Self::Transition, Self::Operation, Self::Minute, Self::Result];
+
+    /// The word, for metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Operation => "operation",
+            Self::Result => "result",
+            Self::Transition => "transition",
+        }
+    }
+}
+
+impl Row {
+    /// The kind.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Minute(_) => Kind::Minute,
+            Self::Operation(_) => Kind::Operation,
+            Self::Result(_) => Kind::Result,
+            Self::Transition(_) => Kind::Transition,
+        }
+    }
+
+    /// Memory of the row. Shared names are not counted.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        let texts = match self {
+            Self::Minute(_) => 0,
+            Self::Operation(row) => text(&row.target) + text(&row.reason),
+            Self::Result(row) => text(&row.reason),
+            Self::Transition(row) => text(&row.name) + text(&row.reason),
+        };
+        size_of::<Self>() + texts
+    }
+}
+
+const fn text(text: &str) -> usize {
+    if text.is_empty() { 0 } else { text.len() + ALLOCATION }
+}

@@ -1,0 +1,193 @@
+//! The thread that writes batches to a store, with retries.
+//!
+//! Does not know about: rows, the store behind the trait.
+
+use crate::backoff::Backoff;
+use crate::history::{History, millis};
+use crate::store::{Store, StoreError};
+use std::cell::Cell;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+/// Time for an attempt in progress and the last rows, at the end.
+pub const END: Duration = Duration::from_secs(2);
+
+/// How batches are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Maximum time that a row waits for others.
+    pub interval: Duration,
+    /// Maximum time of one attempt.
+    pub timeout: Duration,
+}
+
+/// The thread that writes the rows of a history. The end of this value ends the thread within
+/// [`END`]; [`Writer::stop`] also waits for it.
+#[derive(Debug)]
+pub struct Writer<S: Store> {
+    target: watch::Sender<Option<Arc<Target<S>>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Target<S> {
+    store: S,
+    options: Options,
+}
+
+impl<S: Store> Writer<S> {
+    /// Starts the thread. `time_of_day` returns the time since 1970.
+    ///
+    /// # Errors
+    /// The system refuses a thread or an epoll descriptor.
+    pub fn start(
+        history: Arc<History>,
+        store: S,
+        options: Options,
+        time_of_day: fn() -> Duration,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let first = Arc::new(Target { store, options });
+        let (target, targets) = watch::channel(Some(Arc::clone(&first)));
+        let run = move || {
+            runtime.block_on(write(&history, first, targets, time_of_day));
+            // A lookup of a name may still run.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("history".into()).spawn(run)?;
+        Ok(Self { target, thread: Some(thread) })
+    }
+
+    /// Writes to another store from now on, with other options. No row is lost.
+    pub fn change(&self, store: S, options: Options) {
+        self.target.send_replace(Some(Arc::new(Target { store, options })));
+    }
+
+    /// Writes the remaining rows within [`END`], and ends the thread.
+    pub fn stop(mut self) {
+        self.target.send_replace(None);
+        // A panic of the thread has been reported.
+        let _ended = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl<S: Store> Drop for Writer<S> {
+    fn drop(&mut self) {
+        self.target.send_replace(None);
+    }
+}
+
+/// Writes rows until the target is `None`, then drops the rows that are left.
+async fn write<S: Store>(
+    history: &History,
+    mut last: Arc<Target<S>>,
+    mut targets: watch::Receiver<Option<Arc<Target<S>>>>,
+    time_of_day: fn() -> Duration,
+) {
+    let mut ticks = pin!(history.tick_always(time_of_day));
+    let until = Cell::new(None);
+    loop {
+        let Some(target) = targets.borrow_and_update().clone() else { break };
+        last = target;
+        until.set(None);
+        let mut changes = targets.clone();
+        let cut_short = async {
+            let _next = changes.changed().await;
+            let end = Instant::now() + END;
+            until.set(Some(end));
+            sleep_until(end).await;
+        };
+        tokio::select! {
+            () = last.write(history, &mut targets) => {}
+            () = &mut ticks => {}
+            // The attempt takes too long. Its rows are written again, if there is another target.
+            () = cut_short => {}
+        }
+    }
+    history.end_minute(millis(time_of_day()));
+    let until = until.get().unwrap_or_else(|| Instant::now() + END);
+    let _in_time = timeout_at(until, last.flush(history, &mut false)).await;
+    let lost = history.end();
+    if lost > 0 {
+        tracing::warn!(lost, "history: rows were not written before the end");
+    }
+}
+
+impl<S: Store> Target<S> {
+    /// Writes rows until there is another target. An attempt in progress is completed first, so
+    /// that its rows are not written twice; the caller limits the time.
+    async fn write(&self, history: &History, targets: &mut watch::Receiver<Option<Arc<Self>>>) {
+        let (mut backoff, mut is_checked) = (Backoff::default(), false);
+        loop {
+            tokio::select! {
+                () = history.due(self.options.interval) => {}
+                _changed = targets.changed() => return,
+            }
+            match self.flush(history, &mut is_checked).await {
+                Ok(()) => backoff.reset(),
+                Err(_reported) => {
+                    let delay = backoff.next(RandomState::new().hash_one(0));
+                    tokio::select! {
+                        () = sleep(delay) => {}
+                        _changed = targets.changed() => return,
+                    }
+                }
+            }
+            if targets.has_changed().unwrap_or(true) {
+                return;
+            }
+        }
+    }
+
+    /// Writes the rows that are in the buffer now. Later rows wait for the next call, so that they
+    /// become part of a larger batch.
+    async fn flush(&self, history: &History, is_checked: &mut bool) -> Result<(), StoreError> {
+        let mut left = history.rows_live();
+        while left > 0
+            && let Some(batch) = history.next()
+        {
+            left = left.saturating_sub(batch.rows().len());
+            match self.attempt(&batch, is_checked).await {
+                Ok(()) => {
+                    history.written();
+                    if history.succeeded() {
+                        let dropped = history.stats().sum(|counts| counts.dropped());
+                        tracing::info!(dropped, "history: the store accepts rows again");
+                    }
+                }
+                Err(StoreError::Refused(why)) => {
+                    history.refused();
+                    history.failed(&why);
+                    let (kind, rows) = (batch.kind().as_str(), batch.rows().len());
+                    tracing::error!(kind, rows, "history: the store refused rows, which are dropped: {why}");
+                }
+                Err(StoreError::Unavailable(why)) => {
+                    *is_checked = false;
+                    if history.failed(&why) {
+                        tracing::warn!("history: rows cannot be written and are kept in memory: {why}");
+                    }
+                    return Err(StoreError::Unavailable(why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn attempt(&self, batch: &crate::Batch, is_checked: &mut bool) -> Result<(), StoreError> {
+        let attempt = async {
+            if !*is_checked {
+                self.store.check().await?;
+                *is_checked = true;
+            }
+            self.store.insert(batch).await
+        };
+        let timed_out = |_| StoreError::Unavailable("the store did not reply in time".to_owned());
+        timeout(self.options.timeout, attempt).await.map_err(timed_out)?
+    }
+}

@@ -1,0 +1,172 @@
+//! The store against a real ClickHouse server.
+//!
+//! Does not know about: the program.
+
+use doorbell_history::clickhouse::{ClickHouse, Server, schema};
+use doorbell_history::{
+    CheckResult, History, Kind, Minute, Operation, Options, Row, Store as _, Transition, Writer,
+};
+use doorbell_testkit::peers::clickhouse::{ClickHouse as Peer, USER};
+use doorbell_testkit::peers::wait_until;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(120);
+const OPTIONS: Options = Options { interval: Duration::from_millis(50), timeout: Duration::from_secs(20) };
+
+/// 2026-11-20 00:00:00 UTC.
+const DAY: u64 = 1_795_132_800;
+
+fn store(peer: &Peer) -> ClickHouse {
+    let mut server = Server::new(&format!("http://{}", peer.addr)).expect("a URL");
+    (server.user, server.password) = (USER.0.to_owned(), USER.1.to_owned());
+    ClickHouse { server, database: "doorbell".into(), instance: "web-1".into(), run: 7 }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+}
+
+fn result(check: &str, second: u64, outcome: &'static str, latency_us: u32) -> Row {
+    let (check, at_ms, reason) = (check.into(), (DAY + second) * 1000 + 7, "connection refused\n'é".into());
+    Row::Result(CheckResult { at_ms, check, outcome, latency_us, weight: 2, reason })
+}
+
+fn transition(second: u64, from: &'static str, to: &'static str) -> Row {
+    Row::Transition(Transition {
+        at_ms: (DAY + second) * 1000 + 999,
+        subject: "check",
+        name: "db".into(),
+        from,
+        to,
+        cause: "",
+        reason: "timeout".into(),
+    })
+}
+
+fn minute(minute: u64, ms: [u32; 5]) -> Row {
+    Row::Minute(Minute { minute: DAY / 60 + minute, endpoint: "readyz".into(), ms })
+}
+
+/// Writes rows and waits until they are written.
+fn write(store: &ClickHouse, rows: impl IntoIterator<Item = Row>) {
+    let history = Arc::new(History::new(16 << 20, 1_000));
+    rows.into_iter().for_each(|row| history.push(row));
+    let writer = Writer::start(Arc::clone(&history), store.clone(), OPTIONS, || Duration::from_secs(DAY));
+    let writer = writer.expect("a thread");
+    assert!(wait_until(LIMIT, || history.rows_live() == 0).is_some(), "{:?}", history.stats());
+    writer.stop();
+    assert_eq!(history.stats().sum(|counts| counts.dropped()), 0);
+}
+
+#[test]
+fn the_schema_is_created_once_and_upgraded_by_newer_programs_only() {
+    let Some(peer) = Peer::start() else { return };
+    let store = store(&peer);
+    let error = block_on(store.check()).unwrap_err().to_string();
+    assert_eq!(error, "database doorbell has no schema: run `doorbell history init`");
+    assert_eq!(block_on(store.init()), Ok(0));
+    assert_eq!(block_on(store.check()), Ok(()));
+    write(&store, [transition(0, "up", "down")]);
+    assert_eq!(block_on(store.init()), Ok(schema::VERSION));
+    assert_eq!(peer.query("SELECT version FROM doorbell.schema_version"), [schema::VERSION.to_string()]);
+    assert_eq!(peer.query("SELECT count() FROM doorbell.transitions"), ["1"], "rows are kept");
+
+    block_on(store.query("INSERT INTO doorbell.schema_version VALUES (99, now())")).unwrap();
+    for error in [block_on(store.init()).unwrap_err(), block_on(store.check()).unwrap_err()] {
+        assert!(
+            error.to_string().starts_with("the schema has version 99, this program knows versions up to 1: "),
+            "{error}"
+        );
+    }
+    let mut stranger = store;
+    stranger.server.password = "wrong".to_owned();
+    let error = block_on(stranger.check()).unwrap_err().to_string();
+    assert!(error.contains("Code: 193") || error.contains("Code: 516"), "{error}");
+    assert!(!error.contains("wrong"), "{error}");
+}
+
+#[test]
+fn rows_are_read_back_as_they_were_written() {
+    let Some(peer) = Peer::start() else { return };
+    let store = store(&peer);
+    block_on(store.init()).unwrap();
+    let drain = Operation {
+        at_ms: DAY * 1000,
+        what: "drain",
+        target: "readyz".into(),
+        is_on: true,
+        source: "",
+        reason: "deploy".into(),
+        until_ms: Some((DAY + 60) * 1000),
+    };
+    let changes = [("up", "down"), ("down", "up"), ("up", "down"), ("down", "up")];
+    let transitions = (0..).zip(changes).map(|(second, (from, to))| transition(second, from, to));
+    let results = [("cache", 1, "success", 1_000), ("db", 2, "failure", 9_000), ("db", 3, "success", 5_000)];
+    let rows = results.map(|(check, second, outcome, latency)| result(check, second, outcome, latency));
+    let minutes = [minute(0, [30_000, 15_000, 15_000, 0, 0]), minute(1, [0, 0, 0, 40_000, 20_000])];
+    write(&store, transitions.chain(rows).chain(minutes.clone()).chain([Row::Operation(drain)]));
+    let rows = |table: &str| peer.query(&format!("SELECT * FROM doorbell.{table}"));
+    assert_eq!(rows("transitions")[0], "2026-11-20 00:00:00\t999\tweb-1\tcheck\tdb\tup\tdown\t\ttimeout");
+    assert_eq!(
+        rows("operations"),
+        ["2026-11-20 00:00:00\t0\tweb-1\tdrain\treadyz\t1\t\tdeploy\t2026-11-20 00:01:00"]
+    );
+    assert_eq!(
+        rows("results")[0],
+        "2026-11-20 00:00:01\t7\tweb-1\tcache\tsuccess\t1000\t2\tconnection refused\\n\\'é"
+    );
+    let first = "2026-11-20 00:00:00\tweb-1\t7\treadyz\t30000\t15000\t15000\t0\t0";
+    assert_eq!(rows("minutes")[0], first);
+    // A repeated row has no effect on the views.
+    write(&store, minutes.into_iter().chain([result("db", 2, "failure", 9_000)]));
+    assert_eq!(rows("availability"), ["2026-11-01\treadyz\t1\t30\t15\t15\t60\t0.75"]);
+    assert_eq!(rows("flapping"), ["2026-11-20\tdb\tweb-1\t4\t2"]);
+    let slowest = rows("slowest");
+    assert!(
+        slowest[0].starts_with("2026-11-20\tdb\t4\t2\t7\t") && slowest[0].ends_with("\t9"),
+        "{slowest:?}"
+    );
+    let month = block_on(store.query(&schema::availability("doorbell", 202_611))).unwrap();
+    let line = "{\"endpoint\":\"readyz\",\"instances\":\"1\",\"up_s\":30,\"degraded_s\":15,\"down_s\":15,\"planned_s\":60}\n";
+    assert_eq!(month.replace(":1,", ":\"1\","), line);
+    assert_eq!(block_on(store.query(&schema::availability("doorbell", 202_610))).unwrap(), "");
+}
+
+/// The server is killed twice while rows arrive. A batch whose response was lost is written again,
+/// so a row may be there twice; none is missing, and all counts are exact.
+#[test]
+fn a_killed_server_gets_every_row_at_least_once() {
+    let Some(mut peer) = Peer::start() else { return };
+    let store = store(&peer);
+    block_on(store.init()).unwrap();
+    let history = Arc::new(History::new(64 << 20, 500));
+    let writer = Writer::start(Arc::clone(&history), store, OPTIONS, || Duration::from_secs(DAY)).unwrap();
+    let mut number = 0;
+    let mut push = |count: u64| {
+        for _ in 0..count {
+            number += 1;
+            history.push(result("db", number / 1_000, "success", u32::try_from(number).unwrap()));
+        }
+    };
+    for _ in 0..2 {
+        push(5_000);
+        let failed = history.stats().batches_failed;
+        assert!(wait_until(LIMIT, || history.stats().sum(|counts| counts.written) > 0).is_some());
+        peer.kill();
+        push(5_000);
+        assert!(wait_until(LIMIT, || history.stats().batches_failed > failed).is_some());
+        peer.restart();
+    }
+    assert!(wait_until(LIMIT, || history.rows_live() == 0).is_some(), "{:?}", history.stats());
+    writer.stop();
+    let counts = history.stats().rows[Kind::Result as usize];
+    assert_eq!((counts.added, counts.written, counts.dropped()), (20_000, 20_000, 0));
+    let found = peer.query("SELECT uniqExact(latency_us), max(latency_us), count() FROM doorbell.results");
+    let found: Vec<u64> = found[0].split('\t').map(|number| number.parse().unwrap()).collect();
+    // A row was accepted before the kill if its batch was complete; ClickHouse 18.16 does not
+    // flush to the disk before it replies, but the kernel keeps what a killed process has written.
+    assert_eq!((found[0], found[1]), (20_000, 20_000));
+    let repeated = found[2] - 20_000;
+    assert!(repeated <= 2 * 500, "at most the batch in progress of each kill: {repeated}");
+}

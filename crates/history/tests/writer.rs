@@ -1,0 +1,205 @@
+//! The writer: batches, retries, another store, the end, and a store that is away.
+//!
+//! Does not know about: ClickHouse.
+
+use doorbell_history::{Batch, CheckResult, History, Kind, Minute, Options, Row, Store, StoreError, Writer};
+use doorbell_testkit::peers;
+use doorbell_testkit::peers::process::rss_anon_bytes;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const OPTIONS: Options = Options { interval: Duration::from_millis(10), timeout: Duration::from_secs(5) };
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn await_that(done: impl FnMut() -> bool) {
+    assert!(peers::wait_until(LIMIT, done).is_some(), "not within {LIMIT:?}");
+}
+
+/// A store in memory.
+#[derive(Clone, Default)]
+struct Memory(Arc<Inside>);
+
+#[derive(Default)]
+struct Inside {
+    batches: Mutex<Vec<Vec<u64>>>,
+    is_away: AtomicBool,
+    refuses: AtomicBool,
+    hangs: AtomicBool,
+    inserts: AtomicUsize,
+}
+
+impl Memory {
+    fn numbers(&self) -> Vec<u64> {
+        self.0.batches.lock().unwrap().concat()
+    }
+}
+
+impl Store for Memory {
+    async fn check(&self) -> Result<(), StoreError> {
+        match self.0.is_away.load(Ordering::Relaxed) {
+            true => Err(StoreError::Unavailable("away".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    async fn insert(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.0.inserts.fetch_add(1, Ordering::Relaxed);
+        if self.0.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        if self.0.refuses.swap(false, Ordering::Relaxed) {
+            return Err(StoreError::Refused("bad".to_owned()));
+        }
+        self.check().await?;
+        self.0.batches.lock().unwrap().push(batch.rows().iter().map(number).collect());
+        Ok(())
+    }
+}
+
+fn number(row: &Row) -> u64 {
+    match row {
+        Row::Minute(row) => row.minute,
+        Row::Result(row) => row.at_ms,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn result(number: u64) -> Row {
+    let (check, reason) = ("db".into(), "".into());
+    Row::Result(CheckResult { at_ms: number, check, outcome: "success", latency_us: 1, weight: 1, reason })
+}
+
+fn start(history: &Arc<History>, store: &Memory) -> Writer<Memory> {
+    Writer::start(Arc::clone(history), store.clone(), OPTIONS, || Duration::from_secs(1_800_000_000)).unwrap()
+}
+
+#[test]
+fn rows_are_written_once_and_in_batches() {
+    let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
+    let writer = start(&history, &store);
+    (0..1_000).for_each(|number| history.push(result(number)));
+    await_that(|| store.numbers().len() == 1_000);
+    writer.stop();
+    assert_eq!(store.numbers(), (0..1_000).collect::<Vec<_>>());
+    assert!(store.0.batches.lock().unwrap().iter().all(|batch| batch.len() <= 100));
+    let stats = history.stats();
+    assert_eq!((stats.sum(|counts| counts.written), stats.batches_failed, stats.bytes_live), (1_000, 0, 0));
+}
+
+#[test]
+fn rows_wait_for_a_store_that_is_away() {
+    let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
+    store.0.is_away.store(true, Ordering::Relaxed);
+    let writer = start(&history, &store);
+    (0..10).for_each(|number| history.push(result(number)));
+    await_that(|| history.stats().batches_failed > 1);
+    assert_eq!(history.stats().failure.as_deref(), Some("away"));
+    store.0.is_away.store(false, Ordering::Relaxed);
+    await_that(|| history.stats().failure.is_none());
+    writer.stop();
+    assert_eq!(store.numbers(), (0..10).collect::<Vec<_>>());
+    assert_eq!(history.stats().sum(|counts| counts.dropped()), 0);
+}
+
+#[test]
+fn rows_that_a_store_refuses_are_dropped_and_counted() {
+    let (history, store) = (Arc::new(History::new(1 << 20, 4)), Memory::default());
+    store.0.refuses.store(true, Ordering::Relaxed);
+    (0..10).for_each(|number| history.push(result(number)));
+    let writer = start(&history, &store);
+    await_that(|| history.stats().sum(|counts| counts.live) == 0);
+    writer.stop();
+    assert_eq!(store.numbers(), (4..10).collect::<Vec<_>>());
+    let counts = history.stats().rows[Kind::Result as usize];
+    assert_eq!((counts.refused, counts.written), (4, 6));
+}
+
+#[test]
+fn another_store_gets_the_rows_in_the_buffer() {
+    for is_hung in [false, true] {
+        let history = Arc::new(History::new(1 << 20, 100));
+        let (first, second) = (Memory::default(), Memory::default());
+        (if is_hung { &first.0.hangs } else { &first.0.is_away }).store(true, Ordering::Relaxed);
+        let slow = Options { timeout: Duration::from_secs(3_600), ..OPTIONS };
+        let time_of_day = || Duration::from_secs(1_800_000_000);
+        let writer = Writer::start(Arc::clone(&history), first.clone(), slow, time_of_day).unwrap();
+        (0..10).for_each(|number| history.push(result(number)));
+        let has_begun = || first.0.inserts.load(Ordering::Relaxed) > 0 || history.stats().batches_failed > 0;
+        await_that(has_begun);
+        writer.change(second.clone(), OPTIONS);
+        await_that(|| second.numbers().len() == 10);
+        // The end after a change has its own time.
+        history.push(result(10));
+        writer.stop();
+        assert_eq!((first.numbers(), second.numbers().len()), (vec![], 11));
+        assert_eq!(history.stats().sum(|counts| counts.dropped()), 0);
+    }
+}
+
+#[test]
+fn the_end_writes_the_last_rows_and_does_not_wait_for_a_hung_store() {
+    let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
+    let long = Options { interval: Duration::from_secs(3_600), ..OPTIONS };
+    let time_of_day = || Duration::from_secs(1_800_000_000);
+    let writer = Writer::start(Arc::clone(&history), store.clone(), long, time_of_day).unwrap();
+    (0..10).for_each(|number| history.push(result(number)));
+    writer.stop();
+    assert_eq!(store.numbers().len(), 10);
+
+    store.0.hangs.store(true, Ordering::Relaxed);
+    // An attempt would take an hour.
+    let slow = Options { interval: Duration::ZERO, timeout: Duration::from_secs(3_600) };
+    let writer = Writer::start(Arc::clone(&history), store.clone(), slow, time_of_day).unwrap();
+    (10..15).for_each(|number| history.push(result(number)));
+    await_that(|| store.0.inserts.load(Ordering::Relaxed) > 1);
+    writer.stop();
+    let counts = history.stats().rows[Kind::Result as usize];
+    assert_eq!((counts.written, counts.ended, counts.live), (10, 5, 0));
+}
+
+/// An hour of results, as fast as possible, while the store is away: 36 million with
+/// `DOORBELL_FULL=1`. One thread adds results, as the thread of the checks does.
+#[test]
+fn memory_is_bounded_and_drops_are_exact_while_the_store_is_away() {
+    const BYTES_MAX: usize = 32 << 20;
+    let is_full = std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1");
+    let results: u64 = if is_full { 36_000_000 } else { 1_000_000 };
+    let (history, store) = (Arc::new(History::new(BYTES_MAX, 10_000)), Memory::default());
+    store.0.is_away.store(true, Ordering::Relaxed);
+    let writer = start(&history, &store);
+    let before = rss_anon_bytes("self").unwrap();
+    let minutes = {
+        let history = Arc::clone(&history);
+        std::thread::spawn(move || {
+            for minute in 0..1_000 {
+                history.push(Row::Minute(Minute { minute, ..Minute::default() }));
+                std::thread::yield_now();
+            }
+        })
+    };
+    let check: Arc<str> = "db".into();
+    for number in 0..results {
+        let (check, reason) = (Arc::clone(&check), "connection refused".into());
+        let (outcome, latency_us, weight) = ("failure", 1, 1);
+        history.push(Row::Result(CheckResult { at_ms: number, check, outcome, latency_us, weight, reason }));
+    }
+    minutes.join().unwrap();
+    let grown = rss_anon_bytes("self").unwrap().saturating_sub(before);
+    assert!(grown < BYTES_MAX as u64 * 3 / 2, "{grown} bytes");
+    let stats = history.stats();
+    let [_, _, minutes, counts] = stats.rows;
+    assert_eq!((minutes.added, minutes.live, minutes.dropped()), (1_000, 1_000, 0));
+    assert_eq!((counts.added, counts.written), (results, 0));
+    assert_eq!(counts.added, counts.full + counts.live);
+    assert!(stats.bytes_live <= BYTES_MAX && counts.live > 100_000, "{stats:?}");
+    store.0.is_away.store(false, Ordering::Relaxed);
+    await_that(|| history.rows_live() == 0);
+    writer.stop();
+    let written = history.stats().rows[Kind::Result as usize].written;
+    // The rows that are left are the first batch and the last results.
+    let numbers: Vec<u64> = store.numbers().into_iter().rev().take(1_000).collect();
+    assert_eq!(numbers, (results - 1_000..results).rev().collect::<Vec<_>>());
+    assert_eq!((written, store.numbers().len() as u64), (counts.live, counts.live + 1_000));
+}
