@@ -15,6 +15,7 @@ mod convert;
 mod doctor;
 pub mod exit;
 mod guards;
+mod history;
 mod http;
 mod http2;
 mod log;

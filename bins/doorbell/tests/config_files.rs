@@ -134,6 +134,10 @@ fn dumped(config: &Config, with_defaults: bool) -> String {
         assert_eq!(token, "***");
         *token = "${file:/bearer}".into();
     }
+    if let Some(password) = value.pointer_mut("/history/clickhouse/password") {
+        assert_eq!(password, "***");
+        *password = "${file:/run/secrets/clickhouse}".into();
+    }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
     for (name, rule) in rules.into_iter().flatten() {
         let secrets = rule.get_mut("tokens").and_then(|tokens| tokens.as_object_mut());

@@ -32,7 +32,7 @@ struct Inside {
 
 impl Memory {
     fn numbers(&self) -> Vec<u64> {
-        self.0.batches.lock().unwrap().concat()
+        self.0.batches.lock().expect("no panic").concat()
     }
 }
 
@@ -53,7 +53,7 @@ impl Store for Memory {
             return Err(StoreError::Refused("bad".to_owned()));
         }
         self.check().await?;
-        self.0.batches.lock().unwrap().push(batch.rows().iter().map(number).collect());
+        self.0.batches.lock().expect("no panic").push(batch.rows().iter().map(number).collect());
         Ok(())
     }
 }
@@ -72,7 +72,8 @@ fn result(number: u64) -> Row {
 }
 
 fn start(history: &Arc<History>, store: &Memory) -> Writer<Memory> {
-    Writer::start(Arc::clone(history), store.clone(), OPTIONS, || Duration::from_secs(1_800_000_000)).unwrap()
+    Writer::start(Arc::clone(history), store.clone(), OPTIONS, || Duration::from_secs(1_800_000_000))
+        .expect("a thread")
 }
 
 #[test]

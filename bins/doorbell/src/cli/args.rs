@@ -96,6 +96,13 @@ pub enum Command {
     /// Query the health of a running instance; for containers
     #[command(after_help = super::healthcheck::HELP)]
     Healthcheck(super::healthcheck::HealthcheckArgs),
+    /// Create the schema of the history in ClickHouse, and query it
+    #[command(after_help = super::history::HELP)]
+    History {
+        /// Command to run.
+        #[command(subcommand)]
+        command: super::history::HistoryCommand,
+    },
     /// Print the manual pages
     #[command(after_help = super::about::MAN_HELP)]
     Man(super::about::ManArgs),

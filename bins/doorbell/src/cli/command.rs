@@ -27,8 +27,18 @@ const WITHOUT_CONFIG: [&[&str]; 11] = [
 ];
 
 /// Commands that write no log, besides [`OperateCommand`].
-const WITHOUT_LOG: [&str; 9] =
-    ["await", "completions", "config", "doctor", "healthcheck", "man", "probe", "validate", "version"];
+const WITHOUT_LOG: [&str; 10] = [
+    "await",
+    "completions",
+    "config",
+    "doctor",
+    "healthcheck",
+    "history",
+    "man",
+    "probe",
+    "validate",
+    "version",
+];
 
 /// Commands of other programs and earlier versions, with a suggestion for each.
 const ELSEWHERE: [(&str, &str); 13] = [

@@ -10,6 +10,7 @@ mod convert;
 mod diff;
 mod doctor;
 mod healthcheck;
+mod history;
 mod init;
 mod load;
 mod manual;
@@ -97,6 +98,7 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
         Command::Config { command: ConfigCommand::Schema } => say(&format!("{:#}\n", config::schema())),
         Command::Doctor(args) => doctor::run(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
+        Command::History { command } => history::run(&command, global),
         Command::Man(args) => say(&about::man(&args)?),
         Command::Probe(args) => probe::run(args, global),
         Command::Operate(command) => operate::run(&command, global),

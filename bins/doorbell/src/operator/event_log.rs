@@ -6,7 +6,9 @@
 //! Recording never waits for followers.
 
 use super::clock::{Clock, millis, unix_ms};
+use crate::history;
 use crate::wire::{Event, Happening};
+use doorbell_history::History;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OwnedSemaphorePermit;
@@ -33,6 +35,8 @@ struct Inside {
     kept: VecDeque<Arc<Event>>,
     /// `None` once the log has ended.
     sender: Option<broadcast::Sender<Arc<Event>>>,
+    /// Stores events, if one is configured.
+    history: Option<Arc<History>>,
 }
 
 /// Receives events as they are recorded.
@@ -56,7 +60,12 @@ pub(crate) enum Followed {
 
 impl Default for Inside {
     fn default() -> Self {
-        Self { number: 0, kept: VecDeque::new(), sender: Some(broadcast::Sender::new(WAITING_MAX)) }
+        Self {
+            number: 0,
+            kept: VecDeque::new(),
+            sender: Some(broadcast::Sender::new(WAITING_MAX)),
+            history: None,
+        }
     }
 }
 
@@ -84,10 +93,22 @@ impl EventLog {
         if inside.kept.len() == KEPT_MAX {
             inside.kept.pop_front();
         }
+        // Recording in a history waits for its lock only.
+        inside.history.iter().for_each(|history| history::record(history, &event));
         inside.kept.push_back(Arc::clone(&event));
         // Sent under the lock, so that a new follower gets each event exactly once. An error only
         // means that there is no follower.
         let _no_follower = inside.sender.as_ref().map(|sender| sender.send(event));
+    }
+
+    /// Stores further events in a history, or no longer.
+    pub(crate) fn store_in(&self, history: Option<Arc<History>>) {
+        self.lock().history = history;
+    }
+
+    /// The history in which events are stored.
+    pub(crate) fn history(&self) -> Option<Arc<History>> {
+        self.lock().history.clone()
     }
 
     /// Ends the log: followers get the events up to here, then the end.

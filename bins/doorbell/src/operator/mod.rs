@@ -44,6 +44,7 @@ use crate::supervisor::queue::Queue;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
+use doorbell_history::{History, Stats};
 use doorbell_probes::Subject;
 use drains::Drains;
 use lifecycle::{Life, Moved};
@@ -179,6 +180,16 @@ impl Operator {
     /// first call has an effect.
     pub(crate) fn on_reload(&self, reload: impl Fn() -> Result<String, String> + Send + Sync + 'static) {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
+    }
+
+    /// Stores further events in a history, or no longer.
+    pub(crate) fn store_in(&self, history: Option<Arc<History>>) {
+        self.0.event_log.store_in(history);
+    }
+
+    /// Counters of the history; `None` without one.
+    pub(crate) fn history_stats(&self) -> Option<Stats> {
+        self.0.event_log.history().map(|history| history.stats())
     }
 
     /// Permits for replies in progress, for the servers of the control plane.

@@ -7,6 +7,7 @@ use super::{Follower, Operator, Running, Subject, probers};
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
 use doorbell_checks::Finding;
 use doorbell_health::CheckIndex;
+use doorbell_history::Counts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,8 +74,21 @@ impl Operator {
             status.endpoints = running.registry.endpoints();
             status.checks = running.registry.check_counts();
             status.counters = running.counters();
+            status.counters.extend(self.history_counters());
         }
         status
+    }
+
+    fn history_counters(&self) -> Vec<(String, u64)> {
+        let Some(stats) = self.history_stats() else { return Vec::new() };
+        let counters = [
+            ("history_batches_failed", stats.batches_failed),
+            ("history_failing_live", u64::from(stats.failure.is_some())),
+            ("history_rows_dropped", stats.sum(Counts::dropped)),
+            ("history_rows_live", stats.sum(|counts| counts.live)),
+            ("history_rows_written", stats.sum(|counts| counts.written)),
+        ];
+        counters.map(|(name, count)| (name.to_owned(), count)).into()
     }
 
     /// Returns all checks in the order of the configuration, or the check with this name.

@@ -14,6 +14,7 @@ use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::guards::Common;
 use crate::guards::client_limits::Tables;
+use crate::history;
 use crate::http2::Plan;
 use crate::operator::{Incidents, admin};
 use crate::registry::HealthRegistry;
@@ -173,8 +174,16 @@ fn bad_config(why: String) -> Failure {
 fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
     let of_checks = checks.map_or(0, ChecksPlan::descriptors);
+    let of_history = if config.history.clickhouse.is_some() { history::DESCRIPTORS } else { 0 };
     let of_store = descriptor_store::descriptors(config, workers::count(config));
-    let all = [of_admin, of_checks, of_store, ControlPlane::descriptors(config), Ports::descriptors(config)];
+    let all = [
+        of_admin,
+        of_checks,
+        of_history,
+        of_store,
+        ControlPlane::descriptors(config),
+        Ports::descriptors(config),
+    ];
     all.into_iter().fold(0, u32::saturating_add)
 }
 

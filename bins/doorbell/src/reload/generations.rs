@@ -9,6 +9,7 @@ use crate::config::format_duration;
 use crate::config::model::{Config, ReloadOn};
 use crate::exit::Failure;
 use crate::log;
+use crate::operator::{millis, time_of_day};
 use crate::sockets::systemd;
 use crate::supervisor::queue::Queue;
 use doorbell_checks::ReadyScheduler;
@@ -288,12 +289,14 @@ impl Generations {
 
     /// Makes a started generation the current one and retires its predecessor.
     fn put_in_place(&self, inside: &mut Inside, started: Started) {
-        let Started { mut generation, server, same, checks, ports, waiter } = started;
+        let Started { mut generation, server, same, checks, ports, waiter, history } = started;
         let number = generation.number;
         let running = generation.running(&self.shared, &server, &self.origin);
         waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
         self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         let successor = generation.handle.clone();
+        let history = self.shared.history.commit(history);
+        self.shared.operator.store_in(history.clone());
         let mut predecessor = inside.current.take();
         if let Some(predecessor) = &mut predecessor {
             generation.follow(predecessor, &same);
@@ -305,6 +308,12 @@ impl Generations {
             .unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.registry);
         generation.awaited.tell();
+        // Transitions are reported from here on, so no state is missed.
+        if let Some(history) = history {
+            let endpoints = generation.registry.endpoints();
+            let states = endpoints.iter().map(|endpoint| (endpoint.name.as_str(), endpoint.state.as_str()));
+            history.follow(states, millis(time_of_day()));
+        }
         generation.checks = checks.map(ReadyScheduler::go);
         self.shared.operator.install(running);
         self.shared.guard.follow(generation.config.admin.as_ref());

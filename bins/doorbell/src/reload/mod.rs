@@ -28,9 +28,10 @@ use crate::build::compute;
 use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
+use crate::history::{HistorySlot, Prepared, Recorded};
 use crate::http2::{self, Http2};
 use crate::operator::admin::Guard;
-use crate::operator::{Incidents, MaintenanceFiles, Operator, Running};
+use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, time_of_day};
 use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
@@ -62,6 +63,7 @@ pub(crate) struct SharedState {
     guard: Arc<Guard>,
     checks: Arc<SchedulerCounters>,
     http2: Arc<http2::Common>,
+    history: HistorySlot,
     /// The threads of `[compute]` and their settings. Created on first use and never dropped,
     /// because running jobs need the threads.
     compute: OnceLock<(Compute, Offload)>,
@@ -115,6 +117,7 @@ pub(crate) struct Started {
     checks: Option<ReadyScheduler>,
     ports: Unopened,
     waiter: Waiter,
+    history: Prepared,
 }
 
 impl SharedState {
@@ -125,6 +128,7 @@ impl SharedState {
             process_stats: Arc::default(),
             checks: Arc::default(),
             http2: Arc::default(),
+            history: HistorySlot::new(time_of_day),
             compute: OnceLock::new(),
             files: Mutex::default(),
         }
@@ -146,6 +150,12 @@ impl SharedState {
         let files = files.map(|directory| MaintenanceFiles::new(directory, &self.operator));
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) =
             files.map(|files| Box::new(files) as Box<dyn Watched>);
+    }
+
+    /// Writes the last rows of the history, for a limited time.
+    pub(crate) fn end_history(&self) {
+        self.operator.store_in(None);
+        self.history.end();
     }
 
     /// Whether the threads of `[compute]` run.
@@ -214,10 +224,9 @@ impl Generation {
             before.map(|before| (&before.ports, &before.config)),
             &shared.process_stats,
         )?;
-        let checks = checks
-            .map(|plan| plan.start(Arc::clone(registry.result_sink())))
-            .transpose()
-            .map_err(no_thread)?;
+        let history = shared.history.prepare(&config).map_err(|why| Failure::new(Exit::BadConfig, why))?;
+        let sink = Recorded::new(registry.result_sink(), &config, history.history(), time_of_day);
+        let checks = checks.map(|plan| plan.start(Arc::new(sink))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // The server is started last: nothing after this can fail.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
@@ -248,7 +257,7 @@ impl Generation {
             stamps,
             is_hurried: false,
         };
-        Ok(Started { generation, server, same, checks, ports, waiter })
+        Ok(Started { generation, server, same, checks, ports, waiter, history })
     }
 
     /// Builds the operator's view of the generation.
@@ -368,8 +377,9 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
 
 /// The files that checks read once: CA and client certificates.
 fn stamps(config: &Config) -> Stamps {
+    let history = config.history.clickhouse.iter().filter_map(|settings| settings.tls.as_ref());
     let tls = config.checks.iter().filter_map(|check| check.kind.tls());
-    Stamps::of(tls.flat_map(|tls| {
+    Stamps::of(tls.chain(history).flat_map(|tls| {
         let own = tls.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
         tls.ca.as_deref().into_iter().chain(own)
     }))

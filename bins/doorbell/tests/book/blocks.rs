@@ -9,7 +9,8 @@ use std::path::Path;
 
 /// Languages that a block may declare. Commands must be in `console` or `sh` blocks, which are
 /// checked.
-pub(crate) const LANGUAGES: [&str; 8] = ["console", "ini", "json", "nginx", "sh", "text", "toml", "yaml"];
+pub(crate) const LANGUAGES: [&str; 9] =
+    ["console", "ini", "json", "nginx", "sh", "sql", "text", "toml", "yaml"];
 
 /// Minimal configuration that precedes a fragment.
 const SCAFFOLD: &str = "version = 1\n[listener.probes]\nbind = \"127.0.0.1:8080\"\n";

@@ -62,6 +62,7 @@ mod haproxy;
 mod haproxy_proxy;
 mod healthcheck;
 mod hellos;
+mod history;
 mod http2;
 mod hung;
 mod imitated;

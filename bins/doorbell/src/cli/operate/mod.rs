@@ -7,10 +7,10 @@ mod args;
 mod drain;
 mod find;
 mod show;
-mod table;
+pub(super) mod table;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(super) mod words;
 
 pub use args::OperateCommand;
 pub(super) use find::the_only_one;

@@ -39,6 +39,7 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
     }
     fact("driver", driver(&status.workers));
     fact("traffic", traffic(status));
+    fact("history", history(status, paint));
     fact("checks", checks_in_words(status, paint));
     let left = |left_ms: Option<u64>| {
         left_ms.map_or_else(|| "until ended".to_owned(), |left| format!("{} left", length(left)))
@@ -114,6 +115,20 @@ fn traffic(status: &Status) -> String {
     };
     let (open, requests) = (several("conns_live", "connection"), several("requests", "request"));
     format!("{open} open, {} accepted, {requests}", count(counter("conns_accepted")))
+}
+
+/// State of the history; empty without one.
+fn history(status: &Status, paint: Paint) -> String {
+    let counter = |name: &str| status.counters.get(name).copied();
+    let Some(written) = counter("history_rows_written") else { return String::new() };
+    let number = |name: &str| counter(name).unwrap_or(0);
+    let (waiting, dropped) = (number("history_rows_live"), number("history_rows_dropped"));
+    let text =
+        format!("{} rows stored, {} waiting, {} dropped", count(written), count(waiting), count(dropped));
+    match number("history_failing_live") {
+        0 => text,
+        _ => paint.text(Tone::Warn, &format!("{text}; the store cannot be used")),
+    }
 }
 
 fn checks_in_words(status: &Status, paint: Paint) -> String {

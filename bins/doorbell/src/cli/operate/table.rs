@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 /// Whether colors are used.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paint {
-    pub(super) on: bool,
+pub(in crate::cli) struct Paint {
+    pub(in crate::cli) on: bool,
 }
 
 /// Style of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(in crate::cli) enum Tone {
     Bad,
     Good,
     Head,
@@ -22,7 +22,7 @@ pub(super) enum Tone {
 }
 
 impl Paint {
-    pub(super) fn text(self, tone: Tone, text: &str) -> String {
+    pub(in crate::cli) fn text(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Bad => "1;31",
             Tone::Good => "32",
@@ -39,15 +39,15 @@ impl Paint {
 }
 
 /// A table cell: its style and its text.
-pub(super) type Cell = (Tone, String);
+pub(in crate::cli) type Cell = (Tone, String);
 
 /// A cell without a color.
-pub(super) fn plain(text: impl Into<String>) -> Cell {
+pub(in crate::cli) fn plain(text: impl Into<String>) -> Cell {
     (Tone::Plain, text.into())
 }
 
 /// A table with a header; columns are two spaces apart and the last one is not padded.
-pub(super) fn table(heads: &[&str], rows: &[Vec<Cell>], paint: Paint) -> String {
+pub(in crate::cli) fn table(heads: &[&str], rows: &[Vec<Cell>], paint: Paint) -> String {
     let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
     for row in rows {
         for (width, (_, text)) in widths.iter_mut().zip(row) {

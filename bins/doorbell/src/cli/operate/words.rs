@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Formats a duration with at most two units: `850ms`, `12s`, `3m12s`, `5h2m`, `12d3h`.
-pub(super) fn length(ms: u64) -> String {
+pub(in crate::cli) fn length(ms: u64) -> String {
     let secs = ms / 1000;
     let (mins, hours, days) = (secs / 60, secs / 3600, secs / 86_400);
     let two = |high: u64, high_unit: char, low: u64, low_unit: char| match low {

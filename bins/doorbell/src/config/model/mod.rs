@@ -10,6 +10,7 @@ mod compute;
 mod connections;
 mod control;
 mod health;
+mod history;
 mod http2;
 mod lifecycle;
 mod limit;
@@ -35,6 +36,7 @@ pub use doorbell_config::{Rate, Secret};
 pub use health::{
     CheckUse, Codes, DegradedVia, FailOpen, Health, HealthState, OnDrain, OnStale, Quorum, QuorumOf, Role,
 };
+pub use history::{ClickHouse, History, HistoryUrl};
 pub use http2::{AlbAnswer, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::uncountable;
@@ -126,6 +128,8 @@ pub struct Config {
     /// and readyz under all common paths; a single route removes those.
     #[key(name = "route")]
     pub routes: Named<Route>,
+    /// History of checks and endpoints in a database.
+    pub history: History,
     /// Whether checks may run programs: set on the command line, never in the file.
     #[key(skip)]
     pub allow_exec: bool,

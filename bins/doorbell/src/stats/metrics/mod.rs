@@ -8,6 +8,7 @@
 //! that a measurement would require. Proxies in front of this server measure durations.
 
 mod engine;
+mod history;
 mod items;
 mod nginx;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::stats::requests::{Counted, counted};
 use crate::wire::Status;
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock, Time};
+use doorbell_history::Stats;
 pub(crate) use doorbell_metrics::Exposition;
 use doorbell_metrics::{Families, HealthSample, Origin, Process, Workers};
 use std::collections::BTreeMap;
@@ -57,6 +59,7 @@ struct Scrape {
     reloads: Reloads,
     /// Lost log lines.
     log_lost: u64,
+    history: Option<Stats>,
     process: Process,
 }
 
@@ -151,6 +154,7 @@ impl Scrape {
             config_hash: String::new(),
             reloads: Reloads::default(),
             log_lost: crate::log::lines_lost(),
+            history: operator.history_stats(),
             process: Process::read(),
         };
         if let Some(running) = operator.running() {
@@ -201,6 +205,7 @@ fn gather(scrape: &Scrape) -> Families {
     let mut families = Families::default();
     engine::gather(scrape, &mut families);
     items::gather(scrape, &mut families);
+    history::gather(scrape.history.as_ref(), &mut families);
     scrape.health.gather(&mut families);
     scrape.process.gather(&mut families);
     families

@@ -9,6 +9,7 @@ use crate::supervisor::Supervisor;
 use crate::wire::{HoldSource, HoldView, Lifecycle, WaitingView, WorkerView};
 use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, Spent};
 use doorbell_health::{CheckState, EndpointState, Outcome};
+use doorbell_history::Counts;
 use doorbell_metrics::{CheckSample, EndpointSample, LastResult};
 use doorbell_probes::{LbState, LbView, ProberRow};
 use std::time::Duration;
@@ -169,6 +170,16 @@ fn health() -> HealthSample {
     }
 }
 
+fn history() -> Stats {
+    let one = |from: u64| Counts { added: from + 15, written: from, full: 1, refused: 2, ended: 3, live: 9 };
+    Stats {
+        rows: [50, 60, 70, 80].map(one),
+        bytes_live: 4_096,
+        batches_failed: 4,
+        failure: Some("away".into()),
+    }
+}
+
 fn scrape() -> Scrape {
     let mut snapshot = snapshot();
     snapshot.turned = Time::from_nanos(3_500_000_000);
@@ -191,6 +202,7 @@ fn scrape() -> Scrape {
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         log_lost: 6,
+        history: Some(history()),
         process: Process {
             cpu_secs: Some(1.25),
             start_secs: Some(1.8e9),

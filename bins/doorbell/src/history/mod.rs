@@ -1,0 +1,139 @@
+//! The history of this process: one buffer and one writer over all configurations.
+//!
+//! Does not know about: the schema and the store of rows.
+//!
+//! Without `[history.clickhouse]` there is neither a buffer nor a thread. Rows never pass a thread
+//! that replies to probes: transitions and operations come from the event log, results from the
+//! thread of the checks.
+
+mod recorded;
+
+pub(crate) use recorded::{Recorded, record};
+
+use crate::config::model::{ClickHouse as Settings, Config};
+use doorbell_history::clickhouse::ClickHouse;
+use doorbell_history::{History, Options, Writer, millis};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Upper bound on descriptors: of the runtime, a connection, and a lookup of a name.
+pub(crate) const DESCRIPTORS: u32 = 8;
+
+/// The history in use, if one is configured.
+#[derive(Debug)]
+pub(crate) struct HistorySlot {
+    current: Mutex<Option<Current>>,
+    time_of_day: fn() -> Duration,
+    /// Start of the process in milliseconds since 1970.
+    run: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    history: Arc<History>,
+    writer: Writer<ClickHouse>,
+    settings: Settings,
+}
+
+/// The history of a configuration that is not in use yet.
+#[derive(Debug)]
+pub(crate) struct Prepared(Next);
+
+#[derive(Debug)]
+enum Next {
+    None,
+    /// The current history continues, with these settings.
+    Same(Box<(Settings, ClickHouse)>, Arc<History>),
+    New(Box<Current>),
+}
+
+impl Prepared {
+    /// Receives the rows; `None` without a history.
+    pub(crate) fn history(&self) -> Option<&Arc<History>> {
+        match &self.0 {
+            Next::None => None,
+            Next::Same(_, history) => Some(history),
+            Next::New(current) => Some(&current.history),
+        }
+    }
+}
+
+impl HistorySlot {
+    /// An empty slot. `time_of_day` returns the time since 1970.
+    pub(crate) fn new(time_of_day: fn() -> Duration) -> Self {
+        Self { current: Mutex::default(), time_of_day, run: millis(time_of_day()) }
+    }
+
+    /// Prepares the history of a configuration. It takes effect with [`Self::commit`]; until then
+    /// the result can be dropped.
+    ///
+    /// # Errors
+    /// A file for TLS cannot be used, or the system refuses a thread.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
+        let Some(settings) = &config.history.clickhouse else { return Ok(Prepared(Next::None)) };
+        let store = ClickHouse { run: self.run, ..store(settings)? };
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(current) = &*current {
+            let next = Next::Same(Box::new((settings.clone(), store)), Arc::clone(&current.history));
+            return Ok(Prepared(next));
+        }
+        let history = Arc::new(History::new(settings.buffer as usize, settings.batch_rows as usize));
+        let writer = Writer::start(Arc::clone(&history), store, options(settings), self.time_of_day)
+            .map_err(|error| format!("history: cannot start a thread: {error}"))?;
+        Ok(Prepared(Next::New(Box::new(Current { history, writer, settings: settings.clone() }))))
+    }
+
+    /// Puts a prepared history in use, and returns it. Rows in the buffer go to a changed target;
+    /// if the history is no longer configured, they are written in the background.
+    pub(crate) fn commit(&self, prepared: Prepared) -> Option<Arc<History>> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match prepared.0 {
+            Next::None => *current = None,
+            Next::New(new) => *current = Some(*new),
+            Next::Same(next, _) => {
+                if let Some(current) = &mut *current
+                    && current.settings != next.0
+                {
+                    let (settings, store) = *next;
+                    current.history.resize(settings.buffer as usize, settings.batch_rows as usize);
+                    current.writer.change(store, options(&settings));
+                    current.settings = settings;
+                }
+            }
+        }
+        current.as_ref().map(|current| Arc::clone(&current.history))
+    }
+
+    /// Writes the last rows, for a limited time.
+    pub(crate) fn end(&self) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(current) = current {
+            current.writer.stop();
+        }
+    }
+}
+
+const fn options(settings: &Settings) -> Options {
+    Options { interval: settings.interval, timeout: settings.timeout }
+}
+
+/// The store of these settings.
+///
+/// # Errors
+/// A file for TLS cannot be used.
+pub(crate) fn store(settings: &Settings) -> Result<ClickHouse, String> {
+    let mut server = settings.url.server().ok_or("history.clickhouse.url cannot be used")?;
+    let tls = settings.tls.clone().unwrap_or_default();
+    let tls_config = server
+        .is_tls()
+        .then(|| doorbell_checks::tls_client(&tls, ""))
+        .transpose()
+        .map_err(|why| format!("history.clickhouse: {why}"))?;
+    server.user = settings.user.clone().unwrap_or_default();
+    server.password = settings.password.as_ref().map(|one| one.reveal().to_owned()).unwrap_or_default();
+    server.tls = tls_config.map(|client| client.config);
+    server.server_name = tls.server_name;
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let instance = settings.instance.clone().unwrap_or_else(host);
+    Ok(ClickHouse { server, database: settings.database.clone(), instance, run: 0 })
+}

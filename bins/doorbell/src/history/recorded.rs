@@ -1,0 +1,193 @@
+//! Events and results as rows.
+//!
+//! Does not know about: the buffer and the writer behind the history.
+
+use crate::config::model::Config;
+use crate::wire::{Event, Happening};
+use doorbell_checks::{Finding, LastRun, ResultSink};
+use doorbell_health::Time;
+use doorbell_history::{CheckResult, History, Operation, Row, Transition, millis};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Records an event, unless it is about this program only.
+pub(crate) fn record(history: &History, event: &Event) {
+    let at_ms = event.at_unix_ms;
+    let operation = |what, target: &str, is_on, source, reason: &str, until_ms| {
+        let (target, reason) = (target.into(), reason.into());
+        Row::Operation(Operation { at_ms, what, target, is_on, source, reason, until_ms })
+    };
+    history.push(match &event.what {
+        Happening::Check { name, from, to, reason } => Row::Transition(Transition {
+            at_ms,
+            subject: "check",
+            name: name.as_str().into(),
+            from: from.as_str(),
+            to: to.as_str(),
+            cause: "",
+            reason: reason.as_str().into(),
+        }),
+        Happening::Endpoint { name, from, to, cause, note } => {
+            history.moved(name, to.as_str(), at_ms);
+            Row::Transition(Transition {
+                at_ms,
+                subject: "endpoint",
+                name: name.as_str().into(),
+                from: from.as_str(),
+                to: to.as_str(),
+                cause: cause.as_str(),
+                reason: note.as_str().into(),
+            })
+        }
+        Happening::Drain { endpoint, on, reason, until_unix_ms } => {
+            operation("drain", endpoint, *on, "", reason, *until_unix_ms)
+        }
+        Happening::Maintenance { target, source, on, reason, until_unix_ms } => {
+            operation("maintenance", target, *on, source.as_str(), reason, *until_unix_ms)
+        }
+        Happening::Lifecycle { to, reason, .. } => {
+            operation("lifecycle", to.as_str(), true, "", reason, None)
+        }
+        Happening::Reload { .. } | Happening::Worker { .. } => return,
+    });
+}
+
+/// Passes results on, and records them if there is a history.
+pub(crate) struct Recorded<S> {
+    sink: Arc<S>,
+    history: Option<Results>,
+}
+
+/// The results of checks as rows.
+struct Results {
+    history: Arc<History>,
+    /// Names of the checks, and the number of results since the last recorded one.
+    checks: Vec<(Arc<str>, AtomicU32)>,
+    sample: u32,
+    time_of_day: fn() -> Duration,
+}
+
+impl<S> Recorded<S> {
+    /// Records the results of the checks of `config`, for which `sink` is.
+    pub(crate) fn new(
+        sink: &Arc<S>,
+        config: &Config,
+        history: Option<&Arc<History>>,
+        time_of_day: fn() -> Duration,
+    ) -> Self {
+        let sample = config.history.clickhouse.as_ref().map_or(0, |settings| settings.sample);
+        let named = |name: &str| (name.into(), AtomicU32::new(sample.saturating_sub(1)));
+        let results = |history: &Arc<History>| Results {
+            history: Arc::clone(history),
+            checks: config.checks.iter().map(|check| named(&check.name)).collect(),
+            sample,
+            time_of_day,
+        };
+        Self { sink: Arc::clone(sink), history: history.filter(|_| sample > 0).map(results) }
+    }
+}
+
+impl Results {
+    fn record(&self, check: usize, finding: &Finding) {
+        let Some((name, since)) = self.checks.get(check) else { return };
+        // The thread of the checks is the only one here.
+        let number = since.load(Ordering::Relaxed) + 1;
+        let is_due = number >= self.sample;
+        since.store(if is_due { 0 } else { number }, Ordering::Relaxed);
+        if is_due {
+            self.history.push(Row::Result(CheckResult {
+                at_ms: millis((self.time_of_day)()),
+                check: Arc::clone(name),
+                outcome: finding.outcome.as_str(),
+                latency_us: u32::try_from(finding.latency.as_micros()).unwrap_or(u32::MAX),
+                weight: self.sample,
+                reason: finding.reason.as_str().into(),
+            }));
+        }
+    }
+}
+
+impl<S: ResultSink> ResultSink for Recorded<S> {
+    fn now(&self) -> Time {
+        self.sink.now()
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        self.sink.instant(time)
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        if let Some(results) = &self.history {
+            results.record(check, finding);
+        }
+        self.sink.found(check, finding)
+    }
+
+    fn last_run(&self, check: usize) -> Option<LastRun> {
+        self.sink.last_run(check)
+    }
+
+    fn deadline(&self) -> Time {
+        self.sink.deadline()
+    }
+
+    fn tick(&self) {
+        self.sink.tick();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+    use doorbell_health::Outcome;
+    use doorbell_history::Kind;
+    use std::sync::atomic::AtomicUsize;
+
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl ResultSink for Counting {
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+
+        fn instant(&self, _: Time) -> Instant {
+            Instant::now()
+        }
+
+        fn found(&self, _: usize, _: &Finding) -> Duration {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Duration::from_secs(1)
+        }
+
+        fn deadline(&self) -> Time {
+            Time::ZERO
+        }
+
+        fn tick(&self) {}
+    }
+
+    #[test]
+    fn one_result_in_a_sample_is_recorded_and_all_are_passed_on() {
+        for (sample, rows) in [(0, 0), (1, 20), (3, 8), (10, 2), (100, 2)] {
+            let text = format!(
+                "version = 1\n[history.clickhouse]\nurl = \"http://ch\"\nsample = {sample}\n\
+                 [check.a]\ntype = \"ttl\"\nttl = \"1m\"\n[check.b]\ntype = \"ttl\"\nttl = \"1m\"\n"
+            );
+            let parsed = parse(&Source { name: "f".into(), text }, &|_| None);
+            let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
+            let (sink, history) = (Arc::new(Counting::default()), Arc::new(History::new(1 << 20, 100)));
+            let recorded = Recorded::new(&sink, &config, Some(&history), || Duration::from_secs(1));
+            let (outcome, latency) = (Outcome::Timeout, Duration::from_millis(2));
+            let finding = Finding { outcome, latency, reason: "slow".to_owned() };
+            for run in 0..20 {
+                recorded.found(run % 2, &finding);
+            }
+            assert_eq!(sink.0.load(Ordering::Relaxed), 20);
+            assert_eq!(history.stats().rows[Kind::Result as usize].added, rows, "one in {sample}");
+        }
+    }
+}
