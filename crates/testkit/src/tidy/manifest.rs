@@ -36,6 +36,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-grpc",
             "doorbell-health",
             "doorbell-history",
+            "doorbell-link",
             "doorbell-metrics",
             "doorbell-probes",
             "doorbell-tokio",
@@ -85,6 +86,8 @@ pub const ARROWS: &[Arrow] = &[
     // Rows for a store: knows neither checks nor configuration.
     Arrow { folder: "crates/history", may: &[], may_in_tests: &["doorbell-testkit"] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
+    // Links between instances: frames without health, engine or configuration.
+    Arrow { folder: "crates/link", may: &[], may_in_tests: &[] },
     // Metrics, for the binary and for programs that embed the engine.
     Arrow {
         folder: "crates/metrics",

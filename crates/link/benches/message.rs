@@ -1,0 +1,136 @@
+//! One message on an open connection: a frame of a link with its share of receipts, against JSON in
+//! a request of HTTP/1.1 and its response. Without system calls and TLS. Decision 0065 has figures.
+//!
+//! Does not know about: HTTP/2, several connections.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may panic, and prints sizes")]
+
+use std::hint::black_box;
+use std::io::Write as _;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use doorbell_link::{Event, Link, LinkOptions, Measured, Outcome, State, Subject, Time};
+use serde::{Deserialize, Serialize};
+
+const NAME: &str = "orders-db";
+const REASON: &str = "connection refused";
+
+/// Two sides with an open connection.
+struct Pair {
+    now_us: u64,
+    sides: [Link; 2],
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let sides = [1, 2].map(|incarnation| Link::new(LinkOptions::default(), incarnation));
+        let mut pair = Self { now_us: 1_800_000_000_000_000, sides, bytes: Vec::new(), sent: 0 };
+        let now = pair.now();
+        pair.sides.iter_mut().for_each(|side| side.connected(now));
+        (0..3).for_each(|_| pair.exchange());
+        pair.sent = 0;
+        pair
+    }
+
+    const fn now(&self) -> Time {
+        Time::from_micros(self.now_us)
+    }
+
+    fn exchange(&mut self) {
+        let now = self.now();
+        for from in [0, 1] {
+            self.bytes.clear();
+            self.sides[from].transmit(now, &mut self.bytes);
+            self.sent += self.bytes.len();
+            self.sides[1 - from].receive(now, &self.bytes).unwrap();
+        }
+    }
+
+    /// States something and delivers it. A message each millisecond.
+    fn message(&mut self, is_transition: bool) -> bool {
+        self.now_us += 1_000;
+        let (now, subject) = (self.now(), Subject::check(NAME));
+        if is_transition {
+            self.sides[0].transition(now, subject, State::Down, REASON);
+        } else {
+            let measured = Measured { outcome: Outcome::Failure, latency_us: 1_250 };
+            self.sides[0].result(now, subject, State::Down, REASON, Some(measured));
+        }
+        self.exchange();
+        while self.sides[0].next_event().is_some() {}
+        let mut has_arrived = false;
+        while let Some(event) = self.sides[1].next_event() {
+            has_arrived |= matches!(event, Event::Result(..) | Event::Transition(_));
+        }
+        has_arrived
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Message<'a> {
+    kind: &'a str,
+    name: &'a str,
+    state: &'a str,
+    reason: &'a str,
+    outcome: &'a str,
+    latency_us: u64,
+    at_us: u64,
+    sequence: u64,
+}
+
+const RESPONSE: &[u8] = b"HTTP/1.1 204 No Content\r\ndate: Fri, 27 Nov 2026 07:00:00 GMT\r\n\r\n";
+
+/// A request with a message, its response, and both parsed. Returns the size of both.
+fn http(bytes: &mut Vec<u8>, sequence: u64) -> usize {
+    let message = Message {
+        kind: "check",
+        name: NAME,
+        state: "down",
+        reason: REASON,
+        outcome: "failure",
+        latency_us: 1_250,
+        at_us: 1_800_000_000_000_000 + sequence,
+        sequence,
+    };
+    let body = serde_json::to_vec(&message).unwrap();
+    bytes.clear();
+    write!(
+        bytes,
+        "POST /links/eu HTTP/1.1\r\nhost: central.example.com\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )
+    .unwrap();
+    bytes.extend_from_slice(&body);
+    let mut fields = [httparse::EMPTY_HEADER; 16];
+    let mut request = httparse::Request::new(&mut fields);
+    let head = request.parse(black_box(bytes)).unwrap().unwrap();
+    let len = request.headers.iter().find(|field| field.name == "content-length").unwrap().value;
+    let len: usize = str::from_utf8(len).unwrap().parse().unwrap();
+    let read: Message<'_> = serde_json::from_slice(&bytes[head..head + len]).unwrap();
+    assert_eq!(read.sequence, sequence);
+    let mut fields = [httparse::EMPTY_HEADER; 16];
+    let mut response = httparse::Response::new(&mut fields);
+    assert!(response.parse(black_box(RESPONSE)).unwrap().is_complete());
+    bytes.len() + RESPONSE.len()
+}
+
+fn message(c: &mut Criterion) {
+    for (name, is_transition) in [("frame, result", false), ("frame, transition", true)] {
+        let mut pair = Pair::new();
+        (0..10_000).for_each(|_| assert!(pair.message(is_transition)));
+        println!("{name}: {} bytes for 1,000 messages with their receipts", pair.sent / 10);
+        c.bench_function(name, |b| b.iter(|| assert!(pair.message(is_transition))));
+    }
+    let (mut bytes, mut sequence) = (Vec::new(), 1);
+    println!("JSON over HTTP/1.1: {} bytes for 1,000 messages", 1_000 * http(&mut bytes, sequence));
+    c.bench_function("JSON over HTTP/1.1", |b| {
+        b.iter(|| {
+            sequence += 1;
+            http(&mut bytes, sequence)
+        });
+    });
+}
+
+criterion_group!(benches, message);
+criterion_main!(benches);

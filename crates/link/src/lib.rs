@@ -1,0 +1,72 @@
+//! Links between instances: one connection each, on which both sides state what they observe.
+//!
+//! A [`Link`] is one side of a link as a machine without I/O: bytes and a time go in; bytes,
+//! [events](Event) and one deadline come out. It outlives connections:
+//!
+//! - *Transitions* are kept until the peer acknowledges them, sent again after a reconnect, and
+//!   reported once and in order. If too many wait, an older state of the same subject gives way.
+//! - *Results* are sent at most once. If too many wait, the oldest is dropped and counted.
+//! - *Receipts* return the arrival time of every frame. From them follow losses, round trips, and
+//!   latencies in one direction with bounds that hold although the clocks differ.
+//!
+//! ```
+//! use doorbell_link::{Event, Link, LinkOptions, State, Subject, Time};
+//!
+//! let now = Time::from_micros(1_800_000_000_000_000);
+//! let [mut eu, mut central] = [1, 2].map(|incarnation| Link::new(LinkOptions::default(), incarnation));
+//! eu.transition(now, Subject::check("db"), State::Down, "connection refused");
+//! eu.connected(now);
+//! central.connected(now);
+//! let mut bytes = Vec::new();
+//! for _ in 0..2 {
+//!     eu.transmit(now, &mut bytes);
+//!     central.receive(now, &std::mem::take(&mut bytes))?;
+//!     central.transmit(now, &mut bytes);
+//!     eu.receive(now, &std::mem::take(&mut bytes))?;
+//! }
+//! eu.transmit(now, &mut bytes);
+//! central.receive(now, &bytes)?;
+//! assert!(matches!(central.next_event(), Some(Event::Opened { .. })));
+//! let Some(Event::Transition(statement)) = central.next_event() else { unreachable!() };
+//! assert_eq!((statement.subject.name.as_str(), statement.state), ("db", State::Down));
+//! # Ok::<(), doorbell_link::Ended>(())
+//! ```
+//!
+//! | task | items |
+//! |---|---|
+//! | exchange frames | [`Link`], [`LinkOptions`], [`Event`], [`Ended`] |
+//! | state something | [`Link::transition`], [`Link::result`], [`Subject`], [`State`] |
+//! | remember what a peer stated | [`RemoteStates`], [`Opinion`] |
+//! | decide by several places | [`decide`], [`Decision`] |
+//! | measure | [`LinkReport`], [`MinuteReport`], [`Receipt`] |
+//! | connect with Tokio and rustls (feature `tokio`) | `net::Dial`, `net::Acceptor`, `net::LinkHandle` |
+//!
+//! The frames are described in the source of the module `wire`; those of version 1 are frozen.
+//!
+//! Does not know about: checks, configuration.
+#![forbid(unsafe_code)]
+
+mod conn;
+mod ended;
+mod link;
+mod loss;
+mod minute;
+#[cfg(feature = "tokio")]
+pub mod net;
+mod offset;
+mod outbox;
+mod quorum;
+mod receipts;
+mod remote;
+mod report;
+mod time;
+mod wire;
+
+pub use ended::Ended;
+pub use link::{Event, Link, LinkOptions, Receipt};
+pub use minute::{MinuteReport, Quantiles};
+pub use quorum::{Decision, decide};
+pub use remote::{Opinion, RemoteStates, SUBJECTS_MAX};
+pub use report::{LinkCounters, LinkReport};
+pub use time::Time;
+pub use wire::{FRAME_LEN_MAX, Measured, Outcome, State, Statement, Subject, SubjectKind, VERSIONS};

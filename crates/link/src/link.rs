@@ -1,0 +1,423 @@
+//! One side of a link: bytes and a time go in; bytes, events and one deadline come out.
+//!
+//! Does not know about: sockets, TLS, clocks, what a state causes.
+
+use crate::conn::{Conn, Input, Opening};
+use crate::ended::Ended;
+use crate::loss::Loss;
+use crate::minute::Minutes;
+use crate::offset::Offset;
+use crate::outbox::Outbox;
+use crate::report::{LinkCounters, LinkReport};
+use crate::time::Time;
+use crate::wire::{self, Measured, Payload, State, Statement, Subject, VERSIONS};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Size of the output after which [`Link::transmit`] adds no more frames. The order of frames is
+/// chosen here, so a transition does not wait behind more than this.
+const OUTPUT_LEN_MAX: usize = 16 << 10;
+
+/// Settings of a link.
+#[derive(Clone, Debug)]
+pub struct LinkOptions {
+    /// An idle side sends a frame after this time.
+    pub keepalive: Duration,
+    /// A connection ends if nothing arrives for this time.
+    pub dead_after: Duration,
+    /// Maximum number of transitions that wait for their acknowledgement. If there are more
+    /// subjects, one per subject is kept nevertheless.
+    pub transitions_max: usize,
+    /// Maximum number of results that wait to be sent; the oldest are dropped.
+    pub results_max: usize,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        Self {
+            keepalive: Duration::from_secs(5),
+            dead_after: Duration::from_secs(15),
+            transitions_max: 4096,
+            results_max: 1024,
+        }
+    }
+}
+
+/// One side of a link. It outlives connections.
+#[derive(Debug)]
+pub struct Link {
+    options: LinkOptions,
+    versions: RangeInclusive<u16>,
+    incarnation: u64,
+    outbox: Outbox,
+    peer: Peer,
+    conn: Option<Conn>,
+    loss: Loss,
+    offset: Offset,
+    minutes: Minutes,
+    last_round_trip: Option<Duration>,
+    counters: LinkCounters,
+    events: VecDeque<Event>,
+}
+
+/// What is known about the peer.
+#[derive(Debug, Default)]
+struct Peer {
+    incarnation: u64,
+    /// Number of frames that arrived on connections that ended.
+    frames: u64,
+    /// The last transition that arrived.
+    sequence: u64,
+}
+
+/// What happened on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The peer accepted this side, so frames are exchanged. If the program of the peer was
+    /// restarted, its former statements are void; it states all states again.
+    Opened {
+        /// Whether this is another run of the peer's program than before.
+        is_new_peer: bool,
+    },
+    /// A frame arrived at the peer.
+    Receipt(Receipt),
+    /// The peer stated a result.
+    Result(Statement, Option<Measured>),
+    /// The state of a subject changed at the peer. Each change is reported once and in order.
+    Transition(Statement),
+}
+
+/// The arrival of one frame at the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Number of the connection.
+    pub connection: u64,
+    /// Number of the frame on this connection.
+    pub number: u64,
+    /// Size with the length prefix, without TLS.
+    pub size: u32,
+    /// Time on this side's clock.
+    pub sent: Time,
+    /// Time on the peer's clock.
+    pub arrived: Time,
+    /// Round trip without the time that the peer waited before it replied.
+    pub round_trip: Duration,
+    /// Lowest and highest possible latency to the peer.
+    pub one_way: [Duration; 2],
+}
+
+impl Link {
+    /// A link without a connection. `incarnation` identifies this run of the program, so it must
+    /// differ from that of every other run; 0 is not allowed and becomes 1.
+    #[must_use]
+    pub fn new(options: LinkOptions, incarnation: u64) -> Self {
+        let outbox = Outbox::new(options.transitions_max, options.results_max);
+        Self {
+            options,
+            versions: VERSIONS,
+            incarnation: incarnation.max(1),
+            outbox,
+            peer: Peer::default(),
+            conn: None,
+            loss: Loss::default(),
+            offset: Offset::default(),
+            minutes: Minutes::new(),
+            last_round_trip: None,
+            counters: LinkCounters::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Queues a change of a state; false if the name is too long. It is sent until the peer
+    /// acknowledges it.
+    pub fn transition(&mut self, now: Time, subject: Subject, state: State, reason: &str) -> bool {
+        if subject.name.len() > wire::NAME_LEN_MAX {
+            return false;
+        }
+        let statement = self.outbox.stamp(now, subject, state, shortened(reason));
+        self.outbox.push(statement);
+        true
+    }
+
+    /// Queues the state of a subject as a transition, unless it is the last one that was queued.
+    pub fn restate(&mut self, now: Time, subject: Subject, state: State, reason: &str) {
+        if self.outbox.latest(&subject) != Some(state) {
+            self.transition(now, subject, state, reason);
+        }
+    }
+
+    /// States that the other subjects do not exist any more.
+    pub fn retain(&mut self, now: Time, mut exists: impl FnMut(&Subject) -> bool) {
+        let gone: Vec<Subject> =
+            self.outbox.subjects().filter(|&subject| !exists(subject)).cloned().collect();
+        for subject in gone {
+            self.transition(now, subject, State::Removed, "");
+        }
+    }
+
+    /// Queues a result with the current state. It is sent at most once, and dropped if too many
+    /// wait.
+    pub fn result(
+        &mut self,
+        now: Time,
+        subject: Subject,
+        state: State,
+        reason: &str,
+        measured: Option<Measured>,
+    ) {
+        if subject.name.len() <= wire::NAME_LEN_MAX {
+            let statement = self.outbox.stamp(now, subject, state, shortened(reason));
+            self.outbox.push_result(statement, measured);
+        }
+    }
+
+    /// Begins a connection. An open connection ends first.
+    pub fn connected(&mut self, now: Time) {
+        self.disconnected();
+        self.counters.connections += 1;
+        self.conn = Some(Conn::new(self.counters.connections, now));
+    }
+
+    /// Ends the connection.
+    pub fn disconnected(&mut self) {
+        let Some(conn) = self.conn.take() else { return };
+        self.peer.frames += conn.arrivals.last;
+        self.loss.end(conn.sent.last, conn.sent.receipted);
+        self.counters.receipts_dropped += conn.arrivals.dropped;
+        self.counters.sent += conn.sent.last;
+        self.counters.received += conn.arrivals.last;
+    }
+
+    /// Whether there is a connection that the peer has accepted.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.conn.as_ref().is_some_and(Conn::has_peer)
+    }
+
+    /// Whether nothing waits to be sent or acknowledged.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.outbox.kept() == 0 && !self.outbox.has_result()
+    }
+
+    /// Takes bytes from the peer.
+    ///
+    /// # Errors
+    /// If the connection must end. Call [`Self::disconnected`] next.
+    pub fn receive(&mut self, now: Time, bytes: &[u8]) -> Result<(), Ended> {
+        let Some(conn) = &mut self.conn else { return Ok(()) };
+        conn.feed(bytes);
+        while let Some(input) = self.conn.as_mut().map_or(Ok(None), |conn| conn.next(now, &self.versions))? {
+            match input {
+                Input::Opening(opening) => self.open(&opening)?,
+                Input::Content { sent, payload } => self.take(now, sent, payload)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the bytes to send next to `out`. May add nothing.
+    pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
+        let Some(conn) = &mut self.conn else { return };
+        conn.greet(&self.versions, out);
+        if conn.may_open() {
+            let opening = Payload::Open {
+                incarnation: self.incarnation,
+                peer_incarnation: self.peer.incarnation,
+                peer_frames: self.peer.frames,
+                peer_sequence: self.peer.sequence,
+            };
+            // Without the peer's opening, the state of the peer is that of the former connection.
+            conn.open(now, opening, out);
+        }
+        while conn.is_open() && out.len() < OUTPUT_LEN_MAX {
+            let Some(payload) = next(conn, &mut self.outbox, &self.peer, now, self.options.keepalive) else {
+                break;
+            };
+            conn.send(now, payload, out);
+        }
+    }
+
+    /// When [`Self::check`] and [`Self::transmit`] must be called at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        let conn = self.conn.as_ref()?;
+        let dead = self.dead_at()?;
+        if !conn.is_open() {
+            return Some(dead);
+        }
+        let idle = conn.last_sent.after(self.options.keepalive);
+        Some([Some(dead), Some(idle), conn.arrivals.due].into_iter().flatten().min().unwrap_or(dead))
+    }
+
+    /// When [`Self::check`] fails if nothing arrives. While earlier bytes cannot be sent, only this
+    /// deadline counts.
+    #[must_use]
+    pub fn dead_at(&self) -> Option<Time> {
+        Some(self.conn.as_ref()?.last_received.after(self.options.dead_after))
+    }
+
+    /// Checks whether the peer is alive.
+    ///
+    /// # Errors
+    /// If the connection must end. Call [`Self::disconnected`] next.
+    pub fn check(&self, now: Time) -> Result<(), Ended> {
+        if self.dead_at().is_some_and(|dead| dead <= now) { Err(Ended::Silent) } else { Ok(()) }
+    }
+
+    /// The next event.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// State, measurements and counters.
+    pub fn report(&mut self, now: Time) -> LinkReport {
+        let mut counters = self.counters;
+        if let Some(conn) = &self.conn {
+            counters.receipts_dropped += conn.arrivals.dropped;
+            counters.sent += conn.sent.last;
+            counters.received += conn.arrivals.last;
+        }
+        counters.lost = self.loss.lost();
+        counters.superseded = self.outbox.superseded;
+        counters.results_dropped = self.outbox.results_dropped;
+        LinkReport {
+            connected_for: self
+                .conn
+                .as_ref()
+                .filter(|conn| conn.has_peer())
+                .map(|conn| now.since(conn.began)),
+            version: self.conn.as_ref().and_then(|conn| conn.version),
+            waiting: self.outbox.kept() as u64,
+            round_trip: self.last_round_trip,
+            clock_offset: self.offset.estimate(now),
+            minute: self.minutes.report(now),
+            counters,
+        }
+    }
+
+    /// The peer has accepted: resolves what it knows of this side.
+    fn open(&mut self, opening: &Opening) -> Result<(), Ended> {
+        let knows_us = opening.peer_incarnation == self.incarnation;
+        let is_new_peer = opening.incarnation != self.peer.incarnation;
+        self.loss.resolve(opening.peer_frames, is_new_peer && self.peer.incarnation != 0);
+        if !knows_us {
+            self.outbox.restate();
+        } else if self.outbox.has_given(opening.peer_sequence) {
+            self.outbox.acknowledge(opening.peer_sequence);
+        } else {
+            return Err(Ended::Order("the peer knows a transition that was not sent"));
+        }
+        if is_new_peer {
+            self.peer = Peer { incarnation: opening.incarnation, ..Peer::default() };
+        }
+        self.events.push_back(Event::Opened { is_new_peer });
+        Ok(())
+    }
+
+    fn take(&mut self, now: Time, sent: Time, payload: Payload) -> Result<(), Ended> {
+        match payload {
+            Payload::Ack { sequence } => {
+                if !self.outbox.has_given(sequence) {
+                    return Err(Ended::Order("acknowledges a transition that was not sent"));
+                }
+                self.outbox.acknowledge(sequence);
+            }
+            Payload::Idle => {}
+            Payload::Open { .. } => return Err(Ended::Order("opens twice")),
+            Payload::Receipts { first, base_us, after_us } => {
+                let arrived = |after: u64| Time::from_micros(base_us.saturating_add(after));
+                let after = std::iter::once(0).chain(after_us.into_iter().map(u64::from));
+                for (index, after) in (0..).zip(after) {
+                    self.receipt(now, sent, first.saturating_add(index), arrived(after))?;
+                }
+            }
+            Payload::Result { statement, measured } => {
+                self.counters.results_received += 1;
+                self.events.push_back(Event::Result(checked(statement)?, measured));
+            }
+            Payload::Transition { sequence, statement } => {
+                let statement = checked(statement)?;
+                self.conn.iter_mut().for_each(|conn| conn.ack_due = true);
+                if sequence <= self.peer.sequence {
+                    self.counters.duplicates += 1;
+                } else {
+                    self.peer.sequence = sequence;
+                    self.counters.transitions_received += 1;
+                    self.events.push_back(Event::Transition(statement));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures with the receipt of a frame, which the peer sent at `replied`.
+    fn receipt(&mut self, now: Time, replied: Time, number: u64, arrived: Time) -> Result<(), Ended> {
+        let Some(conn) = &mut self.conn else { return Ok(()) };
+        let frame = conn.sent.take(number);
+        let frame = frame.map_err(|()| Ended::Order("a receipt of a frame that was not sent"))?;
+        let Some(frame) = frame else { return Ok(()) };
+        self.offset.add([frame.at, arrived, replied, now]);
+        let waited = replied.minus(arrived).max(0);
+        let round_trip = micros(now.minus(frame.at).saturating_sub(waited));
+        let (low, high) = self.offset.bounds(now).unwrap_or_default();
+        let apparent = arrived.minus(frame.at);
+        let one_way = [micros(apparent.saturating_sub(high)), micros(apparent.saturating_sub(low))];
+        let estimate = one_way[0] + (one_way[1] - one_way[0]) / 2;
+        self.minutes.add(now, frame.size, round_trip, [estimate, one_way[1] - estimate]);
+        self.last_round_trip = Some(round_trip);
+        let (connection, size, sent) = (conn.number, frame.size, frame.at);
+        self.events.push_back(Event::Receipt(Receipt {
+            connection,
+            number,
+            size,
+            sent,
+            arrived,
+            round_trip,
+            one_way,
+        }));
+        Ok(())
+    }
+}
+
+/// The next frame by priority: acknowledgements and transitions, results, receipts, keepalive.
+fn next(
+    conn: &mut Conn,
+    outbox: &mut Outbox,
+    peer: &Peer,
+    now: Time,
+    keepalive: Duration,
+) -> Option<Payload> {
+    if std::mem::take(&mut conn.ack_due) {
+        return Some(Payload::Ack { sequence: peer.sequence });
+    }
+    if let Some((sequence, statement)) = outbox.transition_from(conn.next_transition) {
+        conn.next_transition = sequence + 1;
+        return Some(Payload::Transition { sequence, statement: statement.clone() });
+    }
+    if let Some((statement, measured)) = outbox.pop_result() {
+        return Some(Payload::Result { statement, measured });
+    }
+    if let Some(receipts) = conn.arrivals.take(now) {
+        return Some(receipts);
+    }
+    (conn.last_sent.after(keepalive) <= now).then_some(Payload::Idle)
+}
+
+/// A duration from signed microseconds; zero if they are negative.
+fn micros(micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+/// The first bytes of a reason, at the end of a character.
+fn shortened(reason: &str) -> String {
+    reason[..reason.floor_char_boundary(wire::REASON_LEN_MAX)].to_owned()
+}
+
+/// A statement of the peer whose texts are within their limits.
+fn checked(statement: Statement) -> Result<Statement, Ended> {
+    let is_long =
+        statement.subject.name.len() > wire::NAME_LEN_MAX || statement.reason.len() > wire::REASON_LEN_MAX;
+    if is_long { Err(Ended::Order("a text is too long")) } else { Ok(statement) }
+}

@@ -1,0 +1,78 @@
+//! Counts the frames that were lost with connections.
+//!
+//! Does not know about: receipts, frames that were never sent.
+//!
+//! A connection delivers a prefix of its frames. The peer counts what arrived on all connections
+//! that have ended, and states that count when it opens the next one. What was sent on the same
+//! connections less that count was lost.
+
+/// Lost frames of this run of the program.
+#[derive(Debug, Default)]
+pub(crate) struct Loss {
+    /// Losses to former runs of the peer's program.
+    settled: u64,
+    /// Losses to the current run, as of the last opening.
+    resolved: u64,
+    /// Frames on connections that ended, since the peer's program was started.
+    ended: u64,
+    /// Frames without a receipt on connections that ended since the last opening.
+    doubtful: u64,
+    /// The peer's count when its program was first seen.
+    baseline: u64,
+}
+
+impl Loss {
+    /// A connection ended.
+    pub(crate) const fn end(&mut self, sent: u64, receipted: u64) {
+        self.ended += sent;
+        self.doubtful += sent.saturating_sub(receipted);
+    }
+
+    /// The peer states how many frames arrived on connections that ended. If its program was
+    /// restarted, that count is lost, and frames without a receipt count as lost.
+    pub(crate) const fn resolve(&mut self, peer_frames: u64, was_restarted: bool) {
+        if was_restarted {
+            self.settled += self.resolved + self.doubtful;
+            (self.resolved, self.ended, self.baseline) = (0, 0, peer_frames);
+        } else {
+            self.resolved = self.ended.saturating_sub(peer_frames.saturating_sub(self.baseline));
+        }
+        self.doubtful = 0;
+    }
+
+    pub(crate) const fn lost(&self) -> u64 {
+        self.settled + self.resolved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_exact_while_the_peer_runs() {
+        let mut loss = Loss::default();
+        loss.resolve(0, false);
+        loss.end(10, 4);
+        loss.resolve(7, false);
+        assert_eq!(loss.lost(), 3);
+        loss.end(1, 0);
+        loss.end(5, 0);
+        assert_eq!(loss.lost(), 3, "unknown until the next opening");
+        loss.resolve(7 + 5, false);
+        assert_eq!(loss.lost(), 4);
+    }
+
+    #[test]
+    fn after_a_restart_of_the_peer_receipts_decide() {
+        let mut loss = Loss::default();
+        loss.end(10, 4);
+        loss.resolve(0, true);
+        assert_eq!(loss.lost(), 6);
+        loss.end(10, 0);
+        loss.resolve(9, false);
+        assert_eq!(loss.lost(), 7);
+        loss.resolve(u64::MAX, false);
+        assert_eq!(loss.lost(), 6, "any count of the peer is survived");
+    }
+}

@@ -1,0 +1,187 @@
+//! Latency of frames per minute, in bounded memory.
+//!
+//! Does not know about: receipts, clocks.
+
+use crate::time::{Time, micros};
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+const MINUTE_US: u64 = 60_000_000;
+
+/// Highest latency that is distinguished from a higher one.
+const LATENCY_US_MAX: u64 = 600_000_000;
+
+/// What the receipts of one minute show.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MinuteReport {
+    /// Start of the minute, in microseconds since 1970.
+    pub starts_us: u64,
+    /// Number of frames with a receipt.
+    pub frames: u64,
+    /// Round trip.
+    pub round_trip: Quantiles,
+    /// Estimated latency to the peer.
+    pub one_way: Quantiles,
+    /// Maximum error of a one-way latency.
+    pub error: Duration,
+    /// Correlation of size and round trip, from -1 to 1. `None` if one of them did not vary.
+    pub size_correlation: Option<f64>,
+}
+
+/// Quantiles of a latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantiles {
+    /// Half of the frames were faster.
+    pub p50: Duration,
+    /// 90 % of the frames were faster.
+    pub p90: Duration,
+    /// 99 % of the frames were faster.
+    pub p99: Duration,
+    /// The slowest frame.
+    pub max: Duration,
+}
+
+/// The current minute, and the report of the last one with frames.
+#[derive(Debug)]
+pub(crate) struct Minutes {
+    index: u64,
+    round_trip: Histogram<u32>,
+    one_way: Histogram<u32>,
+    sizes: Correlation,
+    error: Duration,
+    last: Option<MinuteReport>,
+}
+
+impl Minutes {
+    pub(crate) fn new() -> Self {
+        Self {
+            index: 0,
+            round_trip: histogram(),
+            one_way: histogram(),
+            sizes: Correlation::default(),
+            error: Duration::ZERO,
+            last: None,
+        }
+    }
+
+    /// Adds a frame: its round trip, and the estimated latency to the peer with its error.
+    pub(crate) fn add(&mut self, now: Time, size: u32, round_trip: Duration, one_way: [Duration; 2]) {
+        self.roll(now);
+        let [one_way, error] = one_way;
+        self.round_trip.saturating_record(micros(round_trip));
+        self.one_way.saturating_record(micros(one_way));
+        self.error = self.error.max(error);
+        self.sizes.add(f64::from(size), round_trip.as_secs_f64());
+    }
+
+    fn roll(&mut self, now: Time) {
+        let index = now.as_micros() / MINUTE_US;
+        if index == self.index {
+            return;
+        }
+        self.last = self.current().or(self.last);
+        self.index = index;
+        self.round_trip.reset();
+        self.one_way.reset();
+        (self.sizes, self.error) = (Correlation::default(), Duration::ZERO);
+    }
+
+    /// The last minute that is complete and has frames, else the current one.
+    pub(crate) fn report(&mut self, now: Time) -> Option<MinuteReport> {
+        self.roll(now);
+        self.last.or_else(|| self.current())
+    }
+
+    fn current(&self) -> Option<MinuteReport> {
+        (!self.round_trip.is_empty()).then(|| MinuteReport {
+            starts_us: self.index * MINUTE_US,
+            frames: self.round_trip.len(),
+            round_trip: quantiles(&self.round_trip),
+            one_way: quantiles(&self.one_way),
+            error: self.error,
+            size_correlation: self.sizes.coefficient(),
+        })
+    }
+}
+
+/// Two significant digits, 30 KiB.
+fn histogram() -> Histogram<u32> {
+    Histogram::new_with_bounds(1, LATENCY_US_MAX, 2).expect("the bounds are valid")
+}
+
+fn quantiles(histogram: &Histogram<u32>) -> Quantiles {
+    let at = |quantile| Duration::from_micros(histogram.value_at_quantile(quantile));
+    Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: Duration::from_micros(histogram.max()) }
+}
+
+/// Pearson's coefficient of pairs that are not kept, by Welford's method.
+#[derive(Clone, Copy, Debug, Default)]
+struct Correlation {
+    count: f64,
+    means: [f64; 2],
+    squares: [f64; 2],
+    products: f64,
+}
+
+impl Correlation {
+    fn add(&mut self, x: f64, y: f64) {
+        self.count += 1.0;
+        let before = [x - self.means[0], y - self.means[1]];
+        self.means[0] += before[0] / self.count;
+        self.means[1] += before[1] / self.count;
+        let after = [x - self.means[0], y - self.means[1]];
+        self.squares[0] += before[0] * after[0];
+        self.squares[1] += before[1] * after[1];
+        self.products += before[0] * after[1];
+    }
+
+    fn coefficient(&self) -> Option<f64> {
+        let spread = (self.squares[0] * self.squares[1]).sqrt();
+        (spread > 0.0).then(|| (self.products / spread).clamp(-1.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_a_minute() {
+        let mut minutes = Minutes::new();
+        let at = |seconds: u64| Time::from_micros(1_799_999_940_000_000 + seconds * 1_000_000);
+        assert_eq!(minutes.report(at(0)), None);
+        for ms in 1..=100 {
+            let latency = Duration::from_millis(u64::from(ms));
+            minutes.add(at(1), ms * 10, latency, [latency / 2, Duration::from_micros(u64::from(ms))]);
+        }
+        let near = |found: Duration, ms: u64| {
+            let expected = Duration::from_millis(ms);
+            assert!(found.abs_diff(expected) <= expected / 50, "{found:?} is not {expected:?}");
+        };
+        for now in [at(2), at(61), at(900)] {
+            let report = minutes.report(now).unwrap();
+            assert_eq!((report.frames, report.error), (100, Duration::from_micros(100)));
+            assert_eq!(report.starts_us, at(0).as_micros());
+            near(report.round_trip.p50, 50);
+            near(report.round_trip.p90, 90);
+            near(report.round_trip.p99, 99);
+            near(report.round_trip.max, 100);
+            near(report.one_way.max, 50);
+            assert!(report.size_correlation.unwrap() > 0.999);
+        }
+    }
+
+    #[test]
+    fn correlation_of_size_and_latency() {
+        let of = |pairs: &[(f64, f64)]| {
+            let mut correlation = Correlation::default();
+            pairs.iter().for_each(|(x, y)| correlation.add(*x, *y));
+            correlation.coefficient()
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[(1.0, 2.0), (1.0, 3.0)]), None, "all of one size");
+        assert_eq!(of(&[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)]), Some(-1.0));
+        let weak = of(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]).unwrap();
+        assert!((weak - 0.8).abs() < 1e-9, "{weak}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Accepts connections of peers and assigns them to links by the peer's certificate.
+//!
+//! Does not know about: frames, how addresses are bound.
+
+use super::dial::HANDSHAKE_TIMEOUT;
+use super::handle::LinkHandle;
+use super::tls::{LinkTls, is_for};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Maximum number of handshakes at a time; further connections wait in the backlog. After the
+/// handshake there is at most one connection per link.
+const HANDSHAKES_MAX: usize = 64;
+
+/// Pause after a failed accept, for example because of a lack of descriptors.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Called when a connection was refused, with the address of the peer and the reason.
+pub type Refused = Arc<dyn Fn(SocketAddr, &str) + Send + Sync>;
+
+/// The links that peers open.
+#[derive(Clone)]
+pub struct Acceptor {
+    /// Certificates.
+    pub tls: LinkTls,
+    /// The name in the certificate of each peer, and its link. The first match counts.
+    pub peers: Arc<[(String, LinkHandle)]>,
+    /// Receiver of refused connections.
+    pub refused: Refused,
+}
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Acceptor").field("peers", &self.peers).finish_non_exhaustive()
+    }
+}
+
+impl Acceptor {
+    /// Accepts connections. Never returns; drop the future to close all of them.
+    pub async fn run(self, listener: TcpListener) {
+        let (mut handshakes, mut conns) = (JoinSet::new(), JoinSet::new());
+        loop {
+            tokio::select! {
+                accepted = listener.accept(), if handshakes.len() < HANDSHAKES_MAX => {
+                    let Ok((stream, addr)) = accepted else {
+                        sleep(RETRY_AFTER).await;
+                        continue;
+                    };
+                    handshakes.spawn(self.clone().identify(stream, addr));
+                }
+                Some(done) = handshakes.join_next() => {
+                    if let Ok(Some((handle, stream))) = done {
+                        conns.spawn(async move {
+                            let ended = LinkHandle::run(&handle, stream).await;
+                            handle.tell_end(ended.to_string());
+                        });
+                    }
+                }
+                Some(_ended) = conns.join_next() => {}
+            }
+        }
+    }
+
+    /// Performs the handshake and finds the link; `None` if the connection is refused.
+    async fn identify(
+        self,
+        stream: TcpStream,
+        addr: SocketAddr,
+    ) -> Option<(LinkHandle, tokio_rustls::server::TlsStream<TcpStream>)> {
+        let refuse = |why: &str| {
+            (self.refused)(addr, why);
+            None
+        };
+        let _slow = stream.set_nodelay(true);
+        let stream = match timeout(HANDSHAKE_TIMEOUT, self.tls.acceptor.accept(stream)).await {
+            Err(_) => return refuse("no TLS handshake in time"),
+            Ok(Err(error)) => return refuse(&format!("TLS: {error}")),
+            Ok(Ok(stream)) => stream,
+        };
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let Some(certificate) = certificate else { return refuse("no certificate") };
+        match self.peers.iter().find(|(name, _)| is_for(certificate, name)) {
+            Some((_, handle)) => Some((handle.clone(), stream)),
+            None => refuse("the certificate is not that of a configured link"),
+        }
+    }
+}

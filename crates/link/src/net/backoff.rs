@@ -1,0 +1,57 @@
+//! Pauses between attempts to connect.
+//!
+//! Does not know about: connections.
+
+use std::time::Duration;
+
+const MIN: Duration = Duration::from_millis(250);
+const MAX: Duration = Duration::from_secs(15);
+
+/// Pauses that double, each shortened by a random part of its half, so that many instances do not
+/// return to a restarted peer at the same time.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    /// State of SplitMix64.
+    random: u64,
+}
+
+impl Backoff {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { next: MIN, random: seed }
+    }
+
+    /// The connection was good: begins with short pauses.
+    pub(crate) const fn reset(&mut self) {
+        self.next = MIN;
+    }
+
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(MAX);
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let part = (mixed ^ (mixed >> 31)) % 1000;
+        pause - pause / 2 * u32::try_from(part).unwrap_or_default() / 1000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_differ() {
+        let mut backoff = Backoff::new(1);
+        let pauses: Vec<Duration> = (0..9).map(|_| backoff.pause()).collect();
+        for (pause, doublings) in pauses.iter().zip(0..) {
+            let full = (MIN * (1 << doublings)).min(MAX);
+            assert!((full / 2..=full).contains(pause), "{pauses:?}");
+        }
+        assert_ne!(Backoff::new(2).pause(), pauses[0]);
+        backoff.reset();
+        assert!(backoff.pause() <= MIN);
+    }
+}

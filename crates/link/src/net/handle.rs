@@ -1,0 +1,213 @@
+//! A link that several tasks share, and the loop of one connection.
+//!
+//! Does not know about: how a connection begins.
+
+use super::clock::LinkClock;
+use crate::ended::Ended;
+use crate::link::{Event, Link};
+use crate::report::LinkReport;
+use crate::time::Time;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+/// Bytes of one read.
+const READ_LEN: usize = 16 << 10;
+
+/// What a link reports. The receiver must not block and not call the link.
+#[derive(Debug)]
+pub enum Notice {
+    /// A connection or an attempt ended, for this reason.
+    Ended(String),
+    /// An event of the link.
+    Event(Event),
+}
+
+/// A link for any number of tasks.
+#[derive(Clone)]
+pub struct LinkHandle(Arc<Inner>);
+
+struct Inner {
+    link: Mutex<Link>,
+    clock: LinkClock,
+    wake: Notify,
+    /// Number of the connection in use. An older one ends.
+    current: AtomicU64,
+    notify: Box<dyn Fn(Time, Notice) + Send + Sync>,
+}
+
+impl fmt::Debug for LinkHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkHandle").finish_non_exhaustive()
+    }
+}
+
+impl LinkHandle {
+    /// Shares a link. `notify` gets its events.
+    #[must_use]
+    pub fn new(link: Link, clock: LinkClock, notify: impl Fn(Time, Notice) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner {
+            link: Mutex::new(link),
+            clock,
+            wake: Notify::new(),
+            current: AtomicU64::new(0),
+            notify: Box::new(notify),
+        }))
+    }
+
+    /// Changes the link, for example queues transitions, and sends what is new.
+    pub fn with<T>(&self, change: impl FnOnce(Time, &mut Link) -> T) -> T {
+        let changed = change(self.0.clock.now(), &mut self.lock());
+        self.0.wake.notify_one();
+        changed
+    }
+
+    /// State, measurements and counters.
+    #[must_use]
+    pub fn report(&self) -> LinkReport {
+        self.lock().report(self.0.clock.now())
+    }
+
+    /// Whether there is an open connection.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.lock().is_open()
+    }
+
+    /// Whether nothing waits to be sent or acknowledged.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.lock().is_flushed()
+    }
+
+    pub(crate) fn tell_end(&self, why: String) {
+        (self.0.notify)(self.0.clock.now(), Notice::Ended(why));
+    }
+
+    /// Runs a connection until it ends. A connection that runs already ends with
+    /// [`Ended::Replaced`]. If the future is dropped, the link is disconnected.
+    pub async fn run(&self, stream: impl AsyncRead + AsyncWrite) -> Ended {
+        let conn = self.begin();
+        match conn.exchange(stream).await {
+            Err(ended) => ended,
+            Ok(never) => match never {},
+        }
+    }
+
+    fn begin(&self) -> Running<'_> {
+        let mut link = self.lock();
+        let number = self.0.current.fetch_add(1, Ordering::Relaxed) + 1;
+        link.connected(self.0.clock.now());
+        drop(link);
+        self.0.wake.notify_waiters();
+        Running { handle: self, number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Link> {
+        self.0.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running connection.
+struct Running<'a> {
+    handle: &'a LinkHandle,
+    number: u64,
+}
+
+/// Neither side ends a connection without a reason.
+enum Never {}
+
+impl Running<'_> {
+    async fn exchange(&self, stream: impl AsyncRead + AsyncWrite) -> Result<Never, Ended> {
+        let (clock, wake) = (self.handle.0.clock, &self.handle.0.wake);
+        let (mut reader, mut writer) = split(stream);
+        let (mut input, mut output) = (vec![0; READ_LEN], Output::default());
+        loop {
+            let deadline = self.locked(|now, link| {
+                link.check(now)?;
+                if !output.is_pending() {
+                    output.refill(|bytes| link.transmit(now, bytes));
+                }
+                // While the output waits, time alone causes no further frame.
+                Ok(if output.is_pending() { link.dead_at() } else { link.deadline() })
+            })?;
+            let deadline = clock.instant(deadline.unwrap_or_else(|| clock.now()));
+            tokio::select! {
+                read = reader.read(&mut input) => {
+                    let len = read.map_err(|error| io(&error))?;
+                    if len == 0 {
+                        return Err(Ended::Closed);
+                    }
+                    self.locked(|now, link| link.receive(now, &input[..len]))?;
+                }
+                written = output.write(&mut writer), if output.is_pending() => written.map_err(|error| io(&error))?,
+                () = sleep_until(deadline) => {}
+                () = wake.notified() => {}
+            }
+        }
+    }
+
+    /// Uses the link if this connection is still the current one, and reports events.
+    fn locked<T>(&self, with: impl FnOnce(Time, &mut Link) -> Result<T, Ended>) -> Result<T, Ended> {
+        let inner = &self.handle.0;
+        let mut link = self.handle.lock();
+        if inner.current.load(Ordering::Relaxed) != self.number {
+            return Err(Ended::Replaced);
+        }
+        let now = inner.clock.now();
+        let result = with(now, &mut link);
+        while let Some(event) = link.next_event() {
+            (inner.notify)(now, Notice::Event(event));
+        }
+        result
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _replaced = self.locked(|_, link| {
+            link.disconnected();
+            Ok(())
+        });
+    }
+}
+
+/// Bytes to write, and whether TLS has more of them.
+#[derive(Debug, Default)]
+struct Output {
+    bytes: Vec<u8>,
+    written: usize,
+    is_unflushed: bool,
+}
+
+impl Output {
+    const fn is_pending(&self) -> bool {
+        self.written < self.bytes.len() || self.is_unflushed
+    }
+
+    fn refill(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes.clear();
+        self.written = 0;
+        fill(&mut self.bytes);
+    }
+
+    /// Writes a part. Nothing is lost if the future is dropped.
+    async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+        if self.written < self.bytes.len() {
+            self.written += writer.write(&self.bytes[self.written..]).await?;
+            self.is_unflushed = true;
+        } else {
+            writer.flush().await?;
+            self.is_unflushed = false;
+        }
+        Ok(())
+    }
+}
+
+fn io(error: &std::io::Error) -> Ended {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    Ended::Io(cause.map_or_else(|| error.to_string(), |cause| format!("TLS: {cause}")))
+}

@@ -1,0 +1,129 @@
+//! What several places decide about one target.
+//!
+//! Does not know about: links, time: an old opinion is already unknown.
+
+use crate::wire::State;
+
+/// What the places decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// As many places as the quorum state that it does not work, or works with restrictions.
+    Degraded,
+    /// As many places as the quorum state that it does not work.
+    Down,
+    /// The known places are too few for any decision.
+    Undecided,
+    /// So many places state that it works that the others are fewer than the quorum.
+    Up,
+}
+
+/// Decides by the states at all places. Down needs `quorum` places. Up needs so many that the other
+/// places, of which nothing is known, could not reach the quorum: unknown is never up.
+///
+/// Maintenance at a place is no statement about the target.
+#[must_use]
+pub fn decide(states: &[State], quorum: usize) -> Decision {
+    let count = |wanted: State| states.iter().filter(|state| **state == wanted).count();
+    let (down, degraded, up) = (count(State::Down), count(State::Degraded), count(State::Up));
+    let unknown = states.len() - down - degraded - up;
+    let quorum = quorum.clamp(1, states.len().max(1));
+    if states.is_empty() {
+        Decision::Undecided
+    } else if down >= quorum {
+        Decision::Down
+    } else if down + unknown >= quorum {
+        Decision::Undecided
+    } else if down + degraded >= quorum {
+        Decision::Degraded
+    } else {
+        // Whatever the unknown places are, they are not enough for `Down`. A restriction that they
+        // may have is not assumed.
+        Decision::Up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn states(letters: &str) -> Vec<State> {
+        let state = |letter| match letter {
+            'd' => State::Down,
+            'g' => State::Degraded,
+            'm' => State::Maintenance,
+            'r' => State::Removed,
+            'u' => State::Up,
+            _ => State::Unknown,
+        };
+        letters.chars().map(state).collect()
+    }
+
+    #[test]
+    fn decisions() {
+        use Decision::{Degraded, Down, Undecided, Up};
+        for (quorum, rows) in [
+            (
+                2,
+                &[
+                    ("uuu", Up),
+                    ("duu", Up),
+                    ("ddu", Down),
+                    ("ddd", Down),
+                    ("dd?", Down),
+                    // A split: one place each, and the third is silent.
+                    ("du?", Undecided),
+                    ("uu?", Up),
+                    ("u??", Undecided),
+                    ("d??", Undecided),
+                    ("???", Undecided),
+                    ("ggu", Degraded),
+                    ("gdu", Degraded),
+                    ("guu", Up),
+                    ("gg?", Degraded),
+                    ("gu?", Up),
+                    ("mmm", Undecided),
+                    ("uum", Up),
+                    ("ddm", Down),
+                    ("rru", Undecided),
+                    // Four places in two halves that do not see each other.
+                    ("dduu", Down),
+                    ("uu??", Undecided),
+                    ("", Undecided),
+                ][..],
+            ),
+            (3, &[("dduu", Up), ("uu??", Up), ("du??", Undecided), ("dddu", Down)]),
+            (1, &[("uuu", Up), ("uud", Down), ("uu?", Undecided), ("u", Up), ("d", Down), ("?", Undecided)]),
+            (9, &[("ddd", Down), ("ddu", Up), ("dd?", Undecided)]),
+            (0, &[("uu", Up), ("ud", Down)]),
+        ] {
+            for (letters, expected) in rows {
+                assert_eq!(decide(&states(letters), quorum), *expected, "{letters} with quorum {quorum}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_becomes_known_never_turns_a_decision_around(
+            letters in "[dgu?]{1,7}",
+            quorum in 1_usize..5,
+            fill in "[dgu]{7}",
+        ) {
+            let before = decide(&states(&letters), quorum);
+            let mut fill = fill.chars();
+            let known: String =
+                letters.chars().map(|letter| if letter == '?' { fill.next().unwrap() } else { letter }).collect();
+            let after = decide(&states(&known), quorum);
+            prop_assert_ne!(after, Decision::Undecided);
+            match before {
+                Decision::Down => prop_assert_eq!(after, Decision::Down),
+                Decision::Up | Decision::Degraded => prop_assert_ne!(after, Decision::Down),
+                Decision::Undecided => {}
+            }
+            if !letters.contains('u') && !letters.contains('g') {
+                prop_assert_ne!(before, Decision::Up, "unknown is never up");
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The states of a peer's checks and endpoints, as far as its statements have arrived.
+//!
+//! Does not know about: links, what several places decide.
+
+use crate::link::Event;
+use crate::time::Time;
+use crate::wire::{State, Statement, Subject};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Maximum number of subjects of one peer; statements about further ones are ignored and counted.
+pub const SUBJECTS_MAX: usize = 20_000;
+
+/// The last statement about each subject of one peer.
+#[derive(Debug, Default)]
+pub struct RemoteStates {
+    known: HashMap<Subject, Known>,
+    ignored: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    state: State,
+    reason: String,
+    at_us: u64,
+    arrived: Time,
+}
+
+/// What one place says about a subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opinion {
+    /// The state; unknown if the place has said nothing within the maximum age.
+    pub state: State,
+    /// Reason; may be empty.
+    pub reason: String,
+}
+
+impl RemoteStates {
+    /// Takes an event of the link at its arrival. Returns the subject if its state changed.
+    pub fn take(&mut self, now: Time, event: Event) -> Option<Subject> {
+        match event {
+            Event::Opened { is_new_peer: true } => {
+                self.known.clear();
+                None
+            }
+            Event::Opened { .. } | Event::Receipt(_) => None,
+            Event::Result(statement, _) | Event::Transition(statement) => self.state(now, statement),
+        }
+    }
+
+    /// A statement that was made before the last one is ignored: results wait behind transitions.
+    fn state(&mut self, now: Time, statement: Statement) -> Option<Subject> {
+        let Statement { subject, state, reason, at_us } = statement;
+        if let Some(known) = self.known.get_mut(&subject) {
+            if at_us <= known.at_us {
+                return None;
+            }
+            let has_changed = known.state != state;
+            *known = Known { state, reason, at_us, arrived: now };
+            return has_changed.then_some(subject);
+        }
+        if self.known.len() >= SUBJECTS_MAX {
+            self.known.retain(|_, known| known.state != State::Removed);
+        }
+        if self.known.len() >= SUBJECTS_MAX {
+            self.ignored += 1;
+            return None;
+        }
+        self.known.insert(subject.clone(), Known { state, reason, at_us, arrived: now });
+        Some(subject)
+    }
+
+    /// What this place says about a subject.
+    #[must_use]
+    pub fn opinion(&self, now: Time, subject: &Subject, max_age: Duration) -> Opinion {
+        match self.known.get(subject) {
+            Some(known) if now.since(known.arrived) <= max_age => {
+                Opinion { state: known.state, reason: known.reason.clone() }
+            }
+            Some(_) => Opinion { state: State::Unknown, reason: "stale".to_owned() },
+            None => Opinion { state: State::Unknown, reason: String::new() },
+        }
+    }
+
+    /// Number of subjects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether nothing was stated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Number of ignored statements about too many subjects.
+    #[must_use]
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_AGE: Duration = Duration::from_secs(15);
+
+    const fn at(seconds: u64) -> Time {
+        Time::from_micros(seconds * 1_000_000)
+    }
+
+    fn statement(name: &str, state: State, at_us: u64) -> Statement {
+        Statement { subject: Subject::check(name), state, reason: String::new(), at_us }
+    }
+
+    #[test]
+    fn late_and_old_results_change_nothing() {
+        let db = Subject::check("db");
+        let mut remote = RemoteStates::default();
+        let opinion = |remote: &RemoteStates, now| remote.opinion(at(now), &db, MAX_AGE).state;
+        assert_eq!(opinion(&remote, 0), State::Unknown);
+        let down = remote.take(at(1), Event::Transition(statement("db", State::Down, 20)));
+        assert_eq!((down, opinion(&remote, 1)), (Some(db.clone()), State::Down));
+        let late = remote.take(at(9), Event::Result(statement("db", State::Up, 19), None));
+        assert_eq!((late, opinion(&remote, 9)), (None, State::Down), "stated before the transition");
+        assert_eq!(opinion(&remote, 17), State::Unknown, "and it does not refresh");
+        remote.take(at(18), Event::Result(statement("db", State::Down, 21), None));
+        assert_eq!((opinion(&remote, 33), opinion(&remote, 34)), (State::Down, State::Unknown));
+    }
+
+    #[test]
+    fn another_run_of_the_peer_has_another_clock() {
+        let mut remote = RemoteStates::default();
+        remote.take(at(1), Event::Transition(statement("db", State::Down, 900)));
+        remote.take(at(2), Event::Opened { is_new_peer: false });
+        assert_eq!(remote.len(), 1);
+        remote.take(at(2), Event::Opened { is_new_peer: true });
+        assert!(remote.is_empty());
+        let changed = remote.take(at(3), Event::Transition(statement("db", State::Up, 5)));
+        assert_eq!(changed, Some(Subject::check("db")));
+    }
+
+    #[test]
+    fn the_number_of_subjects_is_limited() {
+        let mut remote = RemoteStates::default();
+        for number in 0..SUBJECTS_MAX + 3 {
+            remote.take(at(1), Event::Transition(statement(&number.to_string(), State::Up, 1)));
+        }
+        assert_eq!((remote.len(), remote.ignored()), (SUBJECTS_MAX, 3));
+        remote.take(at(2), Event::Transition(statement("0", State::Removed, 2)));
+        remote.take(at(2), Event::Transition(statement("new", State::Up, 2)));
+        assert_eq!((remote.len(), remote.ignored()), (SUBJECTS_MAX, 3));
+    }
+}

@@ -1,0 +1,50 @@
+//! The state of a link as plain data.
+//!
+//! Does not know about: how it is measured, formats.
+
+use crate::minute::MinuteReport;
+use std::time::Duration;
+
+/// State, measurements and counters of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkReport {
+    /// Age of the connection; `None` without one.
+    pub connected_for: Option<Duration>,
+    /// Version of the protocol on this connection.
+    pub version: Option<u16>,
+    /// Transitions that are not acknowledged.
+    pub waiting: u64,
+    /// The last round trip.
+    pub round_trip: Option<Duration>,
+    /// The peer's clock less this one, in microseconds, and the error bound.
+    pub clock_offset: Option<(i64, Duration)>,
+    /// The last complete minute, or the current one.
+    pub minute: Option<MinuteReport>,
+    /// Counters since the start.
+    pub counters: LinkCounters,
+}
+
+/// Counters of a link since the start of the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Connections.
+    pub connections: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Sent frames that were lost with a connection. Known when the next connection is open.
+    pub lost: u64,
+    /// Frames that arrived.
+    pub received: u64,
+    /// Transitions that arrived.
+    pub transitions_received: u64,
+    /// Transitions that arrived again and were ignored.
+    pub duplicates: u64,
+    /// Results that arrived.
+    pub results_received: u64,
+    /// Unacknowledged transitions that gave way to a newer state because too many waited.
+    pub superseded: u64,
+    /// Results that were dropped because too many waited.
+    pub results_dropped: u64,
+    /// Receipts that were dropped because too many waited. The frames are not lost.
+    pub receipts_dropped: u64,
+}
