@@ -18,6 +18,7 @@ mod guards;
 mod history;
 mod http;
 mod http2;
+mod links;
 mod log;
 mod operator;
 mod parent;

@@ -132,6 +132,7 @@ fn respond(operator: &Operator, request: Request) -> Response {
             let (events, missed) = operator.events_since(since);
             return Response::Events { events, missed };
         }
+        Request::Links => return Response::Links(operator.links()),
         Request::Probers => return Response::Probers(operator.probers()),
         Request::RunCheck { name } => {
             return operator

@@ -41,7 +41,7 @@ pub(crate) use windows::Window;
 use crate::config::format_duration;
 use crate::registry::HealthRegistry;
 use crate::supervisor::queue::Queue;
-use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
+use crate::wire::{Happening, HoldSource, LinkView, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
 use doorbell_history::{History, Stats};
@@ -103,6 +103,8 @@ type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
 struct Hooks {
     /// Reloads. Returns the result as a sentence, or the reason why nothing changed.
     reload: Hook<Result<String, String>>,
+    /// Shows the links.
+    links: Hook<Vec<LinkView>>,
 }
 
 impl Operator {
@@ -190,6 +192,11 @@ impl Operator {
     /// Counters of the history; `None` without one.
     pub(crate) fn history_stats(&self) -> Option<Stats> {
         self.0.event_log.history().map(|history| history.stats())
+    }
+
+    /// Sets the callback of [`Operator::links`]; only the first call has an effect.
+    pub(crate) fn on_links(&self, links: impl Fn() -> Vec<LinkView> + Send + Sync + 'static) {
+        self.0.hooks.links.get_or_init(|| Box::new(links));
     }
 
     /// Permits for replies in progress, for the servers of the control plane.

@@ -87,12 +87,17 @@ impl Running {
         config.checks.iter().map(kind).collect()
     }
 
+    /// Whether a check, by position, has this `type`.
+    pub(super) fn has_kind(&self, check: usize, kind: &str) -> bool {
+        self.check_kinds.get(check).is_some_and(|known| known.word == kind)
+    }
+
     /// Open connections of this server and all earlier ones, of any protocol.
     pub(super) fn conns_open(&self) -> u64 {
         self.process_stats.stats().conns_live + self.server_stats.http2_live()
     }
 
-    pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
+    pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
         let named = |(at, view): (usize, CheckView)| {
             let kind = self.check_kinds.get(at).copied().unwrap_or_default();
             // An on-demand check has a next run only before its first result.

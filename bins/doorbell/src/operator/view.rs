@@ -4,7 +4,7 @@
 
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};
-use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
+use crate::wire::{CheckView, Event, LinkView, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
 use doorbell_checks::Finding;
 use doorbell_health::CheckIndex;
 use doorbell_history::Counts;
@@ -124,8 +124,19 @@ impl Operator {
 
     /// Accepts a pushed result of a check of type ttl.
     pub(crate) fn push(&self, name: &str, finding: Finding) -> Result<String, Refusal> {
+        self.push_to("ttl", name, finding)
+    }
+
+    /// Accepts what other instances decided about a check of type link.
+    pub(crate) fn decide(&self, name: &str, finding: Finding) -> Result<String, Refusal> {
+        self.push_to("link", name, finding)
+    }
+
+    fn push_to(&self, kind: &str, name: &str, finding: Finding) -> Result<String, Refusal> {
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
-        let (Some(position), Some(push)) = (running.registry.position_of_pushed(check), &running.push) else {
+        let position = running.registry.position_of_pushed(check);
+        let position = position.filter(|position| running.has_kind(*position, kind));
+        let (Some(position), Some(push)) = (position, &running.push) else {
             let text = format!("check {name} does not accept results: only checks of `type = \"ttl\"` do");
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
@@ -142,6 +153,16 @@ impl Operator {
             Subject::Check(check) => Some((running, check)),
             Subject::All | Subject::Endpoint(_) => None,
         }
+    }
+
+    /// The links.
+    pub(crate) fn links(&self) -> Vec<LinkView> {
+        self.0.hooks.links.get().map(|links| links()).unwrap_or_default()
+    }
+
+    /// The number of the last event.
+    pub(crate) fn last_event(&self) -> u64 {
+        self.0.event_log.last()
     }
 
     /// The probers seen so far.

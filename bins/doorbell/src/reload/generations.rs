@@ -306,7 +306,7 @@ impl Generations {
             .as_mut()
             .map(|predecessor| std::mem::take(&mut predecessor.ports))
             .unwrap_or_default();
-        generation.ports = ports.open(open, &generation.config, &generation.registry);
+        generation.ports = ports.open(open, &generation.config, &generation.registry, &self.shared.links);
         generation.awaited.tell();
         // Transitions are reported from here on, so no state is missed.
         if let Some(history) = history {

@@ -30,6 +30,7 @@ use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
 use crate::history::{HistorySlot, Prepared, Recorded};
 use crate::http2::{self, Http2};
+use crate::links::{self, LinkPeers};
 use crate::operator::admin::Guard;
 use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, time_of_day};
 use crate::registry::HealthRegistry;
@@ -41,7 +42,6 @@ use crate::stats::server::ServerStats;
 use build::Built;
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server};
-use doorbell_checks::options::CheckKind;
 use doorbell_checks::{
     Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
 };
@@ -64,6 +64,7 @@ pub(crate) struct SharedState {
     checks: Arc<SchedulerCounters>,
     http2: Arc<http2::Common>,
     history: HistorySlot,
+    links: Arc<LinkPeers>,
     /// The threads of `[compute]` and their settings. Created on first use and never dropped,
     /// because running jobs need the threads.
     compute: OnceLock<(Compute, Offload)>,
@@ -98,7 +99,7 @@ pub(crate) struct Generation {
     awaited: Arc<Awaited>,
     services: RouteServices,
     watch: Option<Watch>,
-    /// Stamps of the files that checks read once.
+    /// Stamps of the files that checks and links read once.
     stamps: Stamps,
     /// Whether its connections have a deadline.
     is_hurried: bool,
@@ -122,6 +123,9 @@ pub(crate) struct Started {
 
 impl SharedState {
     pub(crate) fn new(operator: Operator, guard: Arc<Guard>) -> Self {
+        let links = Arc::new(LinkPeers::new());
+        let shown = Arc::clone(&links);
+        operator.on_links(move || shown.views());
         Self {
             operator,
             guard,
@@ -129,6 +133,7 @@ impl SharedState {
             checks: Arc::default(),
             http2: Arc::default(),
             history: HistorySlot::new(time_of_day),
+            links,
             compute: OnceLock::new(),
             files: Mutex::default(),
         }
@@ -219,11 +224,9 @@ impl Generation {
         let hurry = checks.as_ref().map(ChecksPlan::run_now_handle);
         let pulse = checks.as_ref().map(ChecksPlan::heartbeat);
         let left = checks.as_ref().map(|plan| Left::of(&config, plan));
-        let ports = Ports::prepare(
-            &config,
-            before.map(|before| (&before.ports, &before.config)),
-            &shared.process_stats,
-        )?;
+        let open = before.map(|before| (&before.ports, &before.config));
+        let of_links = (&shared.links, &shared.operator);
+        let ports = Ports::prepare(&config, open, &shared.process_stats, of_links)?;
         let history = shared.history.prepare(&config).map_err(|why| Failure::new(Exit::BadConfig, why))?;
         let sink = Recorded::new(registry.result_sink(), &config, history.history(), time_of_day);
         let checks = checks.map(|plan| plan.start(Arc::new(sink))).transpose().map_err(no_thread)?;
@@ -364,10 +367,8 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
         let place =
             place.filter(|&at| before.checks.get(at).is_some_and(|old| old.kind.asks_as(&check.kind)));
         if place.is_none() {
-            let time = match check.kind {
-                CheckKind::Ttl(ttl) => ttl,
-                _ => check.pace.timeout + doorbell_checks::first_runs(now.checks.len()),
-            };
+            let first = || check.pace.timeout + doorbell_checks::first_runs(now.checks.len());
+            let time = check.kind.pushed_ttl().unwrap_or_else(first);
             same.awaited.insert(check.name.clone(), time);
         }
         same.places.push(place);
@@ -375,14 +376,15 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
     same
 }
 
-/// The files that checks read once: CA and client certificates.
+/// The files that checks and links read once: CA and own certificates.
 fn stamps(config: &Config) -> Stamps {
     let history = config.history.clickhouse.iter().filter_map(|settings| settings.tls.as_ref());
     let tls = config.checks.iter().filter_map(|check| check.kind.tls());
-    Stamps::of(tls.chain(history).flat_map(|tls| {
+    let of_tls = tls.chain(history).flat_map(|tls| {
         let own = tls.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
         tls.ca.as_deref().into_iter().chain(own)
-    }))
+    });
+    Stamps::of(of_tls.chain(links::files(config)))
 }
 
 /// Hash of a configuration, independent of its notation. Excludes secrets.

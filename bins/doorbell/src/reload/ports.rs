@@ -1,10 +1,12 @@
-//! Ports that are not served by workers: TCP gates and blackbox probes.
+//! Ports that are not served by workers: TCP gates, blackbox probes and links.
 //!
 //! Does not know about: their protocols.
 
 use crate::blackbox::{self, Probes};
 use crate::config::model::{Config, TcpGate};
 use crate::exit::Failure;
+use crate::links::{self, LinkPeers, Links};
+use crate::operator::Operator;
 use crate::registry::HealthRegistry;
 use crate::sockets::gate::{self, Gates};
 use crate::stats::process::ProcessStats;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 pub(super) struct Ports {
     gates: Option<Gates>,
     probes: Option<Probes>,
+    links: Option<Links>,
 }
 
 /// The ports of a generation that is being built: each address is newly bound, or taken over from
@@ -26,6 +29,7 @@ pub(super) struct Ports {
 pub(super) struct Unopened {
     gates: Next<gate::Unopened>,
     probes: Next<blackbox::Unopened>,
+    links: Next<links::Unopened>,
 }
 
 #[derive(Debug)]
@@ -51,6 +55,7 @@ impl Ports {
         config: &Config,
         before: Option<(&Self, &Config)>,
         process_stats: &Arc<ProcessStats>,
+        (peers, operator): (&Arc<LinkPeers>, &Operator),
     ) -> Result<Unopened, Failure> {
         let gates = match before {
             Some((Self { gates: Some(_), .. }, old)) if has_same_gates(old, config) => Next::Same,
@@ -71,7 +76,11 @@ impl Ports {
             Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref(), process_stats)?.into(),
             None => Probes::prepare(config, None, process_stats)?.into(),
         };
-        Ok(Unopened { gates, probes })
+        let links = match before.and_then(|(before, _)| before.links.as_ref()) {
+            Some(links) if links.is_same(config) => Next::Same,
+            links => Links::prepare(config, links, peers, operator)?.into(),
+        };
+        Ok(Unopened { gates, probes, links })
     }
 
     /// Returns the addresses by purpose; for ports that have not been taken over yet, the
@@ -83,20 +92,31 @@ impl Ports {
             let open = self.probes.as_ref().map(Probes::addrs);
             ("blackbox".to_owned(), open.unwrap_or_else(|| shown(&blackbox.binds)))
         });
-        config.tcp_gates.iter().map(gate).chain(probes).collect()
+        let links = config.links.iter().filter(|links| !links.binds.is_empty()).map(|links| {
+            let open = self.links.as_ref().map(Links::addrs);
+            ("links".to_owned(), open.unwrap_or_else(|| shown(&links.binds)))
+        });
+        config.tcp_gates.iter().map(gate).chain(probes).chain(links).collect()
     }
 
     /// Upper bound on open descriptors.
     pub(super) fn descriptors(config: &Config) -> u32 {
-        Gates::descriptors(config).saturating_add(Probes::descriptors(config))
+        let all = [Gates::descriptors(config), Probes::descriptors(config), Links::descriptors(config)];
+        all.into_iter().fold(0, u32::saturating_add)
     }
 }
 
 impl Unopened {
     /// Opens new ports for endpoints of this registry, and closes removed ones. Unchanged ports
     /// stay open all the time.
-    pub(super) fn open(self, before: Ports, config: &Config, registry: &HealthRegistry) -> Ports {
-        let Ports { gates, probes } = before;
+    pub(super) fn open(
+        self,
+        before: Ports,
+        config: &Config,
+        registry: &HealthRegistry,
+        peers: &LinkPeers,
+    ) -> Ports {
+        let Ports { gates, probes, links } = before;
         let gates = match self.gates {
             Next::New(next) => {
                 let held = gates.map(Gates::give_up).unwrap_or_default();
@@ -117,7 +137,20 @@ impl Unopened {
             }
             Next::Same => probes,
         };
-        Ports { gates, probes }
+        peers.follow(config);
+        let links = match self.links {
+            Next::New(next) => {
+                links.into_iter().for_each(Links::leave);
+                Some(next.open())
+            }
+            Next::None => {
+                drop(links);
+                peers.forget();
+                None
+            }
+            Next::Same => links,
+        };
+        Ports { gates, probes, links }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Does not know about: frames, sockets.
 
 use super::event::Event;
+use super::link::LinkView;
 use super::view::{CheckView, ProberView, Status};
 use bitcode::{Decode, Encode};
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub enum Request {
         /// Whether responses continue until one side disconnects.
         follow: bool,
     },
+    /// Show the links.
+    Links,
     /// Start maintenance.
     Maintain {
         /// An endpoint, a check, or `all`.
@@ -88,6 +91,8 @@ pub enum Response {
         /// Number of lost events before the first one.
         missed: u64,
     },
+    /// Response to [`Request::Links`].
+    Links(Vec<LinkView>),
     /// Response to [`Request::Probers`].
     Probers(Vec<ProberView>),
     /// Failure.

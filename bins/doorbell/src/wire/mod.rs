@@ -10,6 +10,7 @@
 mod ask;
 mod event;
 pub mod frame;
+mod link;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -17,6 +18,7 @@ mod word;
 
 pub use ask::{Refusal, RefusalKind, Request, Response};
 pub use event::{Event, Happening};
+pub use link::{LinkMinuteView, LinkView, QuantilesView};
 pub use view::{
     AnswerView, CheckView, DrainView, EndpointView, HoldView, ProberView, RefusedReloadView, ResultView,
     Status, UseView, WaitingView, WorkerView,

@@ -20,6 +20,7 @@ fn requests() -> Vec<Request> {
         Request::Drain { target: text(), reason: text(), for_ms: Some(60_000), is_kept: true },
         Request::Drain { target: text(), reason: text(), for_ms: None, is_kept: false },
         Request::Events { since: 7, follow: true },
+        Request::Links,
         Request::Maintain { target: text(), reason: text(), for_ms: Some(1_800_000) },
         Request::Maintain { target: text(), reason: text(), for_ms: None },
         Request::Probers,
@@ -140,6 +141,30 @@ fn status() -> Status {
     }
 }
 
+fn link() -> LinkView {
+    let quantiles = QuantilesView { p50_us: 1, p90_us: 2, p99_us: 3, max_us: 4 };
+    LinkView {
+        name: "eu".into(),
+        peer: "eu.test:7443".into(),
+        connected_ms: Some(5),
+        last_end: "closed".into(),
+        waiting: 6,
+        subjects: 7,
+        round_trip_us: Some(8),
+        clock_offset_us: Some(-9),
+        clock_error_us: Some(10),
+        minute: Some(LinkMinuteView {
+            starts_unix_ms: 11,
+            frames: 12,
+            round_trip: quantiles,
+            one_way: quantiles,
+            one_way_error_us: 13,
+            size_correlation: Some(0.5),
+        }),
+        counters: [("frames_sent".to_owned(), 14)].into(),
+    }
+}
+
 fn responses() -> Vec<Response> {
     let prober = ProberView {
         endpoint: "readyz".into(),
@@ -154,6 +179,7 @@ fn responses() -> Vec<Response> {
         Response::Checks(vec![check(), check()]),
         Response::Done("done".into()),
         Response::Events { events: events(), missed: 13 },
+        Response::Links(vec![link()]),
         Response::Probers(vec![prober]),
         Response::Refused(Refusal::new(RefusalKind::TooLate, "late")),
         Response::Status(Box::new(status())),
@@ -185,7 +211,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (6, 7_958_150_640_928_795_513),
+        (7, 3_682_189_360_570_393_991),
         "the layout of the control protocol changed"
     );
 }

@@ -74,6 +74,7 @@ mod kinds;
 mod kinds_more;
 mod life;
 mod limit;
+mod linked;
 mod links;
 mod memory;
 mod monitors;

@@ -83,6 +83,16 @@ impl Ca {
         Signed { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
     }
 
+    /// Signs a certificate for a server and a client with this name.
+    pub(crate) fn mutual(&self, name: &str) -> Signed {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        make_current(&mut params);
+        Signed { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
+    }
+
     /// Signs a client certificate for this name.
     pub(crate) fn client(&self, name: &str, serial: u64) -> Signed {
         let key = KeyPair::generate().unwrap();

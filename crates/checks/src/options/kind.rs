@@ -9,6 +9,8 @@ use super::grpc::GrpcCheck;
 use super::http::HttpCheck;
 #[cfg(feature = "icmp")]
 use super::icmp::IcmpCheck;
+#[cfg(feature = "link")]
+use super::link::LinkCheck;
 use super::local::{ExecCheck, FileCheck, GaugeCheck};
 #[cfg(feature = "mail")]
 use super::mail::{MailCheck, MailProtocol};
@@ -50,6 +52,9 @@ pub enum CheckKind {
     /// An ICMP or ICMPv6 echo.
     #[cfg(feature = "icmp")]
     Icmp(Box<IcmpCheck>),
+    /// The states at other instances, which arrive on links.
+    #[cfg(feature = "link")]
+    Link(LinkCheck),
     /// The greeting of a mail server.
     #[cfg(feature = "mail")]
     Mail(Box<MailCheck>),
@@ -152,6 +157,8 @@ kinds! {
     "http" Http Box::new, HttpCheck;
     #[cfg(feature = "icmp")]
     "icmp" Icmp Box::new, IcmpCheck;
+    #[cfg(feature = "link")]
+    "link" Link identity, LinkCheck;
     #[cfg(feature = "mail")]
     "mail" Mail Box::new, MailCheck;
     #[cfg(feature = "mysql")]
@@ -351,6 +358,17 @@ impl CheckKind {
             return alias.followed().is_some();
         }
         false
+    }
+
+    /// The lifetime of a result, if the check does not run because its results arrive from others.
+    #[must_use]
+    pub const fn pushed_ttl(&self) -> Option<Duration> {
+        match self {
+            #[cfg(feature = "link")]
+            Self::Link(_) => Some(super::link::DECISION_TTL),
+            Self::Ttl(ttl) => Some(*ttl),
+            _ => None,
+        }
     }
 
     /// Whether both test the same target; the lifetime of pushed results is ignored.

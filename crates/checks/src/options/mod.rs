@@ -18,6 +18,8 @@ mod http_method;
 mod icmp;
 mod kind;
 mod latency;
+#[cfg(feature = "link")]
+mod link;
 mod local;
 #[cfg(feature = "mail")]
 mod mail;
@@ -59,6 +61,8 @@ pub use hyper::Method;
 pub use icmp::IcmpCheck;
 pub use kind::CheckKind;
 pub use latency::LatencyRule;
+#[cfg(feature = "link")]
+pub use link::{DECISION_TTL, LinkCheck};
 pub use local::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 #[cfg(feature = "mail")]
 pub use mail::{MailCheck, MailProtocol};
@@ -114,15 +118,16 @@ pub struct CheckDefaults {
 }
 
 /// Keys that concern runs, and therefore have no effect on a check whose results are pushed.
+/// `max_age`, the last one, has an effect on states that arrive on links.
 const OF_RUNS: [&str; 8] = [
     "interval",
     "fast_interval",
     "down_interval",
     "timeout",
     "connect_timeout",
-    "max_age",
     "cache",
     "jitter",
+    "max_age",
 ];
 
 impl Check {
@@ -134,7 +139,12 @@ impl Check {
     }
 
     fn useless(&self) -> &'static [&'static str] {
-        if matches!(self.kind, CheckKind::Ttl(_)) { &OF_RUNS } else { &[] }
+        match &self.kind {
+            CheckKind::Ttl(_) => &OF_RUNS,
+            #[cfg(feature = "link")]
+            CheckKind::Link(_) => &OF_RUNS[..OF_RUNS.len() - 1],
+            _ => &[],
+        }
     }
 
     fn complete(&mut self, at: &Section<'_>) {
@@ -153,6 +163,20 @@ impl Check {
                     let message = format!("`{key}` has no effect on a check whose results are pushed");
                     let problem = Problem::warning("no-effect", at.place(key).unwrap_or_default(), message);
                     at.problem(problem.help("remove it; `ttl` is the lifetime of a result"));
+                }
+            }
+            // As for pushed results. `max_age` applies to the statement of each instance.
+            #[cfg(feature = "link")]
+            CheckKind::Link(_) => {
+                let of = |key: &str, count: u32| if at.is_own(key) { count } else { 1 };
+                let (rise, fall) = (of("rise", pace.rise), of("fall", pace.fall));
+                let Pace { initial, flap, history, .. } = *pace;
+                let max_age = LinkCheck::max_age(pace.max_age, at);
+                *pace = Pace { rise, fall, initial, flap, history, ..Pace::pushed(max_age) };
+                for key in OF_RUNS.into_iter().filter(|key| *key != "max_age" && at.is_own(key)) {
+                    let message = format!("`{key}` has no effect on a check by other instances");
+                    let problem = Problem::warning("no-effect", at.place(key).unwrap_or_default(), message);
+                    at.problem(problem.help("remove it; `max_age` limits the age of a statement"));
                 }
             }
             kind => {

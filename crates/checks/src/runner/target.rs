@@ -79,6 +79,8 @@ impl TargetRunner {
             #[cfg(feature = "postgres")]
             CheckKind::Postgres(postgres) => other(PostgresRunner::build(postgres, with)),
             #[cfg(feature = "process")]
+            #[cfg(feature = "link")]
+            CheckKind::Link(_) => return Ok(None),
             CheckKind::Process(process) => other(Ok(ProcessRunner::new(process.clone()))),
             CheckKind::Redis(redis) => other(RedisRunner::build(redis, with)),
             CheckKind::Tcp(tcp) => Ok(Kind::Tcp(Box::new(TcpRunner::new(tcp, with)))),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[cfg(feature = "checks")]
-use doorbell_checks::options::{Check, CheckKind};
+use doorbell_checks::options::Check;
 use doorbell_checks::{Finding, LastRun, ResultSink, RunRequest};
 #[cfg(feature = "checks")]
 use doorbell_health::CheckConfig;
@@ -162,11 +162,11 @@ pub fn check_config(check: &Check) -> CheckConfig {
         interval: pace.interval,
         fast_interval: pace.fast_interval,
         down_interval: pace.down_interval,
-        passive: matches!(check.kind, CheckKind::Ttl(_)),
+        passive: check.kind.pushed_ttl().is_some(),
         rise: pace.rise,
         fall: pace.fall,
         initial: pace.initial,
-        max_age: Some(pace.max_age),
+        max_age: Some(check.kind.pushed_ttl().unwrap_or(pace.max_age)),
         flap: pace.flap,
         history_len: pace.history as usize,
     }

@@ -40,6 +40,13 @@ pub enum OperateCommand {
         "doorbell events -f -o json | jq -c 'select(.event == \"check\")'"
     ))]
     Events(EventsArgs),
+    /// Show the links to other instances: state, latency, losses
+    #[command(after_help = help!(
+        "doorbell links"
+        "doorbell links --watch             refresh every second, until Ctrl-C"
+        "doorbell links -o json | jq -r '.[] | select(.connected_ms == null) | .name'"
+    ))]
+    Links(StatusArgs),
     /// Put an endpoint, a check or all endpoints into maintenance; kept across restarts
     #[command(after_help = help!(
         "doorbell maint --reason 'weekly patch' --for 30m     every endpoint except liveness endpoints"
@@ -94,7 +101,7 @@ pub enum Form {
     /// Text
     #[default]
     Text,
-    /// Text with more columns, for `status` and `checks`
+    /// Text with more columns, for `status`, `checks` and `links`
     Wide,
 }
 
@@ -227,7 +234,7 @@ pub struct ReadyArgs {
     pub reach: Reach,
 }
 
-/// Options of `status`.
+/// Options of `status` and `links`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// Refresh every second

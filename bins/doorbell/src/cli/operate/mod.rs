@@ -6,6 +6,7 @@
 mod args;
 mod drain;
 mod find;
+mod links;
 mod show;
 pub(super) mod table;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
         OperateCommand::Checks(args) => checks(&mut at(&args.reach)?, args, paint),
         OperateCommand::Drain(args) => drain::drain(&mut at(&args.reach)?, args),
         OperateCommand::Events(args) => events(&mut at(&args.reach)?, args, paint),
+        OperateCommand::Links(args) => links_of(&mut at(&args.reach)?, args, paint),
         OperateCommand::Maint(args) => {
             let (target, reason) = (args.target.clone(), args.reason.clone());
             let for_ms = args.for_time.map(millis);
@@ -134,14 +136,33 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the display is refreshed in real time")]
 fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
+    watch(client, args, paint, ask_status, |status, wide| show::status(status, wide, paint))
+}
+
+fn links_of(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
+    let links = |client: &mut Client| match ask(client, &Request::Links)? {
+        Response::Links(links) => Ok(links),
+        other => Err(unexpected(other)),
+    };
+    watch(client, args, paint, links, |views, wide| links::links(views, wide, paint))
+}
+
+/// Shows something once, or repeatedly with `--watch`.
+#[expect(clippy::disallowed_methods, reason = "the display is refreshed in real time")]
+fn watch<T: Serialize>(
+    client: &mut Client,
+    args: &StatusArgs,
+    paint: Paint,
+    read: impl Fn(&mut Client) -> Result<T, Failure>,
+    table: impl Fn(&T, bool) -> String,
+) -> Result<Exit, Failure> {
     loop {
-        let status = ask_status(client)?;
+        let value = read(client)?;
         let text = match args.output {
-            Form::Json if args.watch => format!("{}\n", line(&status)),
-            Form::Json => format!("{}\n", json(&status)),
-            Form::Text | Form::Wide => show::status(&status, args.output == Form::Wide, paint),
+            Form::Json if args.watch => format!("{}\n", line(&value)),
+            Form::Json => format!("{}\n", json(&value)),
+            Form::Text | Form::Wide => table(&value, args.output == Form::Wide),
         };
         // Cursor home, then erase to the end of each line and of the screen: no flicker, and the
         // scrollback is preserved.

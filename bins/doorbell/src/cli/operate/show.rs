@@ -250,6 +250,7 @@ pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
 fn next(check: &CheckView) -> String {
     match check.next_in_ms {
         Some(next) => format!("in {}", length(next)),
+        None if check.kind == "link" => "on change".to_owned(),
         None if check.kind == "ttl" => "on push".to_owned(),
         None => "on demand".to_owned(),
     }

@@ -36,6 +36,7 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
     for tls in &config.tls {
         tls::check(tls, unix_secs, problems);
     }
+    config.links.iter().for_each(|links| tls::check_links(links, unix_secs, problems));
     for check in &config.checks {
         let place = |key: &str| places.key(["check", &check.name, key]);
         if let CheckKind::Exec(exec) = &check.kind {

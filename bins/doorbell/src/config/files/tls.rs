@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the format of certificates (see the engine's TLS).
 
-use super::super::model::{ClientAuthMode, Tls};
+use super::super::model::{ClientAuthMode, Links, Tls};
 use super::{cannot_read, read_whole};
 use doorbell::tls::{CertFiles, TlsError, TlsWarning, read_client_ca};
 use doorbell_checks::options::ClientTls;
@@ -35,6 +35,17 @@ pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
             }
             Err(error) => problems.add(problem_of(&error, &paths, ca)),
         }
+    }
+}
+
+/// The certificate of this instance on links, and the CA of its peers.
+pub(super) fn check_links(links: &Links, unix_secs: i64, problems: &Problems) {
+    check_pair(&links.cert, &links.key, unix_secs, problems);
+    let ca = &links.ca;
+    if all_there(&[ca], problems)
+        && let Err(error) = read_client_ca(&ca.value, &[])
+    {
+        problems.add(problem_of(&error, &[ca], ca));
     }
 }
 

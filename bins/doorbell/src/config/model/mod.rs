@@ -14,6 +14,7 @@ mod history;
 mod http2;
 mod lifecycle;
 mod limit;
+mod links;
 mod listener;
 mod log;
 mod route;
@@ -41,6 +42,7 @@ pub use http2::{AlbAnswer, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::uncountable;
 pub use limit::{Limit, LimitKey};
+pub use links::{Links, Peer};
 pub(crate) use listener::links_to;
 pub use listener::{
     Balance, DEFAULT_ADDR, Forwarded, KeepAlive, Limits, Listener, Protocol, ProxyProtocol, Tcp, Timeouts,
@@ -121,6 +123,12 @@ pub struct Config {
     pub tcp_gates: Named<TcpGate>,
     /// Replies to datagrams, by name.
     pub udp: Named<Udp>,
+    /// Certificates and addresses of this instance on links. Default: none.
+    #[key(shown)]
+    pub links: Option<Links>,
+    /// Links to other instances, by name.
+    #[key(name = "link")]
+    pub peers: Named<Peer>,
     /// Probes on request, compatible with Prometheus' blackbox_exporter. Default: none.
     #[key(shown)]
     pub blackbox: Option<Blackbox>,

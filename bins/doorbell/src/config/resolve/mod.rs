@@ -9,6 +9,7 @@ mod compute;
 mod conflict;
 mod health;
 mod http2;
+mod links;
 mod lint;
 mod lint_guards;
 mod lint_liveness;
@@ -38,6 +39,7 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
         problems.add(problem.help("distribute them over several instances"));
     }
     health::resolve(&mut config.health, &config.checks, places, problems);
+    links::resolve(config, places, problems);
     let names = config.health.iter().map(|health| &health.name);
     let endpoints = Names::new(["health", "unknown-health"], names, problems);
     alias::resolve(config, &endpoints, places, problems);
@@ -122,7 +124,8 @@ fn find_twice_bound(config: &Config, problems: &Problems) {
     let agents = config.agents.iter().flat_map(|agent| &agent.binds);
     let gates = config.tcp_gates.iter().flat_map(|gate| &gate.binds);
     let probes = config.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
-    let addresses = gates.chain(probes).map(|at| (Bind::Tcp(at.value), &at.span));
+    let links = config.links.iter().flat_map(|links| &links.binds);
+    let addresses = gates.chain(probes).chain(links).map(|at| (Bind::Tcp(at.value), &at.span));
     for (bind, span) in listeners.chain(agents).map(|at| (at.value.clone(), &at.span)).chain(addresses) {
         // The default listener has no position in the file.
         if span.is_empty() || matches!(&bind, Bind::Tcp(addr) if addr.port() == 0) {

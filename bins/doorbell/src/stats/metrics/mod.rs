@@ -10,6 +10,7 @@
 mod engine;
 mod history;
 mod items;
+mod links;
 mod nginx;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use super::server::{Item, is_of_handshakes};
 use crate::operator::{Operator, Running, time_of_day};
 use crate::stats::process::Reloads;
 use crate::stats::requests::{Counted, counted};
-use crate::wire::Status;
+use crate::wire::{LinkView, Status};
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock, Time};
 use doorbell_history::Stats;
@@ -33,6 +34,7 @@ use std::time::Duration;
 struct Scrape {
     build: Build,
     status: Status,
+    links: Vec<LinkView>,
     /// The time on the clock of the workers.
     now: Time,
     origins: Origins,
@@ -140,6 +142,7 @@ impl Scrape {
             now: OsClock.now(),
             origins: Origins::read(operator),
             status: operator.status(),
+            links: operator.links(),
             health: HealthSample::default(),
             workers: Vec::new(),
             refused: BTreeMap::new(),
@@ -206,6 +209,7 @@ fn gather(scrape: &Scrape) -> Families {
     engine::gather(scrape, &mut families);
     items::gather(scrape, &mut families);
     history::gather(scrape.history.as_ref(), &mut families);
+    links::gather(&scrape.links, &mut families);
     scrape.health.gather(&mut families);
     scrape.process.gather(&mut families);
     families

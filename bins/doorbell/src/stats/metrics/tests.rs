@@ -6,7 +6,7 @@ use super::*;
 use crate::http::Time;
 use crate::http::prober::Prober as Kind;
 use crate::supervisor::Supervisor;
-use crate::wire::{HoldSource, HoldView, Lifecycle, WaitingView, WorkerView};
+use crate::wire::{HoldSource, HoldView, Lifecycle, LinkMinuteView, QuantilesView, WaitingView, WorkerView};
 use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, Spent};
 use doorbell_health::{CheckState, EndpointState, Outcome};
 use doorbell_history::Counts;
@@ -64,6 +64,39 @@ fn items() -> BTreeMap<Item, u64> {
         (Item::Proxied { listener: listener(), version: "v2", result: "taken" }, 7),
         (Item::Resumed { listener: listener() }, 2),
     ])
+}
+
+fn link() -> LinkView {
+    let quantiles = |us| QuantilesView { p50_us: us, p90_us: 2 * us, p99_us: 3 * us, max_us: 4 * us };
+    let counters = [
+        ("connections", 3),
+        ("frames_lost", 4),
+        ("frames_received", 400),
+        ("frames_sent", 500),
+        ("receipts_dropped", 5),
+        ("results_dropped", 6),
+        ("transitions_superseded", 7),
+    ];
+    LinkView {
+        name: "eu".to_owned(),
+        peer: String::new(),
+        connected_ms: Some(1),
+        last_end: String::new(),
+        waiting: 2,
+        subjects: 12,
+        round_trip_us: Some(40_000),
+        clock_offset_us: Some(-1_500),
+        clock_error_us: Some(300),
+        minute: Some(LinkMinuteView {
+            starts_unix_ms: 1_800_000_000_000,
+            frames: 60,
+            round_trip: quantiles(20_000),
+            one_way: quantiles(10_000),
+            one_way_error_us: 300,
+            size_correlation: None,
+        }),
+        counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+    }
 }
 
 fn status() -> Status {
@@ -188,6 +221,7 @@ fn scrape() -> Scrape {
         now: Time::from_nanos(4_000_000_000),
         origins: Origins { workers: origin(4), program: origin(10), checks: origin(10) },
         status: status(),
+        links: vec![link()],
         health: health(),
         workers: vec![snapshot, Snapshot::default()],
         refused: BTreeMap::from([("rate_limited", 4)]),

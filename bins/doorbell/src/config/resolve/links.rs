@@ -1,0 +1,60 @@
+//! Resolves `[links]`, `[link.NAME]` and checks of type link.
+//!
+//! Does not know about: connections, contents of the files.
+
+use super::super::model::Config;
+use doorbell_checks::options::CheckKind;
+use doorbell_config::{Names, Places, Problem, Problems};
+
+/// Maximum number of links.
+const LINKS_MAX: usize = 256;
+
+pub(super) fn resolve(config: &mut Config, places: &Places, problems: &Problems) {
+    let checks =
+        Names::new(["check", "unknown-check"], config.checks.iter().map(|check| &check.name), problems);
+    let names = config.health.iter().map(|health| &health.name);
+    let endpoints = Names::new(["health", "unknown-health"], names, problems);
+    for peer in config.peers.iter_mut() {
+        peer.checks.iter_mut().for_each(|list| list.retain_mut(|link| checks.find(link)));
+        peer.endpoints.iter_mut().for_each(|list| list.retain_mut(|link| endpoints.find(link)));
+    }
+    drop(checks);
+    let peers = Names::new(["link", "unknown-link"], config.peers.iter().map(|peer| &peer.name), problems);
+    for check in config.checks.iter_mut() {
+        if let CheckKind::Link(link) = &mut check.kind {
+            link.from.retain_mut(|from| peers.find(from));
+        }
+    }
+    lint(config, places, problems);
+}
+
+/// Reports links that cannot be opened.
+fn lint(config: &Config, places: &Places, problems: &Problems) {
+    if let Some(extra) = config.peers.get(LINKS_MAX) {
+        let message = format!("more than {LINKS_MAX} links");
+        let problem = Problem::error("out-of-range", places.name(["link", &extra.name]), message);
+        problems.add(problem.help("link fewer instances"));
+    }
+    for peer in &config.peers {
+        let place = || places.name(["link", &peer.name]);
+        match &config.links {
+            None => {
+                let problem =
+                    Problem::error("missing-table", place(), "a link needs the certificates in [links]");
+                problems.add(problem.help("add [links] with `cert`, `key` and `ca`"));
+            }
+            // A wrong `peer` was reported.
+            Some(_) if places.key(["link", &peer.name, "peer"]).is_some() => {}
+            Some(links) if links.binds.is_empty() => {
+                let message = format!("neither side can open link `{}`", peer.name);
+                let problem = Problem::error("no-address", place(), message);
+                problems.add(problem.help("add `peer = \"HOST:PORT\"`, or `bind` in [links]"));
+            }
+            Some(_) => {}
+        }
+    }
+    if let (Some(links), true) = (&config.links, config.peers.is_empty()) {
+        let problem = Problem::warning("no-effect", links.cert.span.clone(), "[links] without a link");
+        problems.add(problem.help("add a [link.NAME], or remove [links]"));
+    }
+}

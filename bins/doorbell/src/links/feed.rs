@@ -1,0 +1,166 @@
+//! States the checks and endpoints of this instance on all links.
+//!
+//! Does not know about: frames, who receives them.
+//!
+//! Events are stated at once. Every second, all states are compared with what was stated, so that a
+//! missed event or a reload leaves no difference.
+
+use super::peers::{KnownPeer, LinkPeers};
+use crate::config::model::Peer;
+use crate::operator::{Followed, Operator};
+use crate::wire::{
+    CheckView, CheckWord, EndpointView, EndpointWord, Event, Happening, OutcomeWord, ResultView,
+};
+use doorbell_link::{Link, Measured, Outcome, State, Subject, SubjectKind, Time};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Time between two comparisons.
+const COMPARE_EVERY: Duration = Duration::from_secs(1);
+
+/// Number of comparisons after which a state without a new result is stated again.
+const REPEAT_EVERY: u32 = 5;
+
+/// One link and what is stated on it.
+struct Fed {
+    peer: Peer,
+    known: Arc<KnownPeer>,
+    /// Subjects of the last comparison.
+    subjects: HashSet<Subject>,
+}
+
+impl Fed {
+    fn states(&self, subject: &Subject) -> bool {
+        let list = match subject.kind {
+            SubjectKind::Check => &self.peer.checks,
+            SubjectKind::Endpoint => &self.peer.endpoints,
+        };
+        list.as_ref().is_none_or(|list| list.iter().any(|link| link.name == subject.name))
+    }
+}
+
+/// A state of this instance.
+struct Own {
+    subject: Subject,
+    state: State,
+    reason: String,
+    result: Option<(Measured, Duration)>,
+}
+
+pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Operator) {
+    let fed = wanted.into_iter().filter_map(|peer| {
+        let known = peers.get(&peer.name)?;
+        Some(Fed { peer, known, subjects: HashSet::new() })
+    });
+    let mut fed: Vec<Fed> = fed.collect();
+    let mut follower = operator.follow(operator.last_event());
+    let (mut round, mut next) = (0_u32, Instant::now());
+    loop {
+        tokio::select! {
+            followed = follower.next() => match followed {
+                Some(Followed::Event(event)) => fed.iter().for_each(|fed| tell(fed, &event)),
+                Some(Followed::Missed(_)) => {}
+                // The program ends.
+                None => return,
+            },
+            () = sleep_until(next) => {
+                let own = own_states(&operator);
+                round = round.wrapping_add(1);
+                fed.iter_mut().for_each(|fed| compare(fed, &own, round.is_multiple_of(REPEAT_EVERY)));
+                next = Instant::now() + COMPARE_EVERY;
+            }
+        }
+    }
+}
+
+/// States a transition. Other subjects than those of the last comparison wait for the next one.
+fn tell(fed: &Fed, event: &Event) {
+    let (subject, state, reason) = match &event.what {
+        Happening::Check { name, to, reason, .. } => (Subject::check(name), of_check(*to), reason),
+        Happening::Endpoint { name, to, note, .. } => (Subject::endpoint(name), of_endpoint(*to), note),
+        _ => return,
+    };
+    if fed.subjects.contains(&subject) {
+        fed.known.handle.with(|now, link| link.restate(now, subject, state, reason));
+    }
+}
+
+/// States all differences; with an open connection, also new results, and with `repeats` all
+/// states.
+fn compare(fed: &mut Fed, own: &[Own], repeats: bool) {
+    let stated: Vec<&Own> = own.iter().filter(|own| fed.states(&own.subject)).collect();
+    fed.subjects = stated.iter().map(|own| own.subject.clone()).collect();
+    fed.known.handle.with(|now, link| {
+        link.retain(now, |subject| fed.subjects.contains(subject));
+        let is_open = link.is_open();
+        for own in stated {
+            link.restate(now, own.subject.clone(), own.state, &own.reason);
+            if is_open {
+                result(now, link, own, repeats);
+            }
+        }
+    });
+}
+
+fn result(now: Time, link: &mut Link, own: &Own, repeats: bool) {
+    let new = own.result.filter(|(_, age)| *age < COMPARE_EVERY).map(|(measured, _)| measured);
+    if new.is_some() || repeats {
+        link.result(now, own.subject.clone(), own.state, &own.reason, new);
+    }
+}
+
+/// All checks that this instance runs, and all endpoints. Checks by other instances are not stated:
+/// two instances would otherwise confirm each other.
+fn own_states(operator: &Operator) -> Vec<Own> {
+    let Some(running) = operator.running() else { return Vec::new() };
+    let checks = running.checks(None, false).into_iter().filter(|check| check.kind != "link");
+    let check = |CheckView { name, state, reason, last, .. }: CheckView| Own {
+        subject: Subject::check(&name),
+        state: of_check(state),
+        reason,
+        result: last.and_then(|last| Some((measured(last)?, Duration::from_millis(last.age_ms)))),
+    };
+    let endpoint = |EndpointView { name, state, note, .. }: EndpointView| Own {
+        subject: Subject::endpoint(&name),
+        state: of_endpoint(state),
+        reason: note,
+        result: None,
+    };
+    checks.map(check).chain(running.registry.endpoints().into_iter().map(endpoint)).collect()
+}
+
+/// `None` for a run that found nothing out.
+fn measured(result: ResultView) -> Option<Measured> {
+    let outcome = match result.outcome {
+        OutcomeWord::Degraded => Outcome::Degraded,
+        OutcomeWord::Error => Outcome::Error,
+        OutcomeWord::Failure => Outcome::Failure,
+        OutcomeWord::Maintenance => Outcome::Maintenance,
+        OutcomeWord::Success => Outcome::Success,
+        OutcomeWord::Timeout => Outcome::Timeout,
+        OutcomeWord::Unknown => return None,
+    };
+    Some(Measured { outcome, latency_us: u64::from(result.latency_us) })
+}
+
+/// A check that is about to change still has its old state.
+const fn of_check(state: CheckWord) -> State {
+    match state {
+        CheckWord::Degraded => State::Degraded,
+        CheckWord::Down | CheckWord::Flapping | CheckWord::GoingUp => State::Down,
+        CheckWord::GoingDown | CheckWord::Up => State::Up,
+        CheckWord::Maintenance => State::Maintenance,
+        CheckWord::Stale | CheckWord::Unknown => State::Unknown,
+    }
+}
+
+const fn of_endpoint(state: EndpointWord) -> State {
+    match state {
+        EndpointWord::Degraded => State::Degraded,
+        EndpointWord::Down => State::Down,
+        EndpointWord::Drain | EndpointWord::Maintenance => State::Maintenance,
+        EndpointWord::Up => State::Up,
+    }
+}

@@ -1,0 +1,248 @@
+//! Links to other instances: their thread, which outlives reloads that do not change them.
+//!
+//! Does not know about: frames, certificates, what a state causes.
+//!
+//! Links only follow: they read states and results on their own thread, so checks and probes never
+//! wait for them.
+
+mod decide;
+mod feed;
+mod peers;
+mod rules;
+mod view;
+
+use crate::config::model::{Config, Links as Settings, Peer};
+use crate::exit::{Exit, Failure};
+use crate::operator::Operator;
+use crate::reload::watch::Stamps;
+use crate::sockets::port::{Listening, Port, cannot_listen};
+use doorbell_config::Named;
+use doorbell_link::net::{Acceptor, Dial, LinkTls};
+pub(crate) use peers::LinkPeers;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Name of the configuration table.
+const TABLE: &str = "links";
+
+/// Maximum number of concurrent name lookups.
+const LOOKUPS_MAX: usize = 16;
+
+/// Maximum number of connections besides those of the links: handshakes in progress.
+const HANDSHAKES_MAX: usize = 64;
+
+/// Maximum time to send the last transitions at the end of the program.
+const LAST_TRANSITIONS: Duration = Duration::from_secs(1);
+
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// The configured addresses with their sockets. A successor copies the sockets.
+    listeners: Vec<Listening>,
+    made_of: MadeOf,
+    stop: watch::Sender<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the links were made of.
+type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
+
+/// Bound addresses and read certificates of links that do not run yet.
+#[derive(Debug)]
+pub(crate) struct Unopened {
+    ports: Vec<(SocketAddr, Port)>,
+    /// Channel that starts the thread; dropping it ends the thread.
+    go: SyncSender<Vec<std::net::TcpListener>>,
+    made_of: MadeOf,
+    stop: watch::Sender<Stop>,
+    thread: JoinHandle<()>,
+}
+
+/// How the thread ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    No,
+    /// A successor uses the same links.
+    Now,
+    /// After the last transitions.
+    WhenSent,
+}
+
+impl Links {
+    /// Binds the addresses, or takes them over from the predecessor, and reads the certificates.
+    ///
+    /// # Errors
+    /// If an address cannot be bound, or a file cannot be used.
+    pub(crate) fn prepare(
+        config: &Config,
+        before: Option<&Self>,
+        peers: &Arc<LinkPeers>,
+        operator: &Operator,
+    ) -> Result<Option<Unopened>, Failure> {
+        let Some(settings) = config.links.as_ref().filter(|_| !config.peers.is_empty()) else {
+            return Ok(None);
+        };
+        let no_thread = |error: io::Error| {
+            Failure::new(Exit::Failure, format!("cannot start the thread of [links]: {error}"))
+        };
+        // Recorded before the files are read, so that a change during reading is detected.
+        let made_of = made_of(config);
+        let tls = LinkTls::from_files(&settings.ca, &settings.cert, &settings.key)
+            .map_err(|why| Failure::new(Exit::BadConfig, format!("[links]: {why}")))?;
+        let ports = bind(settings, before)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(LOOKUPS_MAX)
+            .build()
+            .map_err(no_thread)?;
+        let (stop, mut stopped) = watch::channel(Stop::No);
+        let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
+        let (wanted, peers, operator) = (config.peers.to_vec(), Arc::clone(peers), operator.clone());
+        let run = move || {
+            let Ok(listeners) = goes.recv() else { return };
+            runtime.block_on(async {
+                let _all = start(&wanted, listeners, &tls, &peers, &operator);
+                let stop = stopped.wait_for(|stop| *stop != Stop::No).await.map_or(Stop::Now, |stop| *stop);
+                if stop == Stop::WhenSent {
+                    let _late = timeout(LAST_TRANSITIONS, all_sent(&peers)).await;
+                }
+            });
+            // A name lookup may hang, so the shutdown must not wait.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name(TABLE.into()).spawn(run).map_err(no_thread)?;
+        Ok(Some(Unopened { ports, go, made_of, stop, thread }))
+    }
+
+    /// Whether links of this configuration would be the same, so that they stay open.
+    pub(crate) fn is_same(&self, config: &Config) -> bool {
+        self.made_of == made_of(config)
+    }
+
+    /// Ends all connections at once, because a successor opens them again.
+    pub(crate) fn leave(mut self) {
+        self.end(Stop::Now);
+    }
+
+    /// The bound addresses.
+    pub(crate) fn addrs(&self) -> Vec<String> {
+        let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
+        self.listeners.iter().map(addr).collect()
+    }
+
+    /// Upper bound on open descriptors.
+    pub(crate) fn descriptors(config: &Config) -> u32 {
+        let listeners = config.links.as_ref().map_or(0, |links| links.binds.len());
+        let all = match config.peers.len() {
+            0 => 0,
+            links => 2 * links + 2 * listeners + HANDSHAKES_MAX + 2 * LOOKUPS_MAX + 8,
+        };
+        u32::try_from(all).unwrap_or(u32::MAX)
+    }
+
+    fn end(&mut self, how: Stop) {
+        let Some(thread) = self.thread.take() else { return };
+        self.stop.send_replace(how);
+        let _panicked = thread.join();
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.end(Stop::WhenSent);
+    }
+}
+
+impl Unopened {
+    /// Opens the links.
+    pub(crate) fn open(self) -> Links {
+        let mut listeners = Vec::new();
+        for (addr, port) in self.ports {
+            match port.listen() {
+                Ok(listener) => listeners.push((addr, listener)),
+                Err(error) => tracing::error!("{}", cannot_listen(TABLE, addr, &error)),
+            }
+        }
+        let copies = listeners.iter().filter_map(|(_, listener)| {
+            listener.try_clone().inspect_err(|error| tracing::error!(%error, "cannot accept links")).ok()
+        });
+        let _begins = self.go.send(copies.collect());
+        Links { listeners, made_of: self.made_of, stop: self.stop, thread: Some(self.thread) }
+    }
+}
+
+/// The files that links read once.
+pub(crate) fn files(config: &Config) -> impl Iterator<Item = &Path> {
+    let files = config.links.iter().flat_map(|links| [&links.ca, &links.cert, &links.key]);
+    files.map(|file| file.value.as_path())
+}
+
+fn made_of(config: &Config) -> MadeOf {
+    (config.links.clone(), config.peers.clone(), Stamps::of(files(config)))
+}
+
+fn bind(settings: &Settings, before: Option<&Links>) -> Result<Vec<(SocketAddr, Port)>, Failure> {
+    let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
+    let addrs = settings.binds.iter().map(|bind| bind.value);
+    addrs
+        .map(|addr| {
+            let port = match held.iter().position(|(held, _)| *held == addr) {
+                Some(at) => held.remove(at).1.try_clone().map(Port::Listening),
+                None => Port::bind(addr),
+            };
+            Ok((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?))
+        })
+        .collect()
+}
+
+/// Starts the tasks of all links; they end when the set is dropped.
+fn start(
+    wanted: &[Peer],
+    listeners: Vec<std::net::TcpListener>,
+    tls: &LinkTls,
+    peers: &Arc<LinkPeers>,
+    operator: &Operator,
+) -> JoinSet<()> {
+    let mut all = JoinSet::new();
+    let mut accepted = Vec::new();
+    for (peer, known) in wanted.iter().zip(peers.replace(wanted)) {
+        let certificate_name = peer.certificate_name().to_owned();
+        match &peer.peer {
+            None => accepted.push((certificate_name, known.handle.clone())),
+            Some(at) => {
+                let (host, port, tls, seed) = (at.host.clone(), at.port, tls.clone(), peers.seed());
+                let dial = Dial { host, port, certificate_name, tls, seed };
+                all.spawn(dial.run(known.handle.clone()));
+            }
+        }
+    }
+    let refused = Arc::new(|addr: SocketAddr, why: &str| {
+        static REFUSED: crate::log::Throttle = crate::log::Throttle::new();
+        if let Some(suppressed) = REFUSED.turn() {
+            tracing::warn!(%addr, suppressed, "link refused: {why}");
+        }
+    });
+    let acceptor = Acceptor { tls: tls.clone(), peers: accepted.into(), refused };
+    for listener in listeners.into_iter().filter_map(|listener| TcpListener::from_std(listener).ok()) {
+        all.spawn(acceptor.clone().run(listener));
+    }
+    all.spawn(feed::run(wanted.to_vec(), Arc::clone(peers), operator.clone()));
+    all.spawn(decide::run(Arc::clone(peers), operator.clone()));
+    all
+}
+
+async fn all_sent(peers: &LinkPeers) {
+    while !peers.is_flushed() {
+        sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,164 @@
+//! The links of this process by name: their queues and the states of their peers, which outlive
+//! reloads.
+//!
+//! Does not know about: connections.
+
+use super::rules::Rule;
+use super::view;
+use crate::config::model::{Config, Peer};
+use crate::operator::time_of_day;
+use crate::wire::LinkView;
+use doorbell_link::net::{LinkClock, LinkHandle, Notice};
+use doorbell_link::{Event, Link, LinkOptions, Opinion, RemoteStates, Subject};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Maximum number of results that wait for a connection to send them: all subjects once.
+const RESULTS_MAX: usize = 16_384;
+
+/// All links of this process.
+#[derive(Debug)]
+pub(crate) struct LinkPeers {
+    clock: LinkClock,
+    /// Differs between runs of the program.
+    incarnation: u64,
+    inside: Mutex<Inside>,
+    /// Notified when a state at a peer changed.
+    changed: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    known: BTreeMap<String, Arc<KnownPeer>>,
+    rules: Arc<[Rule]>,
+}
+
+/// One link.
+#[derive(Debug)]
+pub(super) struct KnownPeer {
+    pub(super) handle: LinkHandle,
+    pub(super) remote: Arc<Mutex<Remote>>,
+    /// Address of the peer; empty if the peer connects.
+    pub(super) addr: Mutex<String>,
+}
+
+/// What is known of a peer.
+#[derive(Debug, Default)]
+pub(super) struct Remote {
+    pub(super) states: RemoteStates,
+    /// Why the last connection or attempt ended.
+    pub(super) last_end: String,
+}
+
+impl LinkPeers {
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: LinkClock::start(time_of_day()),
+            incarnation: RandomState::new().hash_one(std::process::id()),
+            inside: Mutex::default(),
+            changed: Arc::default(),
+        }
+    }
+
+    /// A number that differs between instances.
+    pub(super) const fn seed(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Keeps the links with these names, and adds new ones. Returns them in the same order.
+    pub(super) fn replace(&self, wanted: &[Peer]) -> Vec<Arc<KnownPeer>> {
+        let mut inside = self.lock();
+        inside.known.retain(|name, _| wanted.iter().any(|peer| peer.name == *name));
+        let known = wanted.iter().map(|peer| {
+            let known =
+                inside.known.entry(peer.name.clone()).or_insert_with(|| Arc::new(self.known(&peer.name)));
+            let addr = peer.peer.as_ref().map(ToString::to_string).unwrap_or_default();
+            *known.addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
+            Arc::clone(known)
+        });
+        known.collect()
+    }
+
+    fn known(&self, name: &str) -> KnownPeer {
+        let options = LinkOptions { results_max: RESULTS_MAX, ..LinkOptions::default() };
+        let link = Link::new(options, self.incarnation);
+        let (remote, name) = (Arc::<Mutex<Remote>>::default(), name.to_owned());
+        let (changed, known) = (Arc::clone(&self.changed), Arc::clone(&remote));
+        let handle = LinkHandle::new(link, self.clock, move |now, notice| {
+            let mut remote = lock(&known);
+            match notice {
+                Notice::Ended(why) => {
+                    if remote.last_end != why {
+                        tracing::warn!(link = name, "link is down: {why}");
+                    }
+                    remote.last_end = why;
+                }
+                Notice::Event(event) => {
+                    if matches!(event, Event::Opened { .. }) {
+                        tracing::info!(link = name, "link is up");
+                        remote.last_end.clear();
+                    }
+                    if remote.states.take(now, event).is_some() {
+                        changed.notify_one();
+                    }
+                }
+            }
+        });
+        KnownPeer { handle, remote, addr: Mutex::default() }
+    }
+
+    /// Forgets all links.
+    pub(crate) fn forget(&self) {
+        self.lock().known.clear();
+    }
+
+    /// Sets the checks that depend on links.
+    pub(crate) fn follow(&self, config: &Config) {
+        self.lock().rules = Rule::all(config);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn rules(&self) -> Arc<[Rule]> {
+        Arc::clone(&self.lock().rules)
+    }
+
+    /// Completes when a state at a peer changed.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// What a peer states about a subject.
+    pub(super) fn opinion(&self, peer: &str, subject: &Subject, max_age: Duration) -> Option<Opinion> {
+        let known = self.get(peer)?;
+        let opinion = lock(&known.remote).states.opinion(self.clock.now(), subject, max_age);
+        Some(opinion)
+    }
+
+    pub(super) fn get(&self, peer: &str) -> Option<Arc<KnownPeer>> {
+        self.lock().known.get(peer).cloned()
+    }
+
+    /// Whether every open link has sent everything.
+    pub(super) fn is_flushed(&self) -> bool {
+        let known: Vec<_> = self.lock().known.values().cloned().collect();
+        known.iter().all(|known| !known.handle.is_open() || known.handle.is_flushed())
+    }
+
+    /// All links, by name.
+    pub(crate) fn views(&self) -> Vec<LinkView> {
+        let known: Vec<_> =
+            self.lock().known.iter().map(|(name, known)| (name.clone(), Arc::clone(known))).collect();
+        known.iter().map(|(name, known)| view::of(name, known)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn lock(remote: &Mutex<Remote>) -> MutexGuard<'_, Remote> {
+    remote.lock().unwrap_or_else(PoisonError::into_inner)
+}

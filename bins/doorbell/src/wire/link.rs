@@ -1,0 +1,64 @@
+//! Views of links to other instances.
+//!
+//! Does not know about: how a link measures.
+
+use bitcode::{Decode, Encode};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One link.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize)]
+pub struct LinkView {
+    /// `[link.NAME]`
+    pub name: String,
+    /// Address of the peer; empty if the peer connects.
+    pub peer: String,
+    /// Age of the connection; `None` without one.
+    pub connected_ms: Option<u64>,
+    /// Why the last connection or attempt ended; empty if none did.
+    pub last_end: String,
+    /// Transitions that the peer has not acknowledged.
+    pub waiting: u64,
+    /// Number of checks and endpoints that the peer has stated.
+    pub subjects: u64,
+    /// The last round trip.
+    pub round_trip_us: Option<u64>,
+    /// The peer's clock less this one.
+    pub clock_offset_us: Option<i64>,
+    /// Maximum error of `clock_offset_us`.
+    pub clock_error_us: Option<u64>,
+    /// The last complete minute with frames, or the current one.
+    pub minute: Option<LinkMinuteView>,
+    /// Counters since the start, by name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Measurements of one minute.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize)]
+pub struct LinkMinuteView {
+    /// Start of the minute.
+    pub starts_unix_ms: u64,
+    /// Number of frames with a receipt.
+    pub frames: u64,
+    /// Round trips.
+    pub round_trip: QuantilesView,
+    /// Latencies to the peer.
+    pub one_way: QuantilesView,
+    /// Maximum error of `one_way`.
+    pub one_way_error_us: u64,
+    /// Correlation of size and round trip, from -1 to 1.
+    pub size_correlation: Option<f64>,
+}
+
+/// Quantiles of a latency in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct QuantilesView {
+    /// Half of the frames were faster.
+    pub p50_us: u64,
+    /// 90 % of the frames were faster.
+    pub p90_us: u64,
+    /// 99 % of the frames were faster.
+    pub p99_us: u64,
+    /// The slowest frame.
+    pub max_us: u64,
+}

@@ -1,0 +1,136 @@
+//! Instances that are linked: checks by other instances, a stop and a restart of a place, reloads,
+//! refused certificates.
+//!
+//! Does not know about: frames.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use doorbell_testkit::peers::wait_until;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::control::Controlled;
+use crate::generations::{Reloaded, ask, config};
+use crate::pki::{Ca, Signed};
+use crate::support::{LIMIT, Scratch, free_addr, on_auto};
+
+on_auto! {
+    two_of_three_places_decide
+    a_place_without_the_right_certificate_is_refused
+}
+
+/// `[links]` with the certificate of one instance.
+fn links(scratch: &Scratch, ca: &Ca, signed: &Signed, bind: Option<SocketAddr>) -> String {
+    let ca = scratch.write("links-ca.crt", &ca.pem());
+    let (cert, key) = signed.write(scratch, "link");
+    let bind = bind.map_or_else(String::new, |addr| format!("bind = \"{addr}\"\n"));
+    format!("[links]\n{bind}cert = \"{cert}\"\nkey = \"{key}\"\nca = \"{ca}\"\n")
+}
+
+/// An instance whose check is up while a file exists.
+fn place(ca: &Ca, name: &str, central: SocketAddr) -> Controlled {
+    let scratch = Scratch::new();
+    scratch.write("db", "");
+    let links = links(&scratch, ca, &ca.mutual(name), None);
+    let config = format!(
+        "{links}[link.central]\npeer = \"{central}\"\ncertificate_name = \"central.test\"\n\
+         [check.db]\ntype = \"file\"\npath = \"SCRATCH/db\"\ninterval = \"100ms\"\nrise = 1\nfall = 1\n"
+    );
+    Controlled::start_in(scratch, "auto", &config)
+}
+
+/// An instance that decides by three places, and its configuration.
+fn deciding(ca: &Ca, bind: SocketAddr) -> (Reloaded, String) {
+    let scratch = Scratch::new();
+    let links = links(&scratch, ca, &ca.mutual("central.test"), Some(bind));
+    let more = format!(
+        "{links}[link.ap]\ncertificate_name = \"ap.test\"\n[link.eu]\ncertificate_name = \"eu.test\"\n\
+         [link.us]\ncertificate_name = \"us.test\"\n\
+         [check.db]\ntype = \"link\"\nfrom = [\"eu\", \"us\", \"ap\"]\nmax_age = \"2s\"\n\
+         [route.readyz]\npath = \"/readyz\"\nhealth = \"readyz\"\n"
+    );
+    let text = config(&scratch.path(""), "0", &more);
+    (Reloaded::start_in(scratch, "auto", &text), more)
+}
+
+fn check(control: &Reloaded) -> Value {
+    let mut checks: Value = serde_json::from_str(&control.say(&["checks", "db", "-o", "json"])).unwrap();
+    checks[0].take()
+}
+
+/// Waits until the check has this state; returns its reason.
+fn await_state(control: &Reloaded, state: &str) -> String {
+    let is_there = || check(control)["state"] == state;
+    wait_until(LIMIT, is_there).unwrap_or_else(|| {
+        panic!("not {state}: {}\n{}", control.say(&["checks"]), control.doorbell.process.log())
+    });
+    check(control)["reason"].as_str().unwrap().to_owned()
+}
+
+fn views(said: &str) -> Vec<Value> {
+    serde_json::from_str(said).unwrap()
+}
+
+const LINKS: &[&str] = &["links", "-o", "json"];
+
+fn two_of_three_places_decide(_engine: &str) {
+    let (ca, addr) = (Ca::new("Links CA"), free_addr());
+    let (central, more) = deciding(&ca, addr);
+    assert_eq!(check(&central)["state"], "unknown", "unknown is not up");
+    let eu = place(&ca, "eu.test", addr);
+    let [us, ap] = ["us.test", "ap.test"].map(|name| place(&ca, name, addr));
+    await_state(&central, "up");
+    assert_eq!(ask(central.doorbell.addr, "/readyz").0, 200);
+
+    fs::remove_file(eu.scratch.path("db")).unwrap();
+    let names_eu = || check(&central)["reason"].as_str().is_some_and(|reason| reason.contains("eu down"));
+    wait_until(LIMIT, names_eu).expect("the reason must name the place");
+    assert_eq!(check(&central)["state"], "up", "one place does not decide");
+    fs::remove_file(us.scratch.path("db")).unwrap();
+    let reason = await_state(&central, "down");
+    assert!(reason.contains("eu down") && reason.contains("us down") && !reason.contains("ap"), "{reason}");
+    assert_eq!(ask(central.doorbell.addr, "/readyz").0, 503);
+    let pushed = central.run(&["checks", "db", "--run"]);
+    assert!(!pushed.status.success(), "the check cannot be run");
+
+    // A reload that does not concern links keeps the connections.
+    let before = views(&central.say(LINKS));
+    let wide = central.say(&["links", "-o", "wide"]);
+    assert!(wide.starts_with("LINK  PEER      STATE") && wide.lines().count() == 4, "{wide}");
+    let own = "[check.self]\ntype = \"file\"\npath = \"/proc/self/status\"\n";
+    central.write("0", &format!("{more}{own}"));
+    central.say(&["reload"]);
+    fs::write(us.scratch.path("db"), "").unwrap();
+    await_state(&central, "up");
+    for (link, before) in views(&central.say(LINKS)).iter().zip(&before) {
+        assert_eq!(link["counters"]["connections"], before["counters"]["connections"], "{link}");
+        assert!(link["connected_ms"].is_number() && link["round_trip_us"].is_number(), "{link}");
+        assert_eq!(link["counters"]["frames_lost"], 0);
+    }
+
+    // Two places are silent, so one cannot decide.
+    let [eu, ap] = [eu, ap].map(Controlled::kill);
+    await_state(&central, "stale");
+    assert_eq!(ask(central.doorbell.addr, "/readyz").0, 503, "unknown is not up");
+    drop((eu, ap));
+    let _ap = place(&ca, "ap.test", addr);
+    await_state(&central, "up");
+    let ap = &views(&central.say(LINKS))[0];
+    assert!(ap["counters"]["connections"].as_u64() >= Some(2), "{ap}");
+}
+
+fn a_place_without_the_right_certificate_is_refused(_engine: &str) {
+    let (ca, addr) = (Ca::new("Links CA"), free_addr());
+    let (central, _) = deciding(&ca, addr);
+    let stranger = place(&ca, "other.test", addr);
+    let log = || central.doorbell.process.log().contains("not that of a configured link");
+    wait_until(LIMIT, log).expect("the log must name the reason");
+    let is_down = || views(&stranger.say(LINKS))[0]["last_end"].as_str().is_some_and(|why| !why.is_empty());
+    wait_until(LIMIT, is_down).expect("the place must show why");
+    assert_eq!(views(&central.say(LINKS))[0]["counters"]["connections"], 0);
+    // The program ends although a link cannot be opened.
+    let mut process = stranger.doorbell.process;
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().0.code(), Some(0));
+}
