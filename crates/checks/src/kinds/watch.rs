@@ -6,7 +6,7 @@
 //! are not used: gRPC servers close the connection of a client that pings more often than every
 //! five minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead,
 //! a run makes a `Check` call in addition to the watch, unless a message has just arrived. Only the
-//! arrival of its response matters.
+//! arrival of its response matters: a status is a response, an error of the connection is none.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;
@@ -48,12 +48,20 @@ struct Known {
     status: ServingStatus,
     /// Time of the last message from the server.
     received_at: Instant,
+    /// True if the call has ended, and another call may not start yet.
+    is_ended: bool,
 }
 
 /// Ends the call when dropped, unless the server has responded.
 struct EndUnlessAnswered<'a> {
     watch: &'a Watch,
     is_answered: bool,
+}
+
+impl Known {
+    fn now(status: ServingStatus) -> Self {
+        Self { status, received_at: Instant::now(), is_ended: false }
+    }
 }
 
 impl Drop for EndUnlessAnswered<'_> {
@@ -87,8 +95,8 @@ impl Watch {
         let _known = self.notice.set(notice);
     }
 
-    /// The last status if the server still responds; `None` if the call has ended and another may
-    /// start. Dropping this future early ends the call.
+    /// The last status if the server still responds. `None` if the connection is lost, or if the
+    /// call has ended and another may start. Dropping this future early ends the call.
     pub(crate) async fn known(
         &self,
         request: impl FnOnce() -> Request<HealthCheckRequest>,
@@ -98,15 +106,16 @@ impl Watch {
             let following = self.following();
             let Following { last, client, .. } = following.as_ref()?;
             let known = (*lock(last))?;
-            if known.received_at.elapsed() < self.silence {
+            if known.is_ended || known.received_at.elapsed() < self.silence {
                 return Some(known.status);
             }
             (Arc::clone(last), client.clone())
         };
         progress.enter(Stage::Response);
         let mut guard = EndUnlessAnswered { watch: self, is_answered: false };
-        // If the connection is closed, the watch ends by itself.
-        let _answer = client.check(request()).await;
+        if client.check(request()).await.is_err_and(|status| is_lost(&status)) {
+            return None;
+        }
         guard.is_answered = true;
         let mut last = lock(&last);
         last.as_mut().map(|known| {
@@ -147,11 +156,11 @@ impl Watch {
                 return first.await.map(|(_, _, status)| status);
             }
         };
-        let last = Arc::new(Mutex::new(Some(Known { status, received_at: Instant::now() })));
+        let last = Arc::new(Mutex::new(Some(Known::now(status))));
         let (kept, notice) = (Arc::clone(&last), self.notice.get().cloned());
         let task = tokio::spawn(async move {
             let set_status = |news: Option<ServingStatus>| {
-                *lock(&kept) = news.map(|status| Known { status, received_at: Instant::now() });
+                *lock(&kept) = news.map(Known::now);
                 notice.iter().for_each(ChangeNotice::changed);
             };
             while let Some(news) = tokio::select! {
@@ -160,9 +169,14 @@ impl Watch {
             } {
                 set_status(Some(news));
             }
+            // During the pause, runs use the last status and start no other call.
+            if Instant::now() < again_at
+                && let Some(known) = &mut *lock(&kept)
+            {
+                known.is_ended = true;
+            }
             // Close the call and its connection before the pause.
             drop((stream, conn));
-            // During the pause, runs use the last status and start no other call.
             sleep_until(again_at).await;
             set_status(None);
         });
@@ -175,6 +189,12 @@ async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<ServingStat
     let message = stream.message().await?;
     let message = message.ok_or_else(|| Status::new(Code::Unavailable, "the server ended the watch"))?;
     Ok(message.status())
+}
+
+/// Whether a call failed without a response: errors of the connection have a source, a status that
+/// the server sent has none.
+fn is_lost(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

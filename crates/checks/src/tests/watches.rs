@@ -132,6 +132,36 @@ fn keeps_watches() -> (SocketAddr, Arc<Sent>) {
     (addr, sent)
 }
 
+/// A server that serves one watch and closes its connection when another call arrives.
+fn closes_on_another_call() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // No other server responds at the address.
+        drop(listener);
+        await_request(&mut stream);
+        stream.write_all(&[frame(4, 0, 0, &[]), serving(1)].concat()).unwrap();
+        while read_frame(&mut stream).is_ok_and(|(kind, ..)| kind != 1) {}
+    });
+    addr
+}
+
+/// The call that verifies the server fails with the connection: its error is no response. The last
+/// status would otherwise stay valid until another call may start.
+#[test]
+fn a_lost_connection_ends_the_last_status() {
+    let pace = Pace { fast_interval: Duration::from_secs(4), ..pace(TIMEOUT) };
+    let runner = runner_with(pace, watched(closes_on_another_call()), &connector());
+    block_on(async {
+        assert_eq!(runner.run().await.outcome, Outcome::Success);
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let finding = runner.run().await;
+        assert_eq!(finding.outcome, Outcome::Failure);
+        assert!(finding.reason.ends_with("connection refused"), "{}", finding.reason);
+    });
+}
+
 /// Each run makes a call to verify that the server responds, and sends no HTTP/2 ping: a gRPC
 /// server closes the connection of a client that pings more often than every five minutes.
 #[test]
