@@ -42,7 +42,7 @@ pub struct CheckCounts {
     pub coalesced: u64,
     /// Requests for a run that were not needed because the last result was fresh.
     pub cache_hits: u64,
-    /// Earliest expiry of the server's certificates, in seconds since 1970; 0 if not examined.
+    /// Expiry of the server's certificates, in seconds since 1970; 0 if unknown.
     certificate_ends: u64,
 }
 
@@ -161,7 +161,7 @@ impl CheckCounts {
         CheckState::ALL.into_iter().zip(self.transitions).filter(|(_, count)| *count > 0)
     }
 
-    /// Earliest expiry of the server's certificates, in seconds since 1970, if examined.
+    /// Expiry of the server's certificates, in seconds since 1970, if known.
     #[must_use]
     pub fn certificate_ends(&self) -> Option<u64> {
         (self.certificate_ends > 0).then_some(self.certificate_ends)

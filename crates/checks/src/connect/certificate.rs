@@ -76,6 +76,22 @@ pub(crate) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Issue> {
     ends.map(Duration::from_secs).ok_or_else(|| Issue::failure("the server sent no certificate"))
 }
 
+/// Time, since 1970, at which the certificates of a completed handshake expire. Verified with
+/// `roots`, it is the time until which a chain verifies: a server may send certificates that no
+/// verified chain needs. Without verification, it is the earliest expiry of all certificates.
+pub(crate) fn session_ends_at(
+    chain: &[CertificateDer<'_>],
+    roots: Option<&RootCertStore>,
+    now: Duration,
+) -> Result<Duration, Issue> {
+    let earliest = ends_at(chain)?;
+    // Each chain contains the server's own certificate. If that is the first to expire, no other
+    // chain has to be verified.
+    let is_own = chain.first().is_some_and(|own| ends_at(std::slice::from_ref(own)) == Ok(earliest));
+    let verified = roots.filter(|_| !is_own).and_then(|roots| chain_ends_at(chain, roots, now));
+    Ok(verified.unwrap_or(earliest))
+}
+
 /// Time, since 1970, until which at least one chain of these certificates verifies; `None` if no
 /// chain verifies now. The expiry of a root is ignored, as in the handshake.
 pub(crate) fn chain_ends_at(
@@ -105,16 +121,16 @@ pub(crate) fn now() -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
     #[test]
     fn certificates_have_names() {
-        let mut params =
-            rcgen::CertificateParams::new(vec!["a.test".to_owned(), "b.test".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec!["a.test".to_owned(), "b.test".to_owned()]).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, "a \"quoted\" one");
         params.serial_number = Some(rcgen::SerialNumber::from(vec![0x0a, 0xbc]));
-        let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         let named = CertificateInfo::of(certificate.der()).unwrap();
         assert_eq!((named.names.as_str(), named.serial.as_str()), ("a.test,b.test", "0abc"));
         assert!(named.subject.contains("CN=a \"quoted\" one") && named.issuer == named.subject, "{named:?}");
@@ -126,12 +142,10 @@ mod tests {
         assert_eq!(abc, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
-    /// The server sends two certificates of its intermediate CA, signed by different roots. One of
-    /// them has expired and is only useful to old clients. It is ignored, because the chain
-    /// verifies with the other one.
-    #[test]
-    fn a_chain_ends_when_no_path_verifies() {
-        use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    /// A chain whose server certificate, for `a.test`, expires in this year, with its key and its
+    /// root. The server sends two certificates of its intermediate CA, signed by different roots:
+    /// one has expired and is only useful to old clients, the other one expires in 2090.
+    pub(crate) fn cross_signed(year: i32) -> ([CertificateDer<'static>; 3], KeyPair, rcgen::Certificate) {
         let params = |name: &str, year| {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
             params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -140,41 +154,53 @@ mod tests {
             params
         };
         let keys = [(); 4].map(|()| KeyPair::generate().unwrap());
-        let root = params("root", 2090).self_signed(&keys[0]).unwrap();
+        let root = params("root", 2095).self_signed(&keys[0]).unwrap();
         let (good, old) =
-            (Issuer::new(params("root", 2090), &keys[0]), Issuer::new(params("old", 2090), &keys[1]));
-        let by_good = params("middle", 2040).signed_by(&keys[2], &good).unwrap();
+            (Issuer::new(params("root", 2095), &keys[0]), Issuer::new(params("old", 2095), &keys[1]));
+        let by_good = params("middle", 2090).signed_by(&keys[2], &good).unwrap();
         let by_old = params("middle", 2020).signed_by(&keys[2], &old).unwrap();
-        let middle = Issuer::new(params("middle", 2040), &keys[2]);
-        let leaf = |year| {
-            let mut params = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
-            params.not_after = rcgen::date_time_ymd(year, 1, 1);
-            params.signed_by(&keys[3], &middle).unwrap().der().clone()
-        };
-        let mut roots = RootCertStore::empty();
-        roots.add(root.der().clone()).unwrap();
+        let middle = Issuer::new(params("middle", 2090), &keys[2]);
+        let mut leaf = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+        leaf.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let leaf = leaf.signed_by(&keys[3], &middle).unwrap();
+        let chain = [leaf, by_old, by_good].map(|certificate| certificate.der().clone());
+        let [.., key] = keys;
+        (chain, key, root)
+    }
+
+    #[test]
+    fn a_chain_ends_when_no_path_verifies() {
         let at =
             |year| Duration::from_secs(rcgen::date_time_ymd(year, 1, 1).unix_timestamp().cast_unsigned());
-        let chain = |year| [leaf(year), by_old.der().clone(), by_good.der().clone()];
         let now = at(2026);
-        assert_eq!(ends_at(&chain(2030)), Ok(at(2020)));
-        assert_eq!(chain_ends_at(&chain(2030), &roots, now), Some(at(2030)));
-        assert_eq!(
-            chain_ends_at(&chain(2050), &roots, now),
-            Some(at(2040)),
-            "the intermediate certificate expires first"
-        );
-        assert_eq!(chain_ends_at(&chain(2050)[..2], &roots, now), None, "no root signed it");
-        assert_eq!(chain_ends_at(&chain(2025), &roots, now), None, "it has expired");
-        assert_eq!(chain_ends_at(&[], &roots, now), None);
+        for (year, len, expected) in [
+            (2085, 3, Some(2085)),
+            // The intermediate certificate expires first.
+            (2094, 3, Some(2090)),
+            // No root signed it.
+            (2085, 2, None),
+            // It has expired.
+            (2025, 3, None),
+            (2085, 0, None),
+        ] {
+            let (chain, _, root) = cross_signed(year);
+            let mut roots = RootCertStore::empty();
+            roots.add(root.der().clone()).unwrap();
+            let ends = chain_ends_at(&chain[..len], &roots, now);
+            assert_eq!(ends, expected.map(at), "{year}, {len} certificates");
+            assert_eq!(ends_at(&chain), Ok(at(2020)));
+            let whole = session_ends_at(&chain, Some(&roots), now);
+            assert_eq!(whole, Ok(at(if year == 2025 { 2020 } else { year.min(2090) })), "{year}");
+            assert_eq!(session_ends_at(&chain, None, now), Ok(at(2020)));
+        }
     }
 
     #[test]
     fn the_first_to_end_counts_and_garbage_is_refused() {
         let of = |year| {
-            let mut params = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+            let mut params = CertificateParams::new(vec!["a".to_owned()]).unwrap();
             params.not_after = rcgen::date_time_ymd(year, 1, 1);
-            let key = rcgen::KeyPair::generate().unwrap();
+            let key = KeyPair::generate().unwrap();
             params.self_signed(&key).unwrap().der().clone()
         };
         let chain = [of(2040), of(2030), of(2035)];

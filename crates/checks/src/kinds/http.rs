@@ -2,7 +2,6 @@
 //!
 //! Does not know about: the evaluation of the response.
 
-use crate::connect::certificate;
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Protocols, Tls, handshake};
@@ -124,10 +123,7 @@ impl HttpRunner {
         progress.see(|seen| seen.fails_pattern = fails_pattern(&response, expect));
         match progress.certificate() {
             // At equal severity, a fault of the response outweighs an expiring certificate.
-            Some(ends) => worse(
-                verdict,
-                tls_check::evaluate_certificate(ends, certificate::now(), &self.check.certificate),
-            ),
+            Some(_) => worse(verdict, tls_check::evaluate(progress, &self.check.certificate)),
             None => verdict,
         }
     }
@@ -184,9 +180,8 @@ impl HttpRunner {
         let mut stream = handshake(tls, name, conn).await?;
         let (conn, session) = stream.get_mut();
         progress.see_tls(session, tls);
-        if !self.check.certificate.is_empty() {
-            let chain = session.peer_certificates().unwrap_or_default();
-            progress.certificate_ends(certificate::ends_at(chain)?);
+        if progress.certificate().is_none() {
+            tls_check::evaluate(progress, &self.check.certificate)?;
         }
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         if is_http2 {

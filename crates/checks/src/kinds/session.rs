@@ -2,12 +2,11 @@
 //!
 //! Does not know about: the protocols.
 
-use crate::connect::certificate::now;
 use crate::connect::connector::Conn;
 use crate::connect::tls::{Protocols, Tls, handshake};
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::materials::Materials;
-use crate::kinds::tls::evaluate_certificate;
+use crate::kinds::tls;
 use crate::options::{CertificateRule, ClientTls};
 use crate::progress::{Progress, Stage};
 use std::io;
@@ -49,11 +48,7 @@ impl Security {
 
     /// Evaluates the remaining lifetime of the certificates of a completed handshake.
     pub(crate) fn evaluate(security: Option<&Self>, progress: &Progress) -> Verdict {
-        security.map_or(Ok(()), |security| match progress.certificate() {
-            Some(ends) => evaluate_certificate(ends, now(), &security.certificate),
-            None if security.certificate.is_empty() => Ok(()),
-            None => Err(Issue::failure("the server's certificate cannot be parsed")),
-        })
+        security.map_or(Ok(()), |security| tls::evaluate(progress, &security.certificate))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: verification, which is part of the handshake.
 
-use crate::connect::certificate::{ends_at, now};
+use crate::connect::certificate::now;
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, worse};
@@ -41,20 +41,24 @@ impl TlsRunner {
         progress.see_tls(stream.get_ref().1, &self.tls);
         // Sends close_notify, as any client does at the end.
         let _gone = stream.shutdown().await;
-        let (conn, session) = stream.get_mut();
-        conn.gently();
-        let ends = ends_at(session.peer_certificates().unwrap_or_default())?;
-        progress.certificate_ends(ends);
-        let certificate = evaluate_certificate(ends, now(), &self.check.certificate);
-        worse(certificate, in_time(latency, self.check.latency))
+        stream.get_mut().0.gently();
+        worse(evaluate(progress, &self.check.certificate), in_time(latency, self.check.latency))
+    }
+}
+
+/// Evaluates the remaining lifetime of the certificates of the last handshake.
+pub(crate) fn evaluate(progress: &Progress, rule: &CertificateRule) -> Verdict {
+    match progress.certificate() {
+        Some(ends) => evaluate_certificate(ends, now(), rule),
+        None if rule.is_empty() => Ok(()),
+        None => Err(Issue::failure("the server's certificate cannot be parsed")),
     }
 }
 
 /// Evaluates the remaining lifetime of a certificate. Both times are since 1970.
-pub(crate) fn evaluate_certificate(ends: Duration, now: Duration, rule: &CertificateRule) -> Verdict {
+fn evaluate_certificate(ends: Duration, now: Duration, rule: &CertificateRule) -> Verdict {
     let Some(left) = ends.checked_sub(now) else {
-        // Reached without verification, or if a certificate has expired that the verified chain
-        // does not need. A failure only if a rule limits the lifetime.
+        // Reached without verification. A failure only if a rule limits the lifetime.
         return match rule.is_empty() {
             true => Ok(()),
             false => Err(Issue::failure("the certificate has expired")),

@@ -33,7 +33,7 @@ pub(crate) struct Progress {
     /// Duration in microseconds plus one, by [`Phase`]; 0 for phases that did not occur.
     took_us: [AtomicU32; Phase::ALL.len()],
     left: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
-    /// Earliest expiry of the server's certificates, in seconds since 1970; 0 if not examined.
+    /// Expiry of the server's certificates, in seconds since 1970; 0 if unknown.
     certificate_ends: AtomicU64,
     /// Set for runs that are traced.
     trace: Option<Arc<Trace>>,
@@ -219,9 +219,10 @@ impl Progress {
     /// observations.
     pub(crate) fn see_tls(&self, session: &ClientConnection, tls: &Tls) {
         self.see(|seen| seen.see_tls(session, tls.roots()));
-        if let Ok(ends) = certificate::ends_at(session.peer_certificates().unwrap_or_default()) {
-            self.certificate_ends(ends);
-        }
+        let chain = session.peer_certificates().unwrap_or_default();
+        let ends = certificate::session_ends_at(chain, tls.roots(), certificate::now());
+        // Of several handshakes, the last one counts.
+        self.certificate_ends.store(ends.map_or(0, |ends| ends.as_secs()), Ordering::Relaxed);
     }
 
     /// Keeps a connection whose response is complete, so that the server can close it.
@@ -229,10 +230,8 @@ impl Progress {
         *lock(&self.left) = Some(Box::new(conn));
     }
 
-    pub(crate) fn certificate_ends(&self, at: Duration) {
-        self.certificate_ends.store(at.as_secs(), Ordering::Relaxed);
-    }
-
+    /// Expiry of the certificates of the last handshake, as time since 1970; `None` without a
+    /// handshake, and if a certificate cannot be parsed.
     pub(crate) fn certificate(&self) -> Option<Duration> {
         let secs = self.certificate_ends.load(Ordering::Relaxed);
         (secs > 0).then(|| Duration::from_secs(secs))

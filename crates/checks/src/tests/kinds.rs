@@ -220,7 +220,7 @@ pub(super) fn tls_config(days_left: i64) -> Arc<ServerConfig> {
 }
 
 /// A server with a configuration for each connection.
-fn tls_server_with(
+pub(super) fn tls_server_with(
     thinks: Duration,
     config: impl Fn() -> Arc<ServerConfig> + Send + Clone + 'static,
 ) -> SocketAddr {

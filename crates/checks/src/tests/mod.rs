@@ -5,6 +5,7 @@
 #[cfg(feature = "alias")]
 mod alias;
 #[cfg(feature = "udp")]
+mod chains;
 mod datagrams;
 #[cfg(feature = "icmp")]
 mod icmp;
