@@ -111,6 +111,7 @@ impl BoardBuilder {
             endpoints_by_name: self.endpoints_by_name,
             unix_at_zero: self.unix_at_zero,
             drain_of_all: None,
+            has_inherited: false,
             deadlines: Deadlines::new(checks + endpoints),
             // One result causes at most two transitions of its check and one of each endpoint. Only
             // `tick` can cause more in one call.

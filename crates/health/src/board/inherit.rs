@@ -23,9 +23,11 @@ pub enum Carry {
 impl Board {
     /// Takes over the state of checks by name; see [`Carry`]. Maintenance by an operator is not
     /// taken over. Both boards count time from the same origin. The call can be repeated, to take
-    /// over results that the previous board has received in the meantime.
+    /// over results that the previous board has received in the meantime; a wait for a first result
+    /// begins with the first call only.
     pub fn inherit_checks(&mut self, before: &Self, carry: impl Fn(&str) -> Carry, now: Time) -> Changes<'_> {
         let now = self.advance(now);
+        let is_first = !core::mem::replace(&mut self.has_inherited, true);
         for at in 0..self.slots.len() {
             let slot = &mut self.slots[at];
             let predecessor = before.check_named(&slot.name).and_then(|index| before.check(index));
@@ -44,11 +46,11 @@ impl Board {
                     slot.check.inherit(predecessor, now);
                 }
                 (Carry::State, Some(predecessor)) => match predecessor.awaited_until() {
-                    Some(until) => slot.check.await_until(until),
-                    None => continue,
+                    Some(until) if is_first => slot.check.await_until(until),
+                    _ => continue,
                 },
                 (Carry::State, None) => continue,
-                (Carry::Awaits(time), _) if is_new => slot.check.await_until(now.after(time)),
+                (Carry::Awaits(time), _) if is_new && is_first => slot.check.await_until(now.after(time)),
                 (Carry::Awaits(_), _) => continue,
             }
             self.follow(index_of(at), [None, None], true, now);

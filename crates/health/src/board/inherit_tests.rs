@@ -182,6 +182,26 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
     assert_eq!(state_of(&new, endpoint), EndpointState::Down);
 }
 
+/// A repeated call takes over results only: it neither restarts the time limit nor begins it again.
+#[test]
+fn a_repeated_call_does_not_restart_the_wait_for_the_first_result() {
+    for (repeated_at, ticks) in [(11, [11, 12]), (12, [12, 14])] {
+        let (mut old, check, _) = one(quick(), EndpointConfig::new("ready"), at(0));
+        let _changes = old.apply(check, &UP, at(1));
+        let (mut new, check, endpoint) = one(quick(), EndpointConfig::new("ready"), at(9));
+        let awaits = |_: &str| Carry::Awaits(Duration::from_secs(3));
+        let _changes = new.inherit_checks(&old, awaits, at(9));
+        let _changes = new.inherit_endpoints(&old, at(9));
+        let _changes = new.inherit_checks(&old, awaits, at(repeated_at));
+        for time in ticks {
+            let _changes = new.tick(at(time));
+            let expected = if time < 12 { EndpointState::Up } else { EndpointState::Down };
+            assert_eq!(state_of(&new, endpoint), expected, "repeated at {repeated_at}, now {time}");
+        }
+        assert_eq!(new.check(check).unwrap().awaited_until(), None);
+    }
+}
+
 /// A verdict that stands in for the first result is not a result: the first result decides even if
 /// the state does not change.
 #[test]

@@ -84,6 +84,8 @@ pub struct Board {
     unix_at_zero: Option<Duration>,
     /// The reason of the current drain of all endpoints.
     drain_of_all: Option<Note>,
+    /// True once the board has taken over checks of a predecessor.
+    has_inherited: bool,
     /// Deadlines of the checks, followed by those of the endpoints.
     deadlines: Deadlines,
     // Changes of the running call.
