@@ -41,8 +41,8 @@ pub struct Client<'a> {
     pub peer: Peer,
     /// The TLS session, if there is one.
     pub tls: Option<&'a TlsInfo>,
-    /// The scheme of the connection between the client and the first trusted proxy, if that proxy
-    /// reported it. See [`crate::forwarded`].
+    /// The scheme that a trusted proxy reported. See
+    /// [`Origin::scheme`](crate::forwarded::Origin::scheme).
     pub scheme: Option<Scheme>,
     port: Option<NonZeroU16>,
     /// The number of the listener, plus one.

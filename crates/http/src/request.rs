@@ -91,8 +91,8 @@ impl<'a> Request<'a> {
         self.client
     }
 
-    /// The scheme used by the client: the one reported by the first trusted proxy or, without a
-    /// report, that of this connection.
+    /// The scheme used by the client: the one that a trusted proxy reported
+    /// ([`Client::scheme`]) or, without a report, that of this connection.
     pub fn scheme(&self) -> Scheme {
         let of_conn = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
         self.client.scheme.unwrap_or(of_conn)

@@ -9,6 +9,11 @@
 //! proxies. The first address that is not a trusted proxy is the client. Elements to the left of it
 //! were sent by that client and cannot be trusted. If an element is malformed or hides the address,
 //! the search ends, and the previously found address is used.
+//!
+//! `Forwarded` names the scheme in the element of each hop, so it is that of the element of the
+//! client. Elements of `X-Forwarded-Proto` do not belong to those of `X-Forwarded-For`: some
+//! proxies append an element, most replace the field, and some pass it on. Only its last element
+//! is never one that the client sent, if the nearest proxy writes the field.
 
 mod element;
 mod networks;
@@ -56,7 +61,9 @@ pub struct TrustedProxies {
 pub struct Origin {
     /// The client's address. An IPv4 address inside IPv6 is converted to IPv4.
     pub addr: IpAddr,
-    /// The scheme of the connection between the client and the first trusted proxy, if reported.
+    /// The scheme that a trusted proxy reported. With `Forwarded`, it is the scheme of the connection
+    /// between the client and the first trusted proxy. With `X-Forwarded-Proto`, it is the last
+    /// element, which the nearest proxy reported.
     pub scheme: Option<Scheme>,
 }
 
@@ -141,7 +148,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The scheme in the last element, which was reported by the nearest proxy.
+/// The scheme in the last element. Elements before it may come from the client.
 fn last_scheme(lines: &Lines<'_>) -> Option<Scheme> {
     let line = lines.rightmost_first().next()?;
     element::scheme(line.rsplit(|&byte| byte == b',').next()?.trim_ascii())

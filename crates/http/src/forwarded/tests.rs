@@ -97,6 +97,35 @@ fn x_forwarded_proto() {
     assert_eq!(origin(&proxies, "10.0.0.1", &[("X-Forwarded-Proto", "https")]), "10.0.0.1 https");
 }
 
+/// The request of a client that reaches the first proxy by HTTP and claims HTTPS, through two
+/// trusted proxies. The second one is reached by `second`.
+#[test]
+fn chains_of_proxies_never_report_the_scheme_that_the_client_claims() {
+    let proxies = trusted(ForwardedFrom::XForwardedFor);
+    for (first, second, protos, expected) in [
+        ("replaces", "replaces", "http", "http"),
+        ("replaces", "passes on", "http", "http"),
+        ("appends", "replaces", "http", "http"),
+        ("appends", "passes on", "https, http", "http"),
+        ("replaces", "appends, reached by HTTPS", "http, https", "https"),
+        ("appends", "appends, reached by HTTP", "https, http, http", "http"),
+        ("appends", "appends, reached by HTTPS", "https, http, https", "https"),
+    ] {
+        let lines = [("X-Forwarded-For", "192.0.2.1, 10.0.0.2"), ("X-Forwarded-Proto", protos)];
+        let found = origin(&proxies, "10.0.0.1", &lines);
+        assert_eq!(found, format!("192.0.2.1 {expected}"), "{first}, {second}");
+    }
+    // In `Forwarded` each hop has its own element: that of the client counts.
+    let proxies = trusted(ForwardedFrom::Forwarded);
+    for (value, expected) in [
+        ("for=192.0.2.1;proto=http, for=10.0.0.2;proto=https", "192.0.2.1 http"),
+        ("for=203.0.113.9;proto=https, for=192.0.2.1;proto=http, for=10.0.0.2;proto=https", "192.0.2.1 http"),
+        ("for=203.0.113.9;proto=https, for=192.0.2.1, for=10.0.0.2;proto=https", "192.0.2.1"),
+    ] {
+        assert_eq!(origin(&proxies, "10.0.0.1", &[("Forwarded", value)]), expected, "{value}");
+    }
+}
+
 #[test]
 fn forwarded() {
     let proxies = trusted(ForwardedFrom::Forwarded);
