@@ -50,9 +50,11 @@ pub(super) enum Denied {
     ReadOnly,
     /// Sent by a proxy on this machine, for an unknown client.
     Proxied,
-    /// Sent from another machine; no token is configured, or the request is allowed only from this
-    /// machine.
+    /// Sent from another machine, without a configured token.
     Remote,
+    /// Sent from another machine or by a proxy, although the request is allowed only from this
+    /// machine, even with the token.
+    NotHere,
     /// Sent without the token.
     Token,
 }
@@ -102,7 +104,10 @@ impl Guard {
     /// Same as [`Self::admit`], for requests that are allowed only from this machine, even with the
     /// token.
     pub(super) fn admit_here(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
-        admit_local(headers, ends, &self.0.load().hosts)?;
+        admit_local(headers, ends, &self.0.load().hosts).map_err(|why| match why {
+            Denied::Proxied | Denied::Remote => Denied::NotHere,
+            other => other,
+        })?;
         self.admit(headers, ends)
     }
 }
@@ -166,6 +171,9 @@ impl fmt::Display for Denied {
             }
             Self::ReadOnly => {
                 "this address is read-only without --admin or `[admin]`: use `doorbell drain` or a similar command"
+            }
+            Self::NotHere => {
+                "only clients on the same machine may do this, directly and not through a proxy: use `doorbell quit` there"
             }
             Self::Proxied => "request from a proxy, so its client is unknown: set `admin.token`",
             Self::Remote => "without `admin.token` only clients on the same machine may do this",
@@ -238,7 +246,7 @@ mod tests {
 
     #[test]
     fn requests_that_may_change_something() {
-        use Denied::{CrossSite, Proxied, Remote, Token};
+        use Denied::{CrossSite, NotHere, Proxied, Remote, Token};
         let here = ends("127.0.0.1");
         let mapped = ends("::ffff:127.0.0.1");
         let there = ends("10.1.2.3");
@@ -269,13 +277,20 @@ mod tests {
         for (peer, fields, expect) in open {
             let guard = guard(None);
             assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
-            assert_eq!(guard.admit_here(&headers(fields), peer), expect, "{peer:?} {fields:?}");
+            let expect_here =
+                expect.map_err(|why| if matches!(why, Proxied | Remote) { NotHere } else { why });
+            assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
         }
         let guarded: [(Ends, Fields, Answer, Answer); 6] = [
             (here, &[("authorization", BEARER)], Ok(()), Ok(())),
-            (here, &[("authorization", BEARER), ("via", "1.1 proxy")], Ok(()), Err(Proxied)),
-            (there, &[("authorization", BEARER)], Ok(()), Err(Remote)),
-            (there, &[("authorization", "Bearer 0123456789abcdef0123456789abcdee")], Err(Token), Err(Remote)),
+            (here, &[("authorization", BEARER), ("via", "1.1 proxy")], Ok(()), Err(NotHere)),
+            (there, &[("authorization", BEARER)], Ok(()), Err(NotHere)),
+            (
+                there,
+                &[("authorization", "Bearer 0123456789abcdef0123456789abcdee")],
+                Err(Token),
+                Err(NotHere),
+            ),
             (here, &[], Err(Token), Err(Token)),
             (here, &[("authorization", TOKEN)], Err(Token), Err(Token)),
         ];
