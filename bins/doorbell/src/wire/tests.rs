@@ -288,3 +288,15 @@ fn no_request_takes_more_than_its_cap_allows() {
         }
     }
 }
+
+/// The page, `doorbell status` and `doorbell drain` show the same numbers.
+#[test]
+fn sums_cover_all_protocols() {
+    let counters = [("conns_live", 3), ("http2_conns_live", 4), ("requests", 50), ("http2_requests", 600)];
+    let of = |len: usize| {
+        let counters = counters[..len].iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Status { counters, ..status() }
+    };
+    assert_eq!((of(4).conns_open(), of(4).requests()), (7, 650));
+    assert_eq!((of(1).conns_open(), of(1).requests()), (3, 0), "without HTTP/2");
+}

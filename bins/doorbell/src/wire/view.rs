@@ -62,6 +62,23 @@ pub struct Status {
     pub event: u64,
 }
 
+impl Status {
+    /// Open connections of any protocol. Those of HTTP/2 are counted separately.
+    pub fn conns_open(&self) -> u64 {
+        self.counter("conns_live") + self.counter("http2_conns_live")
+    }
+
+    /// Requests served by any protocol.
+    pub fn requests(&self) -> u64 {
+        self.counter("requests") + self.counter("http2_requests")
+    }
+
+    /// A counter; 0 if it is absent.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
+    }
+}
+
 /// A failed reload.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct RefusedReloadView {

@@ -102,10 +102,9 @@ fn progress(status: &Status, target: &str) -> Progress {
             status.drains.iter().find(|drain| is_same(&drain.endpoint, target)).map(|drain| drain.heard_in_ms)
         }
     };
-    let live = |name: &str| status.counters.get(name).copied().unwrap_or(0);
     match left_ms {
         None => Progress::Cancelled,
-        Some(0) => Progress::Announced { open: live("conns_live") + live("http2_conns_live") },
+        Some(0) => Progress::Announced { open: status.conns_open() },
         Some(_) => Progress::Announcing,
     }
 }

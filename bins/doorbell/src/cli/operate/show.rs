@@ -108,13 +108,11 @@ fn driver(workers: &[WorkerView]) -> String {
 }
 
 fn traffic(status: &Status) -> String {
-    let counter = |name: &str| status.counters.get(name).copied().unwrap_or(0);
-    let several = |name: &str, what: &str| {
-        let number = counter(name);
-        format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
-    };
-    let (open, requests) = (several("conns_live", "connection"), several("requests", "request"));
-    format!("{open} open, {} accepted, {requests}", count(counter("conns_accepted")))
+    let several =
+        |number: u64, what: &str| format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" });
+    let open = several(status.conns_open(), "connection");
+    let requests = several(status.requests(), "request");
+    format!("{open} open, {} accepted, {requests}", count(status.counter("conns_accepted")))
 }
 
 /// State of the history; empty without one.

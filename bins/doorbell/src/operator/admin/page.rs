@@ -102,9 +102,6 @@ fn write_live(html: &mut String, view: &View) -> std::fmt::Result {
 fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     let status = &view.status;
     let (headline, tone, text) = headline(view);
-    let requests = status.counters.get("requests").copied().unwrap_or_default()
-        + status.counters.get("http2_requests").copied().unwrap_or_default();
-    let live = status.counters.get("conns_live").copied().unwrap_or_default();
     write!(
         html,
         "<div class=\"top\"><span class=\"bell\"></span><b>doorbell</b><span>{}</span><span class=\"live\"></span></div>\
@@ -135,8 +132,8 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     let facts: [(&str, String); 4] = [
         ("up for", Ago(status.uptime_ms).to_string()),
         ("driver", format!("{driver}, {} worker{}", status.workers.len(), plural(status.workers.len()))),
-        ("requests", grouped(requests)),
-        ("open connections", grouped(live)),
+        ("requests", grouped(status.requests())),
+        ("open connections", grouped(status.conns_open())),
     ];
     for (name, value) in facts {
         write!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", Esc(value))?;

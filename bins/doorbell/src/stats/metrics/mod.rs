@@ -57,6 +57,8 @@ struct Scrape {
     requests: (Vec<(Counted, u64)>, u64),
     /// Connections and requests of HTTP/2; `None` if no listener has HTTP/2.
     http2: Option<(u64, u64)>,
+    /// Open connections of HTTP/2, which are not in `conns_live`.
+    http2_live: u64,
     config_hash: String,
     reloads: Reloads,
     /// Lost log lines.
@@ -154,6 +156,7 @@ impl Scrape {
             limiter_keys: BTreeMap::new(),
             certificate_ends: BTreeMap::new(),
             http2: None,
+            http2_live: 0,
             config_hash: String::new(),
             reloads: Reloads::default(),
             log_lost: crate::log::lines_lost(),
@@ -188,7 +191,7 @@ impl Scrape {
         for (why, count) in refused.chain(server_stats.http2_refusals()) {
             *self.refused.entry(why).or_default() += count;
         }
-        self.http2 = server_stats.http2_served();
+        (self.http2, self.http2_live) = (server_stats.http2_served(), server_stats.http2_live());
         self.config_hash.clone_from(&running.config_hash);
         self.reloads = process_stats.reloads();
         self.health = HealthSample::of(

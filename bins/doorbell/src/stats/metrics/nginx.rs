@@ -8,7 +8,7 @@ use crate::stats::server::Item;
 /// Renders the text with the spaces of nginx. The states of connections are unknown: all
 /// connections are counted as waiting.
 pub(super) fn stub_status(scrape: &Scrape) -> String {
-    let active: u64 = scrape.conns_live.values().sum();
+    let active: u64 = scrape.conns_live.values().sum::<u64>() + scrape.http2_live;
     let of_item = |(item, count): (&Item, &u64)| matches!(item, Item::Accepted { .. }).then_some(*count);
     let accepts: u64 = scrape.items.iter().filter_map(of_item).sum();
     let dropped: u64 = scrape.workers.iter().map(|worker| worker.accepts_dropped).sum();

@@ -233,6 +233,7 @@ fn scrape() -> Scrape {
         limiter_keys: BTreeMap::from([("login".into(), 17)]),
         certificate_ends: BTreeMap::from([("main".into(), 1_800_500_000)]),
         http2: Some((1, 8)),
+        http2_live: 2,
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         log_lost: 6,
