@@ -87,6 +87,11 @@ impl Operator {
         Ok(said.join("\n"))
     }
 
+    /// Whether there is an endpoint or check of this name, or it is `all`.
+    pub(super) fn is_target(&self, name: &str) -> bool {
+        self.lock().subject(name).is_ok()
+    }
+
     /// Sets the maintenance declared by files; `reasons` maps each target to its reason. Returns
     /// unknown targets.
     pub(super) fn maintain_by_files(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {

@@ -10,8 +10,9 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of files to read.
-const FILES_MAX: usize = 1024;
+/// Maximum number of files without a target to read. They are only logged, and may name targets of
+/// a later configuration.
+const STRANGE_MAX: usize = 1024;
 
 /// Maximum number of bytes of a file that are read as the reason.
 const REASON_READ_MAX: u64 = 1024;
@@ -24,6 +25,17 @@ pub(crate) struct MaintenanceFiles {
     known: BTreeMap<String, String>,
     /// File names without a target; each is logged once.
     strange: BTreeSet<String>,
+    /// True while there are more files without a target than are read.
+    has_more: bool,
+}
+
+/// The files of a directory.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Declared {
+    /// The reasons by file name.
+    reasons: BTreeMap<String, String>,
+    /// Number of files without a target that were not read.
+    left_out: usize,
 }
 
 impl MaintenanceFiles {
@@ -34,6 +46,7 @@ impl MaintenanceFiles {
             operator: operator.clone(),
             known: BTreeMap::new(),
             strange: BTreeSet::new(),
+            has_more: false,
         };
         if let Look::Refused(why) = files.look() {
             tracing::error!("{}: {why}", files.name());
@@ -41,23 +54,34 @@ impl MaintenanceFiles {
         files
     }
 
-    /// Returns the reasons by file name; empty if the directory does not exist.
-    fn read(&self) -> Result<BTreeMap<String, String>, String> {
+    /// Reads all files with a target, and the first [`STRANGE_MAX`] others in the order of their
+    /// names. Returns no files if the directory does not exist.
+    fn read(&self, is_target: impl Fn(&str) -> bool) -> Result<Declared, String> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Declared::default()),
             Err(error) => return Err(error.to_string()),
         };
-        let mut reasons = BTreeMap::new();
-        for entry in entries.take(FILES_MAX) {
+        let (mut names, mut strange, mut left_out) = (Vec::new(), BTreeSet::new(), 0);
+        for entry in entries {
             let entry = entry.map_err(|error| error.to_string())?;
             let name = entry.file_name().to_string_lossy().into_owned();
             // Editors and Kubernetes mounts use names that begin with a dot.
             if name.starts_with('.') {
                 continue;
             }
-            match fs::metadata(entry.path()) {
-                Ok(meta) if meta.is_file() => drop(reasons.insert(name, first_line(&entry.path()))),
+            if is_target(&name) {
+                names.push(name);
+            } else if strange.insert(name) && strange.len() > STRANGE_MAX {
+                strange.pop_last();
+                left_out += 1;
+            }
+        }
+        let mut reasons = BTreeMap::new();
+        for name in names.into_iter().chain(strange) {
+            let path = self.directory.join(&name);
+            match fs::metadata(&path) {
+                Ok(meta) if meta.is_file() => drop(reasons.insert(name, first_line(&path))),
                 Ok(_) => {}
                 // Removed meanwhile, or a link to a file that does not exist.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -65,7 +89,7 @@ impl MaintenanceFiles {
                 Err(error) => return Err(format!("{name}: {error}")),
             }
         }
-        Ok(reasons)
+        Ok(Declared { reasons, left_out })
     }
 }
 
@@ -88,10 +112,17 @@ impl Watched for MaintenanceFiles {
     }
 
     fn look(&mut self) -> Look {
-        let reasons = match self.read() {
-            Ok(reasons) => reasons,
+        let Declared { reasons, left_out } = match self.read(|name| self.operator.is_target(name)) {
+            Ok(declared) => declared,
             Err(why) => return Look::Refused(why),
         };
+        if left_out > 0 && !self.has_more {
+            tracing::warn!(
+                "{}: {left_out} files are ignored: besides those of endpoints and checks, only {STRANGE_MAX} are read",
+                self.name()
+            );
+        }
+        self.has_more = left_out > 0;
         // A reload may have added or removed targets.
         let strange = self.operator.maintain_by_files(&reasons);
         for name in strange.difference(&self.strange) {
@@ -111,6 +142,28 @@ impl Watched for MaintenanceFiles {
 mod tests {
     use super::*;
     use crate::supervisor::Supervisor;
+
+    /// A directory with many other files: every declaration counts.
+    #[test]
+    fn other_files_do_not_hide_declarations() {
+        let directory = std::env::temp_dir().join(format!("doorbell-many-files-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let targets = || (0..40).map(|number| format!("target-{number:02}"));
+        for (at, target) in targets().enumerate() {
+            for number in 0..30 {
+                fs::write(directory.join(format!("other-{at:02}-{number:02}")), "").unwrap();
+                fs::write(directory.join(format!(".dot-{at:02}-{number:02}")), "").unwrap();
+            }
+            fs::write(directory.join(target), "disks").unwrap();
+        }
+        let operator = Operator::new(Supervisor::without_signals().queue());
+        let files = MaintenanceFiles::new(&directory, &operator);
+        let Declared { reasons, left_out } = files.read(|name| name.starts_with("target-")).unwrap();
+        assert!(targets().all(|target| reasons.get(&target).is_some_and(|reason| reason == "disks")));
+        assert_eq!((reasons.len(), left_out), (40 + STRANGE_MAX, 1200 - STRANGE_MAX));
+        assert!(files.has_more, "it was logged");
+        fs::remove_dir_all(&directory).unwrap();
+    }
 
     #[test]
     fn an_error_keeps_the_maintenance() {
