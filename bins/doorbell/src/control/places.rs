@@ -40,7 +40,8 @@ pub(super) fn name_of(pid: u32, round: u32) -> String {
     }
 }
 
-/// Returns all control sockets of a directory, including stale ones; [`NAME`] comes first.
+/// Returns the control sockets of a directory, including stale ones, at most [`SOCKETS_MAX`];
+/// [`NAME`] comes first.
 pub(super) fn sockets(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_ours = |name: &OsStr| {
@@ -49,8 +50,9 @@ pub(super) fn sockets(directory: &Path) -> Vec<PathBuf> {
     };
     let named = entries.filter_map(Result::ok).filter(|entry| is_ours(&entry.file_name()));
     let sockets = named.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
-    let mut paths: Vec<PathBuf> = sockets.map(|entry| entry.path()).take(SOCKETS_MAX).collect();
+    let mut paths: Vec<PathBuf> = sockets.map(|entry| entry.path()).collect();
     paths.sort_by_key(|path| (path.file_name() != Some(OsStr::new(NAME)), path.clone()));
+    paths.truncate(SOCKETS_MAX);
     paths
 }
 

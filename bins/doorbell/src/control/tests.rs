@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the protocol.
 
-use super::places::{NAME, directories, living};
+use super::places::{NAME, directories, living, sockets};
 use super::socket::open;
 use crate::config::model::{Control, ControlSocket};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
@@ -108,4 +108,21 @@ fn directories_are_tried_in_their_order() {
     let env = |name: &str| (name == "RUNTIME_DIRECTORY").then(|| OsString::from("/run/doorbell"));
     assert_eq!(directories(env), ["/run/doorbell"].map(PathBuf::from));
     assert_eq!(directories(|_| Some("relative".into())), ["/run/doorbell"].map(PathBuf::from));
+}
+
+/// The order of a directory is arbitrary.
+#[test]
+fn the_first_socket_is_found_among_many() {
+    let folder = Folder::new();
+    for number in 0..150 {
+        drop(UnixListener::bind(folder.0.join(format!("control-{number}.sock"))).unwrap());
+        if number == 75 {
+            drop(UnixListener::bind(folder.0.join(NAME)).unwrap());
+        }
+    }
+    let found = sockets(&folder.0);
+    let expected =
+        [NAME, "control-0.sock", "control-1.sock", "control-10.sock"].map(|name| folder.0.join(name));
+    assert_eq!(found[..4], expected);
+    assert_eq!(found.len(), 64);
 }
