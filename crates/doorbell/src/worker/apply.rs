@@ -220,6 +220,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn follow(&mut self, id: ConnId, next: Next) -> Todo {
         match next {
             Next::Wait => self.hold_request(id),
+            Next::Close | Next::CloseClean | Next::CloseLinger if self.cuts_reply(id) => {
+                self.driver.reset_on_close(id);
+                return Todo::Close(self.reason_of(id));
+            }
             _ if self.table.live_mut(id).arriving == Arriving::Answer => self.give_up_job(id),
             _ => {}
         }
@@ -236,6 +240,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Next::Wait => AfterSend::Wait,
         };
         Todo::Flush
+    }
+
+    /// True if a close now would make a partial reply look complete. An alert of TLS shows that the
+    /// reply is incomplete.
+    fn cuts_reply(&mut self, id: ConnId) -> bool {
+        self.has_begun_reply(id) && self.reason_of(id) != CloseReason::Tls
     }
 
     fn flush(&mut self, id: ConnId) -> Todo {

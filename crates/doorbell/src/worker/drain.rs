@@ -160,13 +160,18 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if matches!(conn.phase(), Phase::Closing | Phase::Leaving) {
             return;
         }
-        let protocol = &self.server.protocols[conn.listener.index()];
-        let is_begun = conn.protocol.as_ref().is_some_and(|state| protocol.has_begun_reply(state));
-        if conn.send_in_flight || conn.has_output() || is_begun {
+        if conn.send_in_flight || conn.has_output() || self.has_begun_reply(id) {
             // A partial reply must not look complete to the peer.
             self.driver.reset_on_close(id);
         }
         self.drive(id, Todo::Close(reason));
+    }
+
+    /// True between the parts of a reply.
+    pub(super) fn has_begun_reply(&mut self, id: ConnId) -> bool {
+        let conn = self.table.live_mut(id);
+        let protocol = &self.server.protocols[conn.listener.index()];
+        conn.protocol.as_ref().is_some_and(|state| protocol.has_begun_reply(state))
     }
 
     /// Ends an idle connection without losing a request that is just arriving.

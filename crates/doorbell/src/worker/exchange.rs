@@ -320,7 +320,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let Some(result) = outcome else {
             return self.drive(id, Todo::Next(next));
         };
-        let _flush = self.follow(id, next);
+        if let todo @ Todo::Close(_) = self.follow(id, next) {
+            return self.drive(id, todo);
+        }
         let Some(buf) = self.take_output(id) else {
             return self.drive(id, Todo::AfterSend);
         };

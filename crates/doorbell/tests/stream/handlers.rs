@@ -17,6 +17,7 @@ pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 /// |---|---|
 /// | `close` | closes after the reply |
 /// | `drip N` | N parts of one byte |
+/// | `drippanic N` | N parts of one byte, then a panic in place of the next part |
 /// | `handover` | hands over, with this line |
 /// | `job N` | a job that replies with N |
 /// | `jobpanic` | a job that panics |
@@ -40,6 +41,8 @@ pub(crate) const PART: usize = 8192;
 pub(crate) struct Line {
     parts_left: u32,
     part_len: usize,
+    /// True if the handler panics after the last part.
+    panics: bool,
 }
 
 impl Lines {
@@ -82,7 +85,7 @@ impl StreamHandler for Lines {
             }
         }
         *self.last.lock().unwrap() = Some(cx.handle());
-        Line { parts_left: 0, part_len: PART }
+        Line { parts_left: 0, part_len: PART, panics: false }
     }
 
     fn data(&self, line: &mut Line, input: &[u8], cx: &mut Context<'_, Self>) -> usize {
@@ -105,8 +108,9 @@ impl StreamHandler for Lines {
                 cx.run(self.jobs.as_ref().unwrap(), move |_| format!("job {answer}")).unwrap();
             }
             "jobpanic" => cx.run(self.jobs.as_ref().unwrap(), |_| panic!("a job that panics")).unwrap(),
-            "drip" | "large" => {
-                line.part_len = if first == "drip" { 1 } else { PART };
+            "drip" | "drippanic" | "large" => {
+                line.part_len = if first == "large" { PART } else { 1 };
+                line.panics = first == "drippanic";
                 line.parts_left = number();
                 Self::write_part(line, cx);
             }
@@ -131,6 +135,7 @@ impl StreamHandler for Lines {
     }
 
     fn writable(&self, line: &mut Line, cx: &mut Context<'_, Self>) {
+        assert!(line.parts_left > 0 || !line.panics, "a handler that panics between parts");
         Self::write_part(line, cx);
     }
 

@@ -235,6 +235,22 @@ fn a_stop_cuts_a_reply_in_parts_visibly() {
     }
 }
 
+/// Without a reset, the truncated reply would look complete.
+#[test]
+fn a_panic_between_the_parts_of_a_reply_cuts_it_visibly() {
+    for engine in engines() {
+        let server = serve(engine, Stream::new(Lines::new()));
+        for parts in 1..4 {
+            let mut stream = connect(&server);
+            stream.write_all(format!("drippanic {parts}\n").as_bytes()).unwrap();
+            let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{engine:?}: after {parts} parts");
+        }
+        assert_eq!(server.stats().handler_panics, 3, "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
 #[cfg(feature = "rayon")]
 #[test]
 fn results_of_jobs_keep_the_order_of_frames() {

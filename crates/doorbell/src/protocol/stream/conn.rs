@@ -55,7 +55,7 @@ pub struct StreamConn {
     pub(super) ending: Option<Next>,
     /// Length of the output at the beginning of the current event.
     pub(super) earlier_len: usize,
-    /// True if the handler is to be called when all output is sent.
+    /// True if the handler is to be called when all output is sent: its reply is incomplete.
     pub(super) wants_writable: bool,
     /// True while the output of earlier frames must be sent before the connection continues.
     pub(super) is_busy: bool,

@@ -375,6 +375,19 @@ mod tests {
         /// Passes `fresh` to the protocol, with the clock at `second` seconds. An empty input means
         /// that all output was sent.
         fn input(&mut self, second: u64, fresh: &[u8]) -> (Next, Vec<u8>) {
+            self.event(second, |stream, conn, io| stream.handle_input(conn, fresh, io))
+        }
+
+        /// Reports the expiry of the deadline.
+        fn timeout(&mut self, second: u64) -> (Next, Vec<u8>) {
+            self.event(second, Protocol::handle_timeout)
+        }
+
+        fn event(
+            &mut self,
+            second: u64,
+            event: impl FnOnce(&Stream<TwoParts>, &mut StreamConn, Io<'_>) -> Next,
+        ) -> (Next, Vec<u8>) {
             let mut out = Out::new();
             let io = Io {
                 now: Time::ZERO.after(Duration::from_secs(second)),
@@ -385,7 +398,7 @@ mod tests {
                 local: &mut self.local,
                 client: &Client::UNKNOWN.with_listener(0),
             };
-            let next = self.stream.handle_input(&mut self.conn, fresh, io);
+            let next = event(&self.stream, &mut self.conn, io);
             (next, out.head)
         }
     }
@@ -398,6 +411,20 @@ mod tests {
         assert_eq!(stand.input(60, b""), (Next::Read, b"two\n".to_vec()));
         assert!(stand.stream.is_idle(&stand.conn));
         assert_eq!(stand.stream.deadline(&stand.conn).since(Time::ZERO), Duration::from_secs(65));
+    }
+
+    /// A handler that closes at a deadline between two parts has not written the rest of its reply.
+    #[test]
+    fn a_reply_in_parts_that_a_deadline_ends_is_cut() {
+        let mut stand = Stand::new(Stream::new(TwoParts).idle_timeout(IDLE));
+        assert_eq!(stand.input(1, b"a").0, Next::Flush);
+        assert_eq!(stand.timeout(60).0, Next::CloseLinger);
+        assert!(stand.stream.has_begun_reply(&stand.conn));
+
+        let mut stand = Stand::new(Stream::new(TwoParts).idle_timeout(IDLE));
+        assert_eq!((stand.input(1, b"a").0, stand.input(2, b"").0), (Next::Flush, Next::Read));
+        assert_eq!(stand.timeout(60).0, Next::CloseLinger);
+        assert!(!stand.stream.has_begun_reply(&stand.conn), "both parts are written");
     }
 
     /// The table of a worker has its address space from the start, and states are not boxed.

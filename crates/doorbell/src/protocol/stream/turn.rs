@@ -112,9 +112,11 @@ impl<H: StreamHandler> Turn<'_, H> {
     /// Continues after all output was sent.
     pub(super) fn resume(&mut self) {
         self.restarts |= core::mem::take(&mut self.conn.is_busy) && !self.conn.is_own_deadline;
-        if core::mem::take(&mut self.conn.wants_writable) {
+        if self.conn.wants_writable {
             self.asked.writable = false;
             self.call(|handler, state, cx| handler.writable(state, cx));
+            // After a panic of the handler, the reply stays incomplete.
+            self.conn.wants_writable = false;
         }
         self.messages();
     }
@@ -138,7 +140,10 @@ impl<H: StreamHandler> Turn<'_, H> {
 
     /// Decides the step after an event that left `rest` bytes of input unconsumed.
     pub(super) fn next(&mut self, after: After, rest: usize) -> Next {
-        self.conn.wants_writable = self.asked.writable;
+        // A handler that closes has no further part. A part that is due stays due.
+        if !self.asked.close {
+            self.conn.wants_writable = self.asked.writable;
+        }
         self.conn.requests += u32::from(self.asked.close && self.conn.requests == 0 && !self.out.is_empty());
         if self.asked.close {
             self.conn.end(self.last_step(after, rest), CloseReason::Done);
