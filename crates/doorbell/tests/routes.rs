@@ -183,3 +183,25 @@ fn all_invalid_routes_are_reported() {
          routes `GET /b` and `GET /b` match the same requests: GET /b on any host"
     );
 }
+
+/// A location without the rest of the path would be wrong for every request.
+#[test]
+fn a_misspelt_parameter_of_a_redirect_is_an_error() {
+    let to = |path: &str| Redirect::to(Scheme::Https).canonical_host("b.test").path(path).build().unwrap();
+    let errors = Routes::builder()
+        .get("/old/{*rest}", to("/new/{rset}"))
+        .get(
+            "/by/{year}/{month}",
+            to("/of/{yaer}").behind(|inner, request, reply| inner.call(request, reply)),
+        )
+        .get("/plain", Box::new(to("/new/{id}").guarded(tokens())))
+        .get("/inner/{id}", Routes::builder().otherwise(to("/new/{ID}")).build().unwrap())
+        .get("/fine/{id}", to("/new/{id}{path}"))
+        .build()
+        .unwrap_err();
+    let expected = "route `GET /old/{*rest}` has no parameter `rset`, which its service needs: did you mean `rest`?\n\
+         route `GET /by/{year}/{month}` has no parameter `yaer`, which its service needs: did you mean `year` or `month`?\n\
+         route `GET /plain` has no parameter `id`, which its service needs\n\
+         route `GET /inner/{id}` has no parameter `ID`, which its service needs: did you mean `id`?";
+    assert_eq!(errors.to_string(), expected);
+}

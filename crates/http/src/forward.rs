@@ -29,6 +29,10 @@ macro_rules! forward {
                 (**self).hands_over(begun)
             }
 
+            fn missing_param(&self, known: &[&str]) -> Option<&str> {
+                (**self).missing_param(known)
+            }
+
             #[inline]
             fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
                 (**self).call(request, reply)

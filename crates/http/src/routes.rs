@@ -136,9 +136,13 @@ impl RoutesBuilder {
     /// Builds the service.
     ///
     /// # Errors
-    /// All invalid paths and hosts, and all routes that match the same requests.
+    /// All invalid paths and hosts, all routes that match the same requests, and the parameters
+    /// that a service needs and the path of its route does not have, as in a misspelt template of a
+    /// redirect.
     pub fn build(self) -> Result<Routes, RouteErrors> {
-        let router = self.routes.build()?;
+        let missing =
+            |service: &BoxedService, known: &[&str]| service.missing_param(known).map(str::to_owned);
+        let router = self.routes.build_without(missing)?;
         let wants_client = router.values().any(Service::wants_client) || self.otherwise.wants_client();
         Ok(Routes {
             router,
@@ -163,6 +167,11 @@ impl Service for Routes {
     /// has no route.
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.otherwise.refused(error, client, now);
+    }
+
+    /// A route of these routes has parameters of its own.
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.otherwise.missing_param(known)
     }
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {

@@ -72,6 +72,13 @@ pub trait Service {
         false
     }
 
+    /// Returns a parameter of the path that the service needs, if it is not one of `known`.
+    /// [`RoutesBuilder::build`](crate::routes::RoutesBuilder::build) refuses a route whose path
+    /// lacks a parameter of its service. Default: the service needs no parameters.
+    fn missing_param(&self, _known: &[&str]) -> Option<&str> {
+        None
+    }
+
     /// Replies to one request.
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a>;
 

@@ -121,6 +121,10 @@ impl<S: Service + Send + Sync + 'static> Service for OffloadAuthService<S> {
         self.0.inner.refused(error, client, now);
     }
 
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.0.inner.missing_param(known)
+    }
+
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         match self.0.auth.known(request) {

@@ -148,6 +148,10 @@ impl<S: Service> Service for AtMostService<S> {
         self.inner.refused(error, client, now);
     }
 
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.inner.missing_param(known)
+    }
+
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.at_most.around(reply, |reply| self.inner.call(request, reply))
     }

@@ -127,6 +127,10 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
         self.inner.refused(error, client, now);
     }
 
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.inner.missing_param(known)
+    }
+
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.guard.around(request, reply, |request, reply| self.inner.call(request, reply))
     }
@@ -160,6 +164,10 @@ where
 
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.inner.refused(error, client, now);
+    }
+
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.inner.missing_param(known)
     }
 
     #[inline]

@@ -161,6 +161,10 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
         self.inner.refused(error, client, now);
     }
 
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.inner.missing_param(known)
+    }
+
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         if self.logger.filter.is_off() {

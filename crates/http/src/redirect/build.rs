@@ -82,8 +82,9 @@ impl RedirectBuilder {
 
     /// Sets the path template: text, `{path}` for the path of the request, and `{name}` for a
     /// parameter of the route. Default `{path}`. To replace a prefix, route `/old/{*rest}` to
-    /// `/new/{rest}`. A parameter that the route does not have is empty; [`Redirect::param_names`]
-    /// lists those of the template.
+    /// `/new/{rest}`. [`Routes`](crate::routes::Routes) refuses a parameter that the route does not
+    /// have. With another router such a parameter is empty; [`Redirect::param_names`] lists those of
+    /// the template.
     #[must_use]
     pub fn path(mut self, template: impl Into<String>) -> Self {
         self.path = template.into();

@@ -76,6 +76,10 @@ impl Redirect {
 /// [`RedirectError::code`]. Parameters in the path template are those of the route, see
 /// [`Routes`](crate::routes::Routes).
 impl Service for Redirect {
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.param_names().find(|name| !known.contains(name))
+    }
+
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.answer(request, request.params(), |location| match location {
             Ok(location) => {

@@ -36,6 +36,15 @@ pub enum RouteError {
     /// Two routes match some of the same requests, and the second route would not get
     /// these requests.
     Shadowed(Conflict),
+    /// The service of the route needs a parameter that its path does not have.
+    UnknownParam {
+        /// Name of the route.
+        route: String,
+        /// The parameter that the service needs.
+        name: String,
+        /// The parameters of the path.
+        known: Vec<String>,
+    },
 }
 
 /// Two routes that match the same requests.
@@ -114,6 +123,13 @@ impl fmt::Display for RouteError {
                 "route `{}` hides a part of route `{}`: {conflict}",
                 conflict.first, conflict.second
             ),
+            Self::UnknownParam { route, name, known } => {
+                write!(f, "route `{route}` has no parameter `{name}`, which its service needs")?;
+                for (at, known) in known.iter().enumerate() {
+                    write!(f, "{} `{known}`", if at == 0 { ": did you mean" } else { " or" })?;
+                }
+                f.write_str(if known.is_empty() { "" } else { "?" })
+            }
         }
     }
 }
@@ -135,7 +151,11 @@ impl std::error::Error for RouteError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::BadPath { cause, .. } => Some(cause),
-            Self::BadHost { .. } | Self::Duplicate(_) | Self::NoMethods { .. } | Self::Shadowed(_) => None,
+            Self::BadHost { .. }
+            | Self::Duplicate(_)
+            | Self::NoMethods { .. }
+            | Self::Shadowed(_)
+            | Self::UnknownParam { .. } => None,
         }
     }
 }

@@ -263,7 +263,24 @@ impl<T> RouterBuilder<T> {
     /// # Errors
     /// All invalid routes and all conflicts between routes, not only the first.
     pub fn build(self) -> Result<Router<T>, RouteErrors> {
+        self.build_without(|_, _| None)
+    }
+
+    /// Same as [`Self::build`]. `missing` returns a parameter of the path that a value needs and
+    /// that is not one of the parameters of its route.
+    pub(crate) fn build_without(
+        self,
+        missing: impl Fn(&T, &[&str]) -> Option<String>,
+    ) -> Result<Router<T>, RouteErrors> {
         let mut errors = Vec::new();
+        for Route { name: route, path, value, .. } in &self.routes {
+            // An invalid path is reported below.
+            let Ok(known) = param_names(path) else { continue };
+            let names: Vec<&str> = known.iter().map(String::as_str).collect();
+            if let Some(name) = missing(value, &names) {
+                errors.push(RouteError::UnknownParam { route: route.clone(), name, known });
+            }
+        }
         let drafts: Vec<_> = self.routes.iter().map(|route| Draft::of(route, &mut errors)).collect();
         find_conflicts(&self.routes, &drafts, &mut errors);
         if !errors.is_empty() {
