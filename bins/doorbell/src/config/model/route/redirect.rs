@@ -6,7 +6,7 @@ use super::Route;
 use super::sources::host_help;
 use crate::http::redirect::{Redirect as Location, RedirectBuildError, RedirectStatus, Scheme};
 use crate::http::router;
-use doorbell_config::{At, Problem, Section, Table};
+use doorbell_config::{At, Problem, Section, Table, did_you_mean};
 use std::path::PathBuf;
 
 /// Schemes of a location.
@@ -117,12 +117,16 @@ impl Redirect {
             Ok(redirect) => {
                 for path in &route.paths {
                     let known = router::param_names(path).unwrap_or_default();
-                    for name in redirect.param_names().filter(|name| !known.iter().any(|known| known == name)) {
+                    let words: Vec<&str> = known.iter().map(String::as_str).chain(["path"]).collect();
+                    for name in redirect.param_names().filter(|name| !words.contains(name)) {
                         let message = format!("path {:?} has no parameter `{name}`", path.value);
+                        let help = did_you_mean(name, &words).unwrap_or_else(|| {
+                            "a template accepts `{path}` (the whole path) and the parameters of the route".into()
+                        });
                         at.problem(
                             Problem::error("unknown-parameter", place.clone(), message)
                                 .also(path.span.clone(), "of this path")
-                                .help("a template accepts `{path}` (the whole path) and the parameters of the route"),
+                                .help(help),
                         );
                     }
                 }
