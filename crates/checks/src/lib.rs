@@ -99,7 +99,7 @@ pub use runner::call::Call;
 pub use runner::descriptors::FDS_PER_LOOKUP;
 pub use scheduler::counters::SchedulerCounters;
 pub use scheduler::lag::{LAG_BOUNDS_US, Lag, LagCounts};
-pub use scheduler::push::Push;
+pub use scheduler::push::{Push, PushRefused};
 pub use scheduler::run::Run;
 pub use scheduler::run_requests::RunRequest;
 pub use scheduler::sink::{LastRun, ResultSink};

@@ -251,7 +251,7 @@ fn results(sample: &HealthSample, families: &mut Families) {
             transitions.count([("check", check), ("to", state.as_str())], count);
         }
     });
-    let help = "Earliest expiry of a certificate seen by a check in seconds since 1970.";
+    let help = "Earliest expiry of a certificate in the chain that a check verified, or received without verification, in seconds since 1970.";
     let ends = families.gauge("doorbell_check_certificate_not_after_timestamp_seconds", help);
     each(sample, ends, |ends, check, counts| {
         if let Some(at) = counts.certificate_ends() {
@@ -297,11 +297,16 @@ fn runs(sample: &HealthSample, families: &mut Families) {
         "Number of times that `runtime.checks_in_flight` delayed due runs.",
     );
     add("pushed", "doorbell_check_pushes", "Pushed results.");
-    add(
-        "pushes_refused",
-        "doorbell_check_pushes_refused",
-        "Pushed results refused because the queue was full or a reload had removed the check.",
-    );
+    let refused = [("queue_full", "pushes_refused"), ("no_check", "pushes_without_check")];
+    let refused = refused.map(|(reason, field)| Some((reason, sample.runs.get(field).copied()?)));
+    if refused.iter().any(Option::is_some) {
+        let help =
+            "Refused pushed results, by reason: the queue was full, or a reload had removed the check.";
+        let mut family = families.counter("doorbell_check_pushes_refused", help);
+        for (reason, count) in refused.into_iter().flatten() {
+            family.count([("reason", reason)], count);
+        }
+    }
     if let Some(lag) = &sample.lag {
         let help = "Start delay of runs, over all checks.";
         let mut late = families.histogram("doorbell_check_schedule_lag_seconds", help);

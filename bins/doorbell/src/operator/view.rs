@@ -5,7 +5,7 @@
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};
 use crate::wire::{CheckView, Event, LinkView, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
-use doorbell_checks::Finding;
+use doorbell_checks::{Finding, PushRefused};
 use doorbell_health::CheckIndex;
 use doorbell_history::Counts;
 use std::collections::BTreeMap;
@@ -140,10 +140,12 @@ impl Operator {
             let text = format!("check {name} does not accept results: only checks of `type = \"ttl\"` do");
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
-        if push.leave(position, finding) {
-            Ok(format!("check {name}: result accepted"))
-        } else {
-            Err(Refusal::new(RefusalKind::Busy, "too many results: try again".to_owned()))
+        match push.leave(position, finding) {
+            Ok(()) => Ok(format!("check {name}: result accepted")),
+            Err(PushRefused::Full) => {
+                Err(Refusal::new(RefusalKind::Busy, "too many results: try again".to_owned()))
+            }
+            Err(PushRefused::NoCheck) => no_check(name),
         }
     }
 

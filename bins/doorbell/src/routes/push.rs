@@ -9,7 +9,7 @@ use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
 use doorbell_checks::options::CheckKind;
-use doorbell_checks::{Finding, Push};
+use doorbell_checks::{Finding, Push, PushRefused};
 use doorbell_health::Outcome;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -79,7 +79,11 @@ impl PushAnswer {
         let query = request.query_bytes().unwrap_or_default();
         let Some(latency) = latency_of(query) else { return reply.send(&self.bad_latency) };
         let finding = Finding { outcome, latency, reason: note_of(query) };
-        reply.send(if self.push.leave(check, finding) { &self.taken } else { &self.busy })
+        reply.send(match self.push.leave(check, finding) {
+            Ok(()) => &self.taken,
+            Err(PushRefused::Full) => &self.busy,
+            Err(PushRefused::NoCheck) => &fixed.not_found,
+        })
     }
 }
 

@@ -25,8 +25,10 @@ pub struct SchedulerCounters {
     pub(crate) calls_refused: AtomicU64,
     /// Pushed results.
     pub(crate) pushed: AtomicU64,
-    /// Pushed results refused because the queue was full or a reload had removed the check.
+    /// Pushed results refused because the queue was full.
     pub(crate) pushes_refused: AtomicU64,
+    /// Pushed results refused because a reload had removed the check.
+    pub(crate) pushes_without_check: AtomicU64,
     /// Counters of each check.
     pub by_check: StatsByCheck,
 }
@@ -34,7 +36,7 @@ pub struct SchedulerCounters {
 impl SchedulerCounters {
     /// The counters with their names; `lag_us` is the mean delay of a start in microseconds.
     #[must_use]
-    pub fn fields(&self) -> [(&'static str, u64); 9] {
+    pub fn fields(&self) -> [(&'static str, u64); 10] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let runs = read(&self.runs);
         [
@@ -45,6 +47,7 @@ impl SchedulerCounters {
             ("overruns", read(&self.overruns)),
             ("pushed", read(&self.pushed)),
             ("pushes_refused", read(&self.pushes_refused)),
+            ("pushes_without_check", read(&self.pushes_without_check)),
             ("runs", runs),
             ("waited", read(&self.waited)),
         ]

@@ -7,6 +7,7 @@ use crate::scheduler::counters::{SchedulerCounters, count};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 /// Maximum number of pending pushed results; further ones are refused.
 const PUSHES_MAX: usize = 1024;
@@ -16,6 +17,15 @@ const PUSHES_MAX: usize = 1024;
 pub struct Push {
     destination: Arc<ArcSwap<Destination>>,
     counters: Arc<SchedulerCounters>,
+}
+
+/// The reason why a pushed result was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushRefused {
+    /// Too many results are pending.
+    Full,
+    /// A reload has removed the check, or the scheduler has ended.
+    NoCheck,
 }
 
 #[derive(Debug)]
@@ -34,11 +44,18 @@ impl Push {
         (Self { destination, counters }, pushes)
     }
 
-    /// Queues a finding; false if the queue is full, or a later scheduler has no such check.
-    pub fn leave(&self, check: usize, finding: Finding) -> bool {
-        let is_taken = self.destination.load().leave(check, finding);
-        count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
-        is_taken
+    /// Queues a finding.
+    ///
+    /// # Errors
+    /// The queue is full, or there is no such check any more. The refusal is counted.
+    pub fn leave(&self, check: usize, finding: Finding) -> Result<(), PushRefused> {
+        let queued = self.destination.load().leave(check, finding);
+        count(match queued {
+            Ok(()) => &self.counters.pushed,
+            Err(PushRefused::Full) => &self.counters.pushes_refused,
+            Err(PushRefused::NoCheck) => &self.counters.pushes_without_check,
+        });
+        queued
     }
 
     /// Redirects further results to `successor`. `places` contains, for each check number of the
@@ -56,12 +73,15 @@ impl Push {
 
 impl Destination {
     /// Follows the chain of successors, one step per reload.
-    fn leave(&self, check: usize, finding: Finding) -> bool {
+    fn leave(&self, check: usize, finding: Finding) -> Result<(), PushRefused> {
         match self {
-            Self::Here(sender) => sender.try_send((check, finding)).is_ok(),
+            Self::Here(sender) => sender.try_send((check, finding)).map_err(|error| match error {
+                TrySendError::Full(_) => PushRefused::Full,
+                TrySendError::Closed(_) => PushRefused::NoCheck,
+            }),
             Self::With(successor, numbers) => {
-                let there = numbers.get(check).copied().flatten();
-                there.is_some_and(|check| successor.load().leave(check, finding))
+                let there = numbers.get(check).copied().flatten().ok_or(PushRefused::NoCheck)?;
+                successor.load().leave(there, finding)
             }
         }
     }

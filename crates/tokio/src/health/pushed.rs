@@ -33,7 +33,7 @@ impl Pushed {
             Ok(()) => (Outcome::Success, String::new()),
             Err(error) => (Outcome::Failure, error.to_string()),
         };
-        self.push.leave(self.check, Finding { outcome, latency, reason })
+        self.push.leave(self.check, Finding { outcome, latency, reason }).is_ok()
     }
 
     /// Reports a success; see [`Self::report`].
@@ -45,6 +45,6 @@ impl Pushed {
     pub fn degraded(&self, reason: impl fmt::Display) -> bool {
         let finding =
             Finding { outcome: Outcome::Degraded, latency: Duration::ZERO, reason: reason.to_string() };
-        self.push.leave(self.check, finding)
+        self.push.leave(self.check, finding).is_ok()
     }
 }

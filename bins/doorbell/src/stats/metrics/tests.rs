@@ -196,7 +196,10 @@ fn health() -> HealthSample {
         views: vec![("readyz".to_owned(), view)],
         views_refused: 9,
         counts: BTreeMap::from([("db".into(), check_counts()), ("gone".into(), check_counts())]),
-        runs: ["runs", "failed", "waited", "pushed", "pushes_refused"].into_iter().zip(30..).collect(),
+        runs: ["runs", "failed", "waited", "pushed", "pushes_refused", "pushes_without_check"]
+            .into_iter()
+            .zip(30..)
+            .collect(),
         lag: Some(LagCounts { buckets: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], sum_us: 1_250_500 }),
         checks_origin: origin(10),
         probers_origin: origin(4),
