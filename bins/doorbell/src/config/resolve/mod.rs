@@ -3,7 +3,6 @@
 //!
 //! Does not know about: TOML, contents of files.
 
-mod admin;
 mod alias;
 mod compute;
 mod conflict;
@@ -22,11 +21,10 @@ use super::bind::Bind;
 use super::defaults::default_routes;
 use super::model::{CHECKS_MAX, Config, Listener};
 use doorbell_checks::options::CheckKind;
-use doorbell_config::{At, Names, Places, Problem, Problems};
+use doorbell_config::{Names, Places, Problem, Problems};
 pub(crate) use http2::own_route as own_grpc_route;
 use route::Resolver;
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 
 /// Resolves names and reports problems between tables. Continues after problems. `grace` is the
@@ -79,9 +77,8 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
 
 /// Reports errors and warnings between tables.
 fn check_together(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
-    find_twice_bound(config, problems);
+    find_twice_bound(config, places, problems);
     tls::check_waits(config, places, problems);
-    admin::lint(config, places, problems);
     compute::lint(config, places, problems);
     http2::lint(config, places, problems);
     lint::lint(config, places, grace, problems);
@@ -118,35 +115,44 @@ fn listeners(config: &mut Config, problems: &Problems) {
 }
 
 /// Reports an address that is bound twice. Port 0 selects a different port each time.
-fn find_twice_bound(config: &Config, problems: &Problems) {
-    let mut known: HashMap<Bind, &Range<usize>> = HashMap::new();
+fn find_twice_bound(config: &Config, places: &Places, problems: &Problems) {
     let listeners = config.listeners.iter().flat_map(|listener| &listener.binds);
     let agents = config.agents.iter().flat_map(|agent| &agent.binds);
     let gates = config.tcp_gates.iter().flat_map(|gate| &gate.binds);
     let probes = config.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
     let links = config.links.iter().flat_map(|links| &links.binds);
-    let addresses = gates.chain(probes).chain(links).map(|at| (Bind::Tcp(at.value), &at.span));
-    for (bind, span) in listeners.chain(agents).map(|at| (at.value.clone(), &at.span)).chain(addresses) {
-        // The default listener has no position in the file.
-        if span.is_empty() || matches!(&bind, Bind::Tcp(addr) if addr.port() == 0) {
+    let addresses = gates.chain(probes).chain(links).map(|at| (Bind::Tcp(at.value), at.span.clone()));
+    let place = places.get("admin.bind").or_else(|| places.get("admin"));
+    // An invalid address is already reported.
+    let place = place.filter(|place| !problems.has_error_at(place));
+    let admin = config.admin.iter().zip(place).map(|(admin, place)| (Bind::Tcp(admin.bind), place));
+    let streams = listeners.chain(agents).map(|at| (at.value.clone(), at.span.clone()));
+    find_repeated(streams.chain(addresses).chain(admin), problems);
+    // UDP has ports of its own.
+    let datagrams = config.udp.iter().flat_map(|udp| &udp.binds);
+    find_repeated(datagrams.map(|at| (Bind::Tcp(at.value), at.span.clone())), problems);
+}
+
+fn find_repeated(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems: &Problems) {
+    let mut known: HashMap<Bind, Range<usize>> = HashMap::new();
+    for (bind, span) in binds {
+        if matches!(&bind, Bind::Tcp(addr) if addr.port() == 0) {
             continue;
         }
-        if let Some(first) = known.insert(bind.clone(), span) {
+        if let Some(first) = known.insert(bind.clone(), span.clone()) {
             problems.add(bound_twice(&bind, span, first));
-        }
-    }
-    // UDP has ports of its own.
-    let mut known = HashMap::new();
-    let datagrams = config.udp.iter().flat_map(|udp| &udp.binds);
-    for At { value: addr, span } in datagrams.filter(|at| at.value.port() != 0) {
-        if let Some(first) = known.insert(addr, span) {
-            problems.add(bound_twice(addr, span, first));
         }
     }
 }
 
-fn bound_twice(address: &impl fmt::Display, span: &Range<usize>, first: &Range<usize>) -> Problem {
-    Problem::error("bound-twice", span.clone(), format!("{address} is bound twice"))
-        .also(first.clone(), "first here")
-        .help("give one of them another address")
+/// The default listener has no position in the file: `first` is then empty.
+fn bound_twice(bind: &Bind, span: Range<usize>, first: Range<usize>) -> Problem {
+    let problem = |message| Problem::error("bound-twice", span, message);
+    match first.is_empty() {
+        true => problem(format!("{bind} is the address of the built-in listener"))
+            .help("give it another address, or add a [listener.NAME]"),
+        false => problem(format!("{bind} is bound twice"))
+            .also(first, "first here")
+            .help("give one of them another address"),
+    }
 }
