@@ -103,13 +103,14 @@ pub(super) fn report_exec(config: &Config, places: &Places, problems: &Problems)
     }
 }
 
-/// Resolves the listeners, and adds the default listener if there are none.
+/// Resolves the listeners, and adds the default listener if there are none. A configuration with
+/// datagram listeners alone has none.
 fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {
         listener.tls.take_if(|link| !names.find(link));
     }
-    if config.listeners.is_empty() {
+    if config.listeners.is_empty() && config.udp.is_empty() {
         config.listeners.push(Listener::local());
     }
 }
