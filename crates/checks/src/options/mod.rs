@@ -77,6 +77,7 @@ pub use process::ProcessCheck;
 pub use proxy_header::ProxyHeader;
 pub use remote::{CertificateRule, DnsCheck, DnsCode, DnsRecord, RedisCheck, TcpCheck, TlsCheck};
 pub use status::{StatusRange, StatusSet};
+use std::time::Duration;
 pub(crate) use target::address_of;
 #[cfg(feature = "udp")]
 pub use udp::UdpCheck;
@@ -148,36 +149,31 @@ impl Check {
     }
 
     fn complete(&mut self, at: &Section<'_>) {
+        let useless = self.useless();
         let pace = &mut self.pace;
         match &self.kind {
             // Without a valid type, nothing is known about the check.
             _ if !at.is_right("type") => {}
-            // Unless the check itself sets `rise` or `fall`, one result changes the state. Keys
-            // that concern runs have no effect.
             CheckKind::Ttl(ttl) => {
-                let of = |key: &str, count: u32| if at.is_own(key) { count } else { 1 };
-                let (rise, fall) = (of("rise", pace.rise), of("fall", pace.fall));
-                let Pace { initial, flap, history, .. } = *pace;
-                *pace = Pace { rise, fall, initial, flap, history, ..Pace::pushed(*ttl) };
-                for key in OF_RUNS.into_iter().filter(|key| at.is_own(key)) {
-                    let message = format!("`{key}` has no effect on a check whose results are pushed");
-                    let problem = Problem::warning("no-effect", at.place(key).unwrap_or_default(), message);
-                    at.problem(problem.help("remove it; `ttl` is the lifetime of a result"));
-                }
+                settle_without_runs(
+                    pace,
+                    *ttl,
+                    useless,
+                    at,
+                    ["a check whose results are pushed", "remove it; `ttl` is the lifetime of a result"],
+                );
             }
-            // As for pushed results. `max_age` applies to the statement of each instance.
+            // `max_age` applies to the statement of each instance.
             #[cfg(feature = "link")]
             CheckKind::Link(_) => {
-                let of = |key: &str, count: u32| if at.is_own(key) { count } else { 1 };
-                let (rise, fall) = (of("rise", pace.rise), of("fall", pace.fall));
-                let Pace { initial, flap, history, .. } = *pace;
                 let max_age = LinkCheck::max_age(pace.max_age, at);
-                *pace = Pace { rise, fall, initial, flap, history, ..Pace::pushed(max_age) };
-                for key in OF_RUNS.into_iter().filter(|key| *key != "max_age" && at.is_own(key)) {
-                    let message = format!("`{key}` has no effect on a check by other instances");
-                    let problem = Problem::warning("no-effect", at.place(key).unwrap_or_default(), message);
-                    at.problem(problem.help("remove it; `max_age` limits the age of a statement"));
-                }
+                settle_without_runs(
+                    pace,
+                    max_age,
+                    useless,
+                    at,
+                    ["a check by other instances", "remove it; `max_age` limits the age of a statement"],
+                );
             }
             kind => {
                 let is_local = kind.is_local_alias();
@@ -200,6 +196,26 @@ impl Check {
                 }
             }
         }
+    }
+}
+
+/// Sets the pace of a check that does not run, whose results are valid for `max_age`. Unless the
+/// check itself sets `rise` or `fall`, one result changes the state. Reports each key of `useless`
+/// with a name for the check and a remedy.
+fn settle_without_runs(
+    pace: &mut Pace,
+    max_age: Duration,
+    useless: &[&str],
+    at: &Section<'_>,
+    [check, help]: [&str; 2],
+) {
+    let of = |key: &str, count: u32| if at.is_own(key) { count } else { 1 };
+    let (rise, fall) = (of("rise", pace.rise), of("fall", pace.fall));
+    let Pace { initial, flap, history, .. } = *pace;
+    *pace = Pace { rise, fall, initial, flap, history, ..Pace::pushed(max_age) };
+    for key in useless.iter().filter(|key| at.is_own(key)) {
+        let message = format!("`{key}` has no effect on {check}");
+        at.problem(Problem::warning("no-effect", at.place(key).unwrap_or_default(), message).help(help));
     }
 }
 

@@ -42,11 +42,12 @@ pub struct Pace {
     /// Maximum random delay of a run, in percent of the interval.
     #[key(default = 10, range = 0..=50)]
     pub jitter: u32,
+    // Shown, because the default of some kinds of checks is 1.
     /// Consecutive successes from down to up.
-    #[key(default = 2, range = 1..=1000)]
+    #[key(default = 2, range = 1..=1000, shown)]
     pub rise: u32,
     /// Consecutive failures from up to down.
-    #[key(default = 3, range = 1..=1000)]
+    #[key(default = 3, range = 1..=1000, shown)]
     pub fall: u32,
     /// State before the first result. With unknown, up and down, the first result determines the
     /// state; with fully-up and fully-down, `fall` failures or `rise` successes are needed to
