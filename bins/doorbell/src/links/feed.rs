@@ -111,11 +111,14 @@ fn result(now: Time, link: &mut Link, own: &Own, repeats: bool) {
     }
 }
 
-/// All checks that this instance runs, and all endpoints. Checks by other instances are not stated:
-/// two instances would otherwise confirm each other.
+/// All checks that this instance runs, and all endpoints. Checks by other instances, and checks that
+/// follow another state, are not stated: two instances would otherwise confirm each other.
 fn own_states(operator: &Operator) -> Vec<Own> {
     let Some(running) = operator.running() else { return Vec::new() };
-    let checks = running.checks(None, false).into_iter().filter(|check| check.kind != "link");
+    let checks = running
+        .checks(None, false)
+        .into_iter()
+        .filter(|check| !matches!(check.kind.as_str(), "alias" | "link"));
     let check = |CheckView { name, state, reason, last, .. }: CheckView| Own {
         subject: Subject::check(&name),
         state: of_check(state),

@@ -28,14 +28,15 @@ fn links(scratch: &Scratch, ca: &Ca, signed: &Signed, bind: Option<SocketAddr>) 
     format!("[links]\n{bind}cert = \"{cert}\"\nkey = \"{key}\"\nca = \"{ca}\"\n")
 }
 
-/// An instance whose check is up while a file exists.
+/// An instance whose check is up while a file exists, with a check that follows it.
 fn place(ca: &Ca, name: &str, central: SocketAddr) -> Controlled {
     let scratch = Scratch::new();
     scratch.write("db", "");
     let links = links(&scratch, ca, &ca.mutual(name), None);
     let config = format!(
         "{links}[link.central]\npeer = \"{central}\"\ncertificate_name = \"central.test\"\n\
-         [check.db]\ntype = \"file\"\npath = \"SCRATCH/db\"\ninterval = \"100ms\"\nrise = 1\nfall = 1\n"
+         [check.db]\ntype = \"file\"\npath = \"SCRATCH/db\"\ninterval = \"100ms\"\nrise = 1\nfall = 1\n\
+         [check.copy]\ntype = \"alias\"\ncheck = \"db\"\n"
     );
     Controlled::start_in(scratch, "auto", &config)
 }
@@ -48,6 +49,7 @@ fn deciding(ca: &Ca, bind: SocketAddr) -> (Reloaded, String) {
         "{links}[link.ap]\ncertificate_name = \"ap.test\"\n[link.eu]\ncertificate_name = \"eu.test\"\n\
          [link.us]\ncertificate_name = \"us.test\"\n\
          [check.db]\ntype = \"link\"\nfrom = [\"eu\", \"us\", \"ap\"]\nmax_age = \"2s\"\n\
+         [check.copy]\ntype = \"link\"\nfrom = [\"eu\", \"us\", \"ap\"]\nseverity = \"info\"\n\
          [route.readyz]\npath = \"/readyz\"\nhealth = \"readyz\"\n"
     );
     let text = config(&scratch.path(""), "0", &more);
@@ -55,7 +57,11 @@ fn deciding(ca: &Ca, bind: SocketAddr) -> (Reloaded, String) {
 }
 
 fn check(control: &Reloaded) -> Value {
-    let mut checks: Value = serde_json::from_str(&control.say(&["checks", "db", "-o", "json"])).unwrap();
+    check_named(control, "db")
+}
+
+fn check_named(control: &Reloaded, name: &str) -> Value {
+    let mut checks: Value = serde_json::from_str(&control.say(&["checks", name, "-o", "json"])).unwrap();
     checks[0].take()
 }
 
@@ -87,6 +93,7 @@ fn two_of_three_places_decide(_engine: &str) {
     let names_eu = || check(&central)["reason"].as_str().is_some_and(|reason| reason.contains("eu down"));
     wait_until(LIMIT, names_eu).expect("the reason must name the place");
     assert_eq!(check(&central)["state"], "up", "one place does not decide");
+    assert_eq!(check_named(&central, "copy")["state"], "unknown", "an alias is not stated");
     fs::remove_file(us.scratch.path("db")).unwrap();
     let reason = await_state(&central, "down");
     assert!(reason.contains("eu down") && reason.contains("us down") && !reason.contains("ap"), "{reason}");

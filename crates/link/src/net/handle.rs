@@ -197,7 +197,11 @@ impl Output {
     /// Writes a part. Nothing is lost if the future is dropped.
     async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
         if self.written < self.bytes.len() {
-            self.written += writer.write(&self.bytes[self.written..]).await?;
+            let len = writer.write(&self.bytes[self.written..]).await?;
+            if len == 0 {
+                return Err(std::io::ErrorKind::WriteZero.into());
+            }
+            self.written += len;
             self.is_unflushed = true;
         } else {
             writer.flush().await?;

@@ -14,7 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Protocol by ALPN: a certificate for another service of the same CA does not suffice.
+/// Protocol by ALPN: the handshake with a peer that offers only other protocols fails. The
+/// certificate, not the protocol, identifies a peer.
 const PROTOCOL: &[u8] = b"doorbell-link";
 
 /// Certificate and key of this side, and the CA of the peers, for both directions.

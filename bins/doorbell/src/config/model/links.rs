@@ -41,7 +41,7 @@ pub struct Peer {
     /// the name of this table.
     pub certificate_name: Option<String>,
     /// Checks that this instance states; one or a list, [] for none. Default: all except those of
-    /// type link, which are never stated.
+    /// type alias or link, which are never stated.
     #[key(shown)]
     pub checks: Option<Vec<At<Link>>>,
     /// Endpoints that this instance states; one or a list, [] for none. Default: all.

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: connections, contents of the files.
 
-use super::super::model::Config;
+use super::super::model::{Config, Peer};
 use doorbell_checks::options::CheckKind;
 use doorbell_config::{Names, Places, Problem, Problems};
 
@@ -36,6 +36,7 @@ fn lint(config: &Config, places: &Places, problems: &Problems) {
         problems.add(problem.help("link fewer instances"));
     }
     for peer in &config.peers {
+        lint_stated(config, peer, problems);
         let place = || places.name(["link", &peer.name]);
         match &config.links {
             None => {
@@ -56,5 +57,17 @@ fn lint(config: &Config, places: &Places, problems: &Problems) {
     if let (Some(links), true) = (&config.links, config.peers.is_empty()) {
         let problem = Problem::warning("no-effect", links.cert.span.clone(), "[links] without a link");
         problems.add(problem.help("add a [link.NAME], or remove [links]"));
+    }
+}
+
+/// Reports listed checks that a link does not state.
+fn lint_stated(config: &Config, peer: &Peer, problems: &Problems) {
+    for listed in peer.checks.iter().flatten() {
+        let check = &config.checks[listed.value.position];
+        if matches!(check.kind, CheckKind::Alias(_) | CheckKind::Link(_)) {
+            let message = format!("check `{}` follows other states, so no link states it", check.name);
+            let problem = Problem::warning("no-effect", listed.span.clone(), message);
+            problems.add(problem.help("list the check that it follows"));
+        }
     }
 }
