@@ -72,6 +72,8 @@ impl TargetRunner {
             CheckKind::Http(http) => HttpRunner::build(http, with).map(Box::new).map(Kind::Http),
             #[cfg(feature = "icmp")]
             CheckKind::Icmp(icmp) => other(Ok(IcmpRunner::new(icmp, with))),
+            #[cfg(feature = "link")]
+            CheckKind::Link(_) => return Ok(None),
             #[cfg(feature = "mail")]
             CheckKind::Mail(mail) => other(MailRunner::build(mail, with)),
             #[cfg(feature = "mysql")]
@@ -79,8 +81,6 @@ impl TargetRunner {
             #[cfg(feature = "postgres")]
             CheckKind::Postgres(postgres) => other(PostgresRunner::build(postgres, with)),
             #[cfg(feature = "process")]
-            #[cfg(feature = "link")]
-            CheckKind::Link(_) => return Ok(None),
             CheckKind::Process(process) => other(Ok(ProcessRunner::new(process.clone()))),
             CheckKind::Redis(redis) => other(RedisRunner::build(redis, with)),
             CheckKind::Tcp(tcp) => Ok(Kind::Tcp(Box::new(TcpRunner::new(tcp, with)))),
