@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -46,10 +47,19 @@ fn client(of: SocketAddr) -> UdpSocket {
     client
 }
 
+/// Receives a datagram. Work of a ring that this thread has opened can interrupt a receive with a
+/// timeout.
 fn receive(client: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     let mut buf = [0; 2_048];
-    let (len, from) = client.recv_from(&mut buf).unwrap();
-    (buf[..len].to_vec(), from)
+    loop {
+        match client.recv_from(&mut buf) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => {
+                let (len, from) = received.unwrap();
+                return (buf[..len].to_vec(), from);
+            }
+        }
+    }
 }
 
 fn copy(batch: &RecvBatch) -> Vec<Got> {
