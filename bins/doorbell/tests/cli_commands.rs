@@ -143,7 +143,10 @@ fn validate_reports_as_json() {
     assert_eq!(report["valid"], false);
     let codes: Vec<_> =
         report["problems"].as_array().unwrap().iter().map(|problem| &problem["code"]).collect();
-    assert_eq!(codes.len(), 18);
+    // The text for people lists the same problems.
+    let text = std::fs::read_to_string(fixture("redirects.expected")).unwrap();
+    let is_first = |line: &&str| line.starts_with("error[") || line.starts_with("warning[");
+    assert_eq!(codes.len(), text.lines().filter(is_first).count());
     assert_eq!(codes[0], "redirect-without-hosts");
     assert_eq!(report["problems"][0]["at"]["line"], 8);
 }
