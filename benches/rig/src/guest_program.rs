@@ -21,7 +21,7 @@ pub(crate) struct GuestProgram {
 
 pub(crate) const DATAGRAMS: GuestProgram = GuestProgram {
     package: "doorbell-benches",
-    example: "datagrams",
+    example: "datagram_cost",
     figures: "Instructions of the server, and their ratio to those of the loop",
 };
 
