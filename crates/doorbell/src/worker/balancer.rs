@@ -53,7 +53,8 @@ struct Member {
     is_open: bool,
     /// True while too many connections of the worker wait to be handed over.
     is_held: bool,
-    /// At most [`QUEUE_MAX`] entries; after the failure of a worker also those of its queue.
+    /// At most [`QUEUE_MAX`] entries. If another worker fails, the entries of its queue are added
+    /// regardless.
     queue: VecDeque<Passed>,
 }
 
