@@ -302,12 +302,16 @@ impl Link {
         let knows_us = opening.peer_incarnation == self.incarnation;
         let is_new_peer = opening.incarnation != self.peer.incarnation;
         self.loss.resolve(opening.peer_frames, is_new_peer && self.peer.incarnation != 0);
-        if !knows_us {
-            self.outbox.restate();
-        } else if self.outbox.has_given(opening.peer_sequence) {
+        if knows_us {
+            if !self.outbox.has_given(opening.peer_sequence) {
+                return Err(Ended::Order("the peer knows a transition that was not sent"));
+            }
             self.outbox.acknowledge(opening.peer_sequence);
-        } else {
-            return Err(Ended::Order("the peer knows a transition that was not sent"));
+        }
+        // A new peer may know this side already: from the opening, which it received before it sent
+        // its own.
+        if is_new_peer || !knows_us {
+            self.outbox.restate();
         }
         if is_new_peer {
             self.peer = Peer { incarnation: opening.incarnation, ..Peer::default() };

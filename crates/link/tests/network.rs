@@ -190,6 +190,38 @@ fn a_restarted_peer_gets_the_current_states() {
     assert_eq!(world.report(0).waiting, 0);
 }
 
+/// The peer reads the greeting and the opening of this side at once, before it opens the connection
+/// itself, so it already knows this side.
+#[test]
+fn a_restarted_peer_that_is_slow_to_open_gets_the_current_states() {
+    let mut world = World::new(7, &LinkOptions::default());
+    world.state(0, "db", State::Down, "refused");
+    world.state(1, "web", State::Up, "");
+    world.settle();
+    world.disconnect();
+    world.sides[1].link = Link::new(LinkOptions::default(), 99);
+    world.sides[1].transitions.clear();
+    let [at_0, at_1] = [0, 1].map(|side| world.clock(side));
+    let [one, other] = &mut world.sides;
+    one.link.connected(at_0);
+    other.link.connected(at_1);
+    let (mut greeting, mut bytes) = (Vec::new(), Vec::new());
+    other.link.transmit(at_1, &mut greeting);
+    one.link.receive(at_0, &greeting).unwrap();
+    one.link.transmit(at_0, &mut bytes);
+    for _ in 0..2 {
+        other.link.receive(at_1, &std::mem::take(&mut bytes)).unwrap();
+        other.link.transmit(at_1, &mut bytes);
+        one.link.receive(at_0, &std::mem::take(&mut bytes)).unwrap();
+        one.link.transmit(at_0, &mut bytes);
+    }
+    let states = std::iter::from_fn(|| other.link.next_event()).filter_map(|event| match event {
+        Event::Transition(one) => Some(format!("{} {}", one.subject.name, one.state)),
+        _ => None,
+    });
+    assert_eq!(states.collect::<Vec<_>>(), ["db down"]);
+}
+
 #[test]
 fn transitions_overtake_results_and_results_overtake_receipts() {
     let at = Time::from_micros;
