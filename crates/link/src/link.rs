@@ -108,8 +108,9 @@ pub struct Receipt {
 }
 
 impl Link {
-    /// A link without a connection. `incarnation` identifies this run of the program, so it must
-    /// differ from that of every other run; 0 is not allowed and becomes 1.
+    /// A link without a connection. `incarnation` identifies this value, so it must differ from
+    /// that of every other link, also of another run of the program or of a link that it replaces;
+    /// 0 is not allowed and becomes 1.
     #[must_use]
     pub fn new(options: LinkOptions, incarnation: u64) -> Self {
         let outbox = Outbox::new(options.transitions_max, options.results_max);

@@ -24,7 +24,7 @@ const RESULTS_MAX: usize = 16_384;
 pub(crate) struct LinkPeers {
     clock: LinkClock,
     /// Differs between runs of the program.
-    incarnation: u64,
+    seed: u64,
     inside: Mutex<Inside>,
     /// Notified when a state at a peer changed.
     changed: Arc<Notify>,
@@ -57,7 +57,7 @@ impl LinkPeers {
     pub(crate) fn new() -> Self {
         Self {
             clock: LinkClock::start(time_of_day()),
-            incarnation: RandomState::new().hash_one(std::process::id()),
+            seed: random(),
             inside: Mutex::default(),
             changed: Arc::default(),
         }
@@ -65,7 +65,7 @@ impl LinkPeers {
 
     /// A number that differs between instances.
     pub(super) const fn seed(&self) -> u64 {
-        self.incarnation
+        self.seed
     }
 
     /// Keeps the links with these names, and adds new ones. Returns them in the same order.
@@ -84,7 +84,8 @@ impl LinkPeers {
 
     fn known(&self, name: &str) -> KnownPeer {
         let options = LinkOptions { results_max: RESULTS_MAX, ..LinkOptions::default() };
-        let link = Link::new(options, self.incarnation);
+        // A peer still knows a link of this name that a reload has removed: this is another one.
+        let link = Link::new(options, random());
         let (remote, name) = (Arc::<Mutex<Remote>>::default(), name.to_owned());
         let (changed, known) = (Arc::clone(&self.changed), Arc::clone(&remote));
         let handle = LinkHandle::new(link, self.clock, move |now, notice| {
@@ -157,6 +158,11 @@ impl LinkPeers {
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A number that differs between calls and between runs of the program.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 pub(super) fn lock(remote: &Mutex<Remote>) -> MutexGuard<'_, Remote> {

@@ -18,6 +18,7 @@ use crate::support::{LIMIT, Scratch, free_addr, on_auto};
 on_auto! {
     two_of_three_places_decide
     a_place_without_the_right_certificate_is_refused
+    links_that_a_reload_removes_and_another_one_adds_again_open
 }
 
 /// `[links]` with the certificate of one instance.
@@ -140,4 +141,18 @@ fn a_place_without_the_right_certificate_is_refused(_engine: &str) {
     let mut process = stranger.doorbell.process;
     process.signal(Signal::TERM);
     assert_eq!(process.wait().0.code(), Some(0));
+}
+
+/// The places have kept what they know of the former links.
+fn links_that_a_reload_removes_and_another_one_adds_again_open(_engine: &str) {
+    let (ca, addr) = (Ca::new("Links CA"), free_addr());
+    let (central, more) = deciding(&ca, addr);
+    let _places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr));
+    await_state(&central, "up");
+    central.write("0", "");
+    central.say(&["reload"]);
+    assert_eq!(views(&central.say(LINKS)), Vec::<Value>::new());
+    central.write("0", &more);
+    central.say(&["reload"]);
+    await_state(&central, "up");
 }
