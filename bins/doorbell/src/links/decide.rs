@@ -1,5 +1,5 @@
-//! Decides the checks of type link when a state at a peer changes, and repeats each decision before
-//! it is stale.
+//! Decides a check of type link when the state that it follows changes at a peer, and repeats each
+//! decision before it is stale.
 //!
 //! Does not know about: how a decision is made, how statements arrive.
 
@@ -10,9 +10,10 @@ use doorbell_checks::options::DECISION_TTL;
 use doorbell_link::{Opinion, State};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
-/// Time between two decisions without a change.
+/// Time between two decisions without a change. Each decision is a result: it counts towards `rise`
+/// and `fall`, and is part of the history.
 const REPEAT_AFTER: Duration = Duration::from_secs(DECISION_TTL.as_secs() / 4);
 
 /// Time in which further changes are awaited, so that many changes cause one decision.
@@ -23,14 +24,25 @@ const BATCH_LEN: usize = 256;
 
 pub(super) async fn run(peers: Arc<LinkPeers>, operator: Operator) {
     loop {
-        for rules in peers.rules().chunks(BATCH_LEN) {
-            for rule in rules {
-                decide(rule, &peers, &operator);
-            }
+        let repeat_at = Instant::now() + REPEAT_AFTER;
+        decide_all(peers.rules().iter(), &peers, &operator).await;
+        // A flood of changes must not delay the repetition.
+        while Instant::now() < repeat_at && timeout_at(repeat_at, peers.changed()).await.is_ok() {
+            sleep(COLLECT).await;
+            let subjects = peers.take_changed();
+            let rules = peers.rules();
+            let concerned = rules.iter().filter(|rule| subjects.contains(&rule.subject));
+            decide_all(concerned, &peers, &operator).await;
+        }
+    }
+}
+
+async fn decide_all(rules: impl Iterator<Item = &Rule>, peers: &LinkPeers, operator: &Operator) {
+    for (number, rule) in rules.enumerate() {
+        if number > 0 && number.is_multiple_of(BATCH_LEN) {
             sleep(COLLECT).await;
         }
-        let _unchanged = timeout(REPEAT_AFTER, peers.changed()).await;
-        sleep(COLLECT).await;
+        decide(rule, peers, operator);
     }
 }
 

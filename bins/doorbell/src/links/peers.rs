@@ -10,7 +10,7 @@ use crate::operator::time_of_day;
 use crate::wire::LinkView;
 use doorbell_link::net::{LinkClock, LinkHandle, Notice};
 use doorbell_link::{Event, Link, LinkOptions, Opinion, RemoteStates, Subject};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,8 +26,22 @@ pub(crate) struct LinkPeers {
     /// Differs between runs of the program.
     seed: u64,
     inside: Mutex<Inside>,
-    /// Notified when a state at a peer changed.
-    changed: Arc<Notify>,
+    changed: Arc<Changed>,
+}
+
+/// Subjects of rules whose state has changed at a peer.
+#[derive(Debug, Default)]
+struct Changed {
+    subjects: Mutex<ChangedSubjects>,
+    notify: Notify,
+}
+
+#[derive(Debug, Default)]
+struct ChangedSubjects {
+    /// The subjects of all rules.
+    followed: HashSet<Subject>,
+    /// Those that have changed.
+    changed: HashSet<Subject>,
 }
 
 #[derive(Debug, Default)]
@@ -102,8 +116,8 @@ impl LinkPeers {
                         tracing::info!(link = name, "link is up");
                         remote.last_end.clear();
                     }
-                    if remote.states.take(now, event).is_some() {
-                        changed.notify_one();
+                    if let Some(subject) = remote.states.take(now, event) {
+                        changed.add(subject);
                     }
                 }
             }
@@ -118,17 +132,24 @@ impl LinkPeers {
 
     /// Sets the checks that depend on links.
     pub(crate) fn follow(&self, config: &Config) {
-        self.lock().rules = Rule::all(config);
-        self.changed.notify_one();
+        let rules = Rule::all(config);
+        let subjects = rules.iter().map(|rule| rule.subject.clone()).collect();
+        self.lock().rules = rules;
+        self.changed.follow(subjects);
     }
 
     pub(super) fn rules(&self) -> Arc<[Rule]> {
         Arc::clone(&self.lock().rules)
     }
 
-    /// Completes when a state at a peer changed.
+    /// Completes when the state of a subject of a rule has changed at a peer, or the rules.
     pub(super) async fn changed(&self) {
-        self.changed.notified().await;
+        self.changed.notify.notified().await;
+    }
+
+    /// The subjects that have changed since the last call.
+    pub(super) fn take_changed(&self) -> HashSet<Subject> {
+        std::mem::take(&mut self.changed.lock().changed)
     }
 
     /// What a peer states about a subject.
@@ -157,6 +178,26 @@ impl LinkPeers {
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Changed {
+    fn add(&self, subject: Subject) {
+        let mut subjects = self.lock();
+        if subjects.followed.contains(&subject) {
+            subjects.changed.insert(subject);
+            self.notify.notify_one();
+        }
+    }
+
+    /// Sets the subjects of the rules; all of them count as changed.
+    fn follow(&self, followed: HashSet<Subject>) {
+        *self.lock() = ChangedSubjects { changed: followed.clone(), followed };
+        self.notify.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ChangedSubjects> {
+        self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
@@ -19,6 +20,7 @@ on_auto! {
     two_of_three_places_decide
     a_place_without_the_right_certificate_is_refused
     links_that_a_reload_removes_and_another_one_adds_again_open
+    a_change_decides_only_the_checks_that_follow_it
 }
 
 /// `[links]` with the certificate of one instance.
@@ -155,4 +157,37 @@ fn links_that_a_reload_removes_and_another_one_adds_again_open(_engine: &str) {
     central.write("0", &more);
     central.say(&["reload"]);
     await_state(&central, "up");
+}
+
+fn results(control: &Reloaded, name: &str) -> usize {
+    let checks = control.say(&["checks", name, "--history", "-o", "json"]);
+    let checks: Value = serde_json::from_str(&checks).unwrap();
+    checks[0]["history"].as_array().unwrap().len()
+}
+
+/// Each decision is a result, which counts towards `rise` and `fall`, and is stored in the history.
+/// Without a change, decisions are at least a second apart.
+fn a_change_decides_only_the_checks_that_follow_it(_engine: &str) {
+    let (ca, addr) = (Ca::new("Links CA"), free_addr());
+    let (central, more) = deciding(&ca, addr);
+    let other = "[check.other]\ntype = \"link\"\nfrom = \"eu\"\nendpoint = \"livez\"\nhistory = 1000\n";
+    central.write("0", &format!("{more}{other}"));
+    central.say(&["reload"]);
+    let places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr));
+    await_state(&central, "up");
+    wait_until(LIMIT, || check_named(&central, "other")["state"] == "up").expect("an endpoint is stated");
+    let (began, before) = (Instant::now(), results(&central, "other"));
+    let db = places[1].scratch.path("db");
+    for state in ["down", "up"].repeat(8) {
+        if state == "up" {
+            fs::write(&db, "").unwrap()
+        } else {
+            fs::remove_file(&db).unwrap()
+        }
+        let is_stated =
+            || check(&central)["reason"].as_str().is_some_and(|why| why.is_empty() == (state == "up"));
+        wait_until(LIMIT, is_stated).expect("the change arrives");
+    }
+    let (more, seconds) = (results(&central, "other") - before, began.elapsed().as_secs() as usize);
+    assert!(more <= seconds + 2, "{more} results in {seconds} s");
 }
