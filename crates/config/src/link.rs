@@ -13,14 +13,23 @@ use std::fmt;
 /// Maximum number of names that a suggestion lists.
 const SHOWN_MAX: usize = 20;
 
-/// The name of another table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The name of another table. Links are equal if their names are: the position changes with any
+/// table that is added in front.
+#[derive(Clone, Debug, Default)]
 pub struct Link {
     /// The name in the file.
     pub name: String,
     /// Position among the tables of its kind; set by [`Names::find`].
     pub position: usize,
 }
+
+impl PartialEq for Link {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Link {}
 
 /// The names of all tables of one kind.
 #[derive(Debug)]
@@ -84,5 +93,17 @@ impl Text for Link {
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_the_same_table_are_equal_wherever_it_is() {
+        let link = |name: &str, position| Link { name: name.to_owned(), position };
+        assert_eq!(link("eu", 1), link("eu", 2));
+        assert_ne!(link("eu", 1), link("us", 1));
     }
 }

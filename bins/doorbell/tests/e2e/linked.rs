@@ -21,6 +21,7 @@ on_auto! {
     a_place_without_the_right_certificate_is_refused
     links_that_a_reload_removes_and_another_one_adds_again_open
     a_change_decides_only_the_checks_that_follow_it
+    a_link_that_is_added_in_front_keeps_the_results_of_checks
 }
 
 /// `[links]` with the certificate of one instance.
@@ -190,4 +191,18 @@ fn a_change_decides_only_the_checks_that_follow_it(_engine: &str) {
     }
     let (more, seconds) = (results(&central, "other") - before, began.elapsed().as_secs() as usize);
     assert!(more <= seconds + 2, "{more} results in {seconds} s");
+}
+
+/// The positions of the other links in the configuration change.
+fn a_link_that_is_added_in_front_keeps_the_results_of_checks(_engine: &str) {
+    let (ca, addr) = (Ca::new("Links CA"), free_addr());
+    let (central, more) = deciding(&ca, addr);
+    let _places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr));
+    await_state(&central, "up");
+    wait_until(LIMIT, || results(&central, "db") >= 6).expect("decisions are repeated");
+    let first = "[link.aa]\ncertificate_name = \"aa.test\"\n[link.ap]";
+    central.write("0", &more.replace("[link.ap]", first));
+    central.say(&["reload"]);
+    assert_eq!(views(&central.say(LINKS)).len(), 4);
+    assert!(results(&central, "db") >= 6, "{}", central.say(&["checks", "db", "--history"]));
 }
