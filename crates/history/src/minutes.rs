@@ -11,7 +11,9 @@ use std::sync::Arc;
 const MINUTE_MS: u64 = 60_000;
 
 /// Longest time between two calls. After a longer one the clock was set or the system was
-/// suspended, and the states in between are unknown.
+/// suspended, and the states in between are unknown. A time that is less than this before the last
+/// one is late, or the clock was set back a little: nothing is counted until it has caught up,
+/// because a second row of a minute would replace the first one.
 const GAP_MS: u64 = 2 * MINUTE_MS;
 
 /// The endpoints of a program with the states of the current minute. All times are in milliseconds
@@ -25,10 +27,10 @@ pub struct Minutes {
     done: Vec<Minute>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Spent {
-    /// Position in [`STATES`].
-    state: usize,
+    /// Position in [`STATES`]; `None` for a removed endpoint, whose row follows with the minute.
+    state: Option<usize>,
     ms: [u32; STATES.len()],
 }
 
@@ -39,23 +41,24 @@ impl Minutes {
         self.advance(now_ms);
         let mut before = std::mem::take(&mut self.endpoints);
         for (name, state) in endpoints {
-            let (name, spent) = before
-                .remove_entry(name)
-                .unwrap_or_else(|| (name.into(), Spent { state: position(state), ms: Default::default() }));
+            let (name, mut spent) =
+                before.remove_entry(name).unwrap_or_else(|| (name.into(), Spent::default()));
+            spent.state.get_or_insert(position(state));
             self.endpoints.insert(name, spent);
         }
-        let minute = self.now_ms / MINUTE_MS;
-        self.done.extend(before.into_iter().filter_map(|(name, spent)| spent.row(name, minute)));
+        for (name, spent) in before {
+            self.endpoints.insert(name, Spent { state: None, ..spent });
+        }
     }
 
     /// Records a new state of an endpoint.
     pub fn moved(&mut self, endpoint: &str, to: &str, now_ms: u64) {
         self.advance(now_ms);
-        let state = position(to);
+        let state = Some(position(to));
         match self.endpoints.get_mut(endpoint) {
             Some(spent) => spent.state = state,
             None => {
-                self.endpoints.insert(endpoint.into(), Spent { state, ms: Default::default() });
+                self.endpoints.insert(endpoint.into(), Spent { state, ..Spent::default() });
             }
         }
     }
@@ -74,7 +77,7 @@ impl Minutes {
     }
 
     fn advance(&mut self, now_ms: u64) {
-        if now_ms < self.now_ms || now_ms - self.now_ms > GAP_MS {
+        if now_ms.abs_diff(self.now_ms) > GAP_MS {
             self.complete();
             self.now_ms = now_ms;
         }
@@ -83,7 +86,7 @@ impl Minutes {
             let until = end.min(now_ms);
             let took = u32::try_from(until - self.now_ms).unwrap_or(u32::MAX);
             for spent in self.endpoints.values_mut() {
-                spent.ms[spent.state] += took;
+                spent.state.iter().for_each(|state| spent.ms[*state] += took);
             }
             if until == end {
                 self.complete();
@@ -95,10 +98,11 @@ impl Minutes {
     /// Completes the current minute.
     fn complete(&mut self) {
         let minute = self.now_ms / MINUTE_MS;
-        for (name, spent) in &mut self.endpoints {
+        self.endpoints.retain(|name, spent| {
             self.done.extend(spent.row(Arc::clone(name), minute));
             spent.ms = Default::default();
-        }
+            spent.state.is_some()
+        });
     }
 }
 
@@ -144,7 +148,7 @@ mod tests {
     fn a_gap_of_the_clock_is_not_counted() {
         for (later, rows) in [
             (61_000 + GAP_MS + 1, vec![row(1, "a", [1_000, 0, 0, 0, 0])]),
-            (59_000, vec![row(1, "a", [1_000, 0, 0, 0, 0])]),
+            (59_000, vec![]),
             (62_000, vec![]),
         ] {
             let mut minutes = Minutes::default();
@@ -153,8 +157,30 @@ mod tests {
             assert_eq!(minutes.completed(later), rows, "{later}");
         }
         let mut minutes = Minutes::default();
+        minutes.follow([("a", "up")], 10 * 60_000);
+        minutes.completed(10 * 60_000 + 1_000);
+        let early = 10 * 60_000 - GAP_MS;
+        assert_eq!(minutes.completed(early), [row(10, "a", [1_000, 0, 0, 0, 0])], "set back by more");
+        assert_eq!(minutes.end(early + 2), [row(8, "a", [2, 0, 0, 0, 0])]);
+        let mut minutes = Minutes::default();
         minutes.follow([("a", "up")], 60_000);
         let rows = minutes.completed(60_000 + GAP_MS);
         assert_eq!(rows, [row(1, "a", [60_000, 0, 0, 0, 0]), row(2, "a", [60_000, 0, 0, 0, 0])]);
+    }
+
+    /// A second row of the same minute would replace the first one in the store.
+    #[test]
+    fn a_minute_has_one_row_although_a_time_comes_late_or_the_endpoint_is_removed_and_added_again() {
+        let mut minutes = Minutes::default();
+        minutes.follow([("a", "up")], 60_000);
+        assert_eq!(minutes.completed(120_001), [row(1, "a", [60_000, 0, 0, 0, 0])]);
+        // An event of the last minute, which another thread has recorded late.
+        minutes.moved("a", "down", 119_999);
+        minutes.follow([], 130_001);
+        minutes.follow([("a", "up")], 150_001);
+        assert_eq!(minutes.completed(150_001), []);
+        assert_eq!(minutes.completed(180_000), [row(2, "a", [29_999 + 1, 0, 10_000, 0, 0])]);
+        minutes.follow([], 180_000);
+        assert_eq!(minutes.completed(400_000), [], "it is gone");
     }
 }
