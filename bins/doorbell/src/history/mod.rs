@@ -11,8 +11,11 @@ mod recorded;
 pub(crate) use recorded::{Recorded, record};
 
 use crate::config::model::{ClickHouse as Settings, Config};
+use crate::reload::watch::Stamps;
+use doorbell_checks::options::ClientTls;
 use doorbell_history::clickhouse::ClickHouse;
 use doorbell_history::{History, Options, Writer, millis};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,16 +27,19 @@ pub(crate) const DESCRIPTORS: u32 = 8;
 pub(crate) struct HistorySlot {
     current: Mutex<Option<Current>>,
     time_of_day: fn() -> Duration,
-    /// Start of the process in milliseconds since 1970.
-    run: u64,
 }
 
 #[derive(Debug)]
 struct Current {
     history: Arc<History>,
     writer: Writer<ClickHouse>,
-    settings: Settings,
+    made_of: MadeOf,
+    /// Start of this history in milliseconds since 1970.
+    run: u64,
 }
+
+/// What a store was made of. Its files are read once.
+type MadeOf = (Settings, Stamps);
 
 /// The history of a configuration that is not in use yet.
 #[derive(Debug)]
@@ -43,7 +49,7 @@ pub(crate) struct Prepared(Next);
 enum Next {
     None,
     /// The current history continues, with these settings.
-    Same(Box<(Settings, ClickHouse)>, Arc<History>),
+    Same(Box<(MadeOf, ClickHouse)>, Arc<History>),
     New(Box<Current>),
 }
 
@@ -61,7 +67,7 @@ impl Prepared {
 impl HistorySlot {
     /// An empty slot. `time_of_day` returns the time since 1970.
     pub(crate) fn new(time_of_day: fn() -> Duration) -> Self {
-        Self { current: Mutex::default(), time_of_day, run: millis(time_of_day()) }
+        Self { current: Mutex::default(), time_of_day }
     }
 
     /// Prepares the history of a configuration. It takes effect with [`Self::commit`]; until then
@@ -71,16 +77,20 @@ impl HistorySlot {
     /// A file for TLS cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.history.clickhouse else { return Ok(Prepared(Next::None)) };
-        let store = ClickHouse { run: self.run, ..store(settings)? };
+        // Recorded before the files are read, so that a change during reading is detected.
+        let made_of = (settings.clone(), Stamps::of(files(config)));
+        let store = store(settings)?;
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(current) = &*current {
-            let next = Next::Same(Box::new((settings.clone(), store)), Arc::clone(&current.history));
-            return Ok(Prepared(next));
+            let store = ClickHouse { run: current.run, ..store };
+            return Ok(Prepared(Next::Same(Box::new((made_of, store)), Arc::clone(&current.history))));
         }
+        let run = millis((self.time_of_day)());
         let history = Arc::new(History::new(settings.buffer as usize, settings.batch_rows as usize));
+        let store = ClickHouse { run, ..store };
         let writer = Writer::start(Arc::clone(&history), store, options(settings), self.time_of_day)
             .map_err(|error| format!("history: cannot start a thread: {error}"))?;
-        Ok(Prepared(Next::New(Box::new(Current { history, writer, settings: settings.clone() }))))
+        Ok(Prepared(Next::New(Box::new(Current { history, writer, made_of, run }))))
     }
 
     /// Puts a prepared history in use, and returns it. Rows in the buffer go to a changed target;
@@ -92,12 +102,13 @@ impl HistorySlot {
             Next::New(new) => *current = Some(*new),
             Next::Same(next, _) => {
                 if let Some(current) = &mut *current
-                    && current.settings != next.0
+                    && current.made_of != next.0
                 {
-                    let (settings, store) = *next;
+                    let (made_of, store) = *next;
+                    let settings = &made_of.0;
                     current.history.resize(settings.buffer as usize, settings.batch_rows as usize);
-                    current.writer.change(store, options(&settings));
-                    current.settings = settings;
+                    current.writer.change(store, options(settings));
+                    current.made_of = made_of;
                 }
             }
         }
@@ -111,6 +122,11 @@ impl HistorySlot {
             current.writer.stop();
         }
     }
+}
+
+/// The files that the history reads once.
+pub(crate) fn files(config: &Config) -> impl Iterator<Item = &Path> {
+    config.history.clickhouse.iter().filter_map(|settings| settings.tls.as_ref()).flat_map(ClientTls::files)
 }
 
 const fn options(settings: &Settings) -> Options {

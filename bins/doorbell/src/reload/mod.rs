@@ -28,7 +28,7 @@ use crate::build::compute;
 use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
-use crate::history::{HistorySlot, Prepared, Recorded};
+use crate::history::{self, HistorySlot, Prepared, Recorded};
 use crate::http2::{self, Http2};
 use crate::links::{self, LinkPeers};
 use crate::operator::admin::Guard;
@@ -42,6 +42,7 @@ use crate::stats::server::ServerStats;
 use build::Built;
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server};
+use doorbell_checks::options::ClientTls;
 use doorbell_checks::{
     Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
 };
@@ -99,7 +100,7 @@ pub(crate) struct Generation {
     awaited: Arc<Awaited>,
     services: RouteServices,
     watch: Option<Watch>,
-    /// Stamps of the files that checks and links read once.
+    /// Stamps of the files that checks, the history and links read once.
     stamps: Stamps,
     /// Whether its connections have a deadline.
     is_hurried: bool,
@@ -376,15 +377,10 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
     same
 }
 
-/// The files that checks and links read once: CA and own certificates.
+/// The files that checks, the history and links read once: CA and own certificates.
 fn stamps(config: &Config) -> Stamps {
-    let history = config.history.clickhouse.iter().filter_map(|settings| settings.tls.as_ref());
-    let tls = config.checks.iter().filter_map(|check| check.kind.tls());
-    let of_tls = tls.chain(history).flat_map(|tls| {
-        let own = tls.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
-        tls.ca.as_deref().into_iter().chain(own)
-    });
-    Stamps::of(of_tls.chain(links::files(config)))
+    let of_checks = config.checks.iter().filter_map(|check| check.kind.tls()).flat_map(ClientTls::files);
+    Stamps::of(of_checks.chain(history::files(config)).chain(links::files(config)))
 }
 
 /// Hash of a configuration, independent of its notation. Excludes secrets.

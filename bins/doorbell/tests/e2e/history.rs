@@ -11,6 +11,7 @@ use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::pki::Ca;
 use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto, run};
 use crate::upstream::{Does, Upstream};
 
@@ -18,6 +19,7 @@ on_auto! {
     transitions_and_availability_are_stored
     a_reload_keeps_the_rows_in_the_buffer
     a_hung_store_delays_nothing
+    a_reload_reads_changed_certificates_again
     commands_without_a_server
 }
 
@@ -174,6 +176,32 @@ fn a_hung_store_delays_nothing(engine: &str) {
     stored.stop();
     let log = || stored.doorbell.process.log();
     await_that("a line about lost rows", || log().contains("history: rows were not written before the end"));
+}
+
+/// The configuration is the same; only the file with the CA has changed.
+fn a_reload_reads_changed_certificates_again(engine: &str) {
+    let (ca, former) = (Ca::new("Store CA"), Ca::new("Former CA"));
+    let scratch = Scratch::new();
+    let (cert, key) = ca.server(&["localhost"]).write(&scratch, "store");
+    // The version of the schema is the reply to the first query; others have no content.
+    let store = format!(
+        "version = 1\n[listener.store]\nbind = \"127.0.0.1:0\"\ntls = \"store\"\n[tls.store]\ncert = {cert:?}\nkey = {key:?}\n\
+         [route.store]\npath = \"/\"\nmethods = [\"POST\"]\nreply = {{ body = \"1\\n\" }}\n"
+    );
+    let file = scratch.write("store.toml", &store);
+    let store = Doorbell::try_start(&["serve", "-c", &file]).unwrap_or_else(|log| panic!("{log}"));
+    let roots = scratch.write("ca.crt", &former.pem());
+    let history = format!(
+        "[history.clickhouse]\nurl = \"https://localhost:{}\"\ninterval = \"100ms\"\ntls = {{ ca = {roots:?} }}\n",
+        store.addr.port()
+    );
+    let upstream = Upstream::start(Does::reply(200, "ok"));
+    let mut stored = Stored::start(engine, &history, &upstream);
+    await_that("a refused certificate", || stored.counter("history_failing_live") == 1);
+    fs::write(&roots, ca.pem()).unwrap();
+    stored.say(&["reload"]);
+    await_that("rows", || stored.counter("history_rows_written") > 0);
+    stored.stop();
 }
 
 fn commands_without_a_server(_engine: &str) {

@@ -148,6 +148,12 @@ impl ClientTls {
         self.ca.is_some() || self.cert.is_some()
     }
 
+    /// All files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let own = self.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
+        self.ca.as_deref().into_iter().chain(own)
+    }
+
     /// Files of a client certificate and its key.
     #[must_use]
     pub fn identity(&self) -> Option<(&Path, &Path)> {

@@ -28,7 +28,7 @@ pub struct ClickHouse {
     pub database: String,
     /// Name of this instance, in every row.
     pub instance: String,
-    /// Start of the process in milliseconds since 1970, in the rows of minutes: a minute in which
+    /// Start of the history in milliseconds since 1970, in the rows of minutes: a minute in which
     /// an instance restarts has two.
     pub run: u64,
 }
