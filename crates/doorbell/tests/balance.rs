@@ -424,6 +424,26 @@ fn a_full_table_is_left_out() {
     }
 }
 
+/// A table that was full accepts again when a tenth of it is free. Until then its worker serves the
+/// connections that others pass to it.
+#[test]
+fn a_connection_does_not_wait_for_a_table_that_was_full() {
+    for engine in engines() {
+        let server = builder(engine, 2, Balance::RoundRobin, ANYWHERE).conns_max(40).start().unwrap();
+        let addr = server.tcp_addr(0).unwrap();
+        let mut held: Vec<_> = (0..40).map(|_| kept(addr)).collect();
+        wait_until(PATIENCE, || live(&server) == [20; 2]).unwrap();
+        let one = held.iter().position(|(_, worker)| *worker == 1).unwrap();
+        held.swap_remove(one);
+        held.retain(|(_, worker)| *worker == 1);
+        wait_until(PATIENCE, || live(&server) == [0, 19]).unwrap();
+        let names: Vec<_> = (0..6).map(|_| worker_of(TcpStream::connect(addr).unwrap())).collect();
+        assert_eq!(names.iter().filter(|name| *name == "doorbell-1").count(), 3, "{engine:?} {names:?}");
+        drop(held);
+        server.stop().unwrap();
+    }
+}
+
 /// Clients ask without a pause while the server drains, with another server at the same socket, or
 /// while a successor takes over: each gets its reply.
 #[test]

@@ -47,6 +47,11 @@ impl Admission {
         opened
     }
 
+    /// True if the table has room for one more connection, even while no listener accepts.
+    pub(crate) const fn has_room(&self, live: u32) -> bool {
+        live < self.conns_max
+    }
+
     /// True while the table is full and new clients wait in the backlog.
     pub(crate) const fn is_full(&self) -> bool {
         self.full

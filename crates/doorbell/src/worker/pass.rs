@@ -39,12 +39,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn adopt_queue(&mut self) {
         // Those that arrive later wait for the next turn.
         for _ in 0..self.membership.as_ref().map_or(0, Membership::len) {
-            // With a full table they wait until it has room; see `tend_gates`. Those of a failing
+            // With a full table they wait until it has room; see `tend_full`. Those of a failing
             // worker go to the others.
-            if self.admission.is_full() || self.drill.is_some() {
+            let live = self.table.live();
+            if !self.admission.has_room(live) || self.drill.is_some() {
                 return;
             }
-            let live = self.table.live();
             let passed = self.membership.as_ref().and_then(|membership| membership.take(live));
             let Some(Passed { listener, fd }) = passed else { return };
             if let Some(slot) = self.driver.adopt(fd) {

@@ -13,12 +13,24 @@ use crate::worker::accept::fault_of;
 impl<D: Driver, C: Clock> Worker<D, C> {
     #[inline]
     pub(super) fn tend(&mut self) {
-        if self.admission.opens(self.table.live()) {
-            self.gates_changed = true;
+        if self.admission.is_full() {
+            self.tend_full();
         }
         if self.gates_changed || self.gates_due <= self.now || self.drain.is_on() {
             self.tend_now();
             self.gates_due = self.next_look();
+        }
+    }
+
+    /// Accepts again if enough connections have ended since the table was full. Until then only
+    /// the connections that other workers have passed to this one take the room.
+    #[cold]
+    fn tend_full(&mut self) {
+        let live = self.table.live();
+        if self.admission.opens(live) {
+            self.gates_changed = true;
+        } else if self.admission.has_room(live) {
+            self.adopt_later();
         }
     }
 
