@@ -6,12 +6,20 @@ use super::backoff::Backoff;
 use super::handle::LinkHandle;
 use super::tls::LinkTls;
 use rustls::pki_types::ServerName;
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Maximum time of name lookup, connection and TLS handshake together.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum time to connect to any address of the peer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Maximum number of addresses of the peer that are tried.
+const ADDRS_MAX: usize = 8;
 
 /// A connection that lasted this long is followed by a short pause.
 const GOOD_AFTER: Duration = Duration::from_secs(2);
@@ -56,11 +64,60 @@ impl Dial {
     async fn connect(&self) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(self.certificate_name.clone())
             .map_err(|_| format!("{} is not a name of a certificate", self.certificate_name))?;
-        let stream = TcpStream::connect((self.host.as_str(), self.port))
-            .await
-            .map_err(|error| format!("cannot connect: {error}"))?;
+        let cannot = |error: io::Error| format!("cannot connect: {error}");
+        let addrs: Vec<_> =
+            lookup_host((self.host.as_str(), self.port)).await.map_err(cannot)?.take(ADDRS_MAX).collect();
+        let stream = first_of(&addrs, CONNECT_TIMEOUT).await.map_err(cannot)?;
         // Without it, a frame waits for the acknowledgement of the last one. A failure only slows.
         let _slow = stream.set_nodelay(true);
         self.tls.connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))
+    }
+}
+
+/// Connects to the first address that accepts. Each address has an equal part of the time, so that
+/// one that does not reply leaves time for the others.
+async fn first_of(addrs: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
+    let part = within / u32::try_from(addrs.len().max(1)).unwrap_or(u32::MAX);
+    let mut last = io::Error::other("the name has no address");
+    for addr in addrs {
+        match timeout(part, TcpStream::connect(addr)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::Error::other(format!("no reply of {addr} in time")),
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpSocket;
+
+    /// An address whose queue is full, so that the kernel does not reply to further connections.
+    async fn silent() -> (SocketAddr, impl Sized) {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let listener = socket.listen(0).expect("a listener");
+        let addr = listener.local_addr().expect("its address");
+        let mut held = Vec::new();
+        while let Ok(conn) = timeout(Duration::from_millis(300), TcpStream::connect(addr)).await {
+            held.push(conn);
+        }
+        (addr, (listener, held))
+    }
+
+    #[tokio::test]
+    async fn an_address_that_does_not_reply_leaves_time_for_the_next_one() {
+        let (silent, _held) = silent().await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let good = listener.local_addr().expect("its address");
+        let within = Duration::from_secs(6);
+        let stream = timeout(within, first_of(&[silent, good], within)).await.expect("time is left");
+        let stream = stream.expect("the second address");
+        assert_eq!(stream.peer_addr().expect("its address"), good);
+        let error = first_of(&[silent], Duration::from_millis(100)).await.expect_err("a full queue");
+        assert!(error.to_string().starts_with("no reply of 127.0.0.1:"), "{error}");
+        assert!(first_of(&[], Duration::from_secs(1)).await.is_err());
     }
 }
