@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -158,6 +158,24 @@ async fn a_peer_without_the_right_certificate_is_refused() {
     let dialing = dial(port, authority.tls("eu.test"), &eu);
     await_text(&mut at_eu, "not valid for name").await;
     dialing.abort();
+}
+
+/// Clients that connect and send nothing leave room for the handshakes of others.
+#[tokio::test]
+async fn silent_clients_of_one_address_do_not_keep_peers_out() {
+    let authority = Authority::new("silent");
+    let ((central, mut at_central), (eu, _at_eu)) = (link(1), link(2));
+    let (port, refusals, _accepting) = accept(authority.tls("central.test"), &[("eu.test", &central)]).await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        silent.push(socket.connect(([127, 0, 0, 1], port).into()).await.unwrap());
+    }
+    let _dialing = dial(port, authority.tls("eu.test"), &eu);
+    assert_eq!(next(&mut at_central).await, "opened, new: true");
+    let refused = refusals.lock().unwrap().clone();
+    assert!(refused.contains(&"too many handshakes from its address".to_owned()), "{refused:?}");
 }
 
 #[tokio::test]

@@ -5,16 +5,21 @@
 use super::dial::HANDSHAKE_TIMEOUT;
 use super::handle::LinkHandle;
 use super::tls::{LinkTls, is_for};
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 /// Maximum number of handshakes at a time; further connections wait in the backlog. After the
 /// handshake there is at most one connection per link.
 const HANDSHAKES_MAX: usize = 64;
+
+/// Maximum number of handshakes at a time from one address, or from one /64 of IPv6; further
+/// connections are closed. So clients that send nothing do not keep all peers out.
+const HANDSHAKES_OF_ADDR_MAX: usize = 16;
 
 /// Pause after a failed accept, for example because of a lack of descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -43,6 +48,7 @@ impl Acceptor {
     /// Accepts connections. Never returns; drop the future to close all of them.
     pub async fn run(self, listener: TcpListener) {
         let (mut handshakes, mut conns) = (JoinSet::new(), JoinSet::new());
+        let mut sources: HashMap<Id, IpAddr> = HashMap::new();
         loop {
             tokio::select! {
                 accepted = listener.accept(), if handshakes.len() < HANDSHAKES_MAX => {
@@ -50,10 +56,16 @@ impl Acceptor {
                         sleep(RETRY_AFTER).await;
                         continue;
                     };
-                    handshakes.spawn(self.clone().identify(stream, addr));
+                    let source = source_of(addr);
+                    if sources.values().filter(|other| **other == source).count() >= HANDSHAKES_OF_ADDR_MAX {
+                        (self.refused)(addr, "too many handshakes from its address");
+                        continue;
+                    }
+                    sources.insert(handshakes.spawn(self.clone().identify(stream, addr)).id(), source);
                 }
-                Some(done) = handshakes.join_next() => {
-                    if let Ok(Some((handle, stream))) = done {
+                Some(done) = handshakes.join_next_with_id() => {
+                    sources.remove(&done.as_ref().map_or_else(JoinError::id, |(id, _)| *id));
+                    if let Ok((_, Some((handle, stream)))) = done {
                         conns.spawn(async move {
                             let ended = LinkHandle::run(&handle, stream).await;
                             handle.tell_end(ended.to_string());
@@ -87,5 +99,13 @@ impl Acceptor {
             Some((_, handle)) => Some((handle.clone(), stream)),
             None => refuse("the certificate is not that of a configured link"),
         }
+    }
+}
+
+/// The address, or the /64 of IPv6, of a client.
+fn source_of(addr: SocketAddr) -> IpAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
+        ip @ IpAddr::V4(_) => ip,
     }
 }
