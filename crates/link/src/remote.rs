@@ -5,7 +5,7 @@
 use crate::link::Event;
 use crate::time::Time;
 use crate::wire::{State, Statement, Subject};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 /// Maximum number of subjects of one peer; statements about further ones are ignored and counted.
@@ -15,6 +15,9 @@ pub const SUBJECTS_MAX: usize = 20_000;
 #[derive(Debug, Default)]
 pub struct RemoteStates {
     known: HashMap<Subject, Known>,
+    /// Subjects that were removed, oldest first: the ones to forget if there are too many. Without
+    /// this list, each of a flood of subjects would cause a search through all known ones.
+    removed: VecDeque<Subject>,
     ignored: u64,
 }
 
@@ -24,6 +27,8 @@ struct Known {
     reason: String,
     at_us: u64,
     arrived: Time,
+    /// Whether it is in the list of removed subjects, perhaps stated again since.
+    is_listed: bool,
 }
 
 /// What one place says about a subject.
@@ -41,6 +46,7 @@ impl RemoteStates {
         match event {
             Event::Opened { is_new_peer: true } => {
                 self.known.clear();
+                self.removed.clear();
                 None
             }
             Event::Opened { .. } | Event::Receipt(_) => None,
@@ -51,23 +57,39 @@ impl RemoteStates {
     /// A statement that was made before the last one is ignored: results wait behind transitions.
     fn state(&mut self, now: Time, statement: Statement) -> Option<Subject> {
         let Statement { subject, state, reason, at_us } = statement;
+        let is_removed = state == State::Removed;
         if let Some(known) = self.known.get_mut(&subject) {
             if at_us <= known.at_us {
                 return None;
             }
-            let has_changed = known.state != state;
-            *known = Known { state, reason, at_us, arrived: now };
+            let (has_changed, was_listed) = (known.state != state, known.is_listed);
+            *known = Known { state, reason, at_us, arrived: now, is_listed: was_listed || is_removed };
+            if is_removed && !was_listed {
+                self.removed.push_back(subject.clone());
+            }
             return has_changed.then_some(subject);
         }
-        if self.known.len() >= SUBJECTS_MAX {
-            self.known.retain(|_, known| known.state != State::Removed);
-        }
-        if self.known.len() >= SUBJECTS_MAX {
+        if self.known.len() >= SUBJECTS_MAX && !self.forget_one() {
             self.ignored += 1;
             return None;
         }
-        self.known.insert(subject.clone(), Known { state, reason, at_us, arrived: now });
+        if is_removed {
+            self.removed.push_back(subject.clone());
+        }
+        self.known
+            .insert(subject.clone(), Known { state, reason, at_us, arrived: now, is_listed: is_removed });
         Some(subject)
+    }
+
+    /// Forgets the subject that was removed first, if there is one.
+    fn forget_one(&mut self) -> bool {
+        while let Some(subject) = self.removed.pop_front() {
+            match self.known.get_mut(&subject) {
+                Some(known) if known.state != State::Removed => known.is_listed = false,
+                _ => return self.known.remove(&subject).is_some(),
+            }
+        }
+        false
     }
 
     /// What this place says about a subject.
@@ -152,5 +174,19 @@ mod tests {
         remote.take(at(2), Event::Transition(statement("0", State::Removed, 2)));
         remote.take(at(2), Event::Transition(statement("new", State::Up, 2)));
         assert_eq!((remote.len(), remote.ignored()), (SUBJECTS_MAX, 3));
+        // Stated again after its removal.
+        for (state, at_us) in [(State::Removed, 3), (State::Up, 4), (State::Removed, 5), (State::Up, 6)] {
+            remote.take(at(3), Event::Transition(statement("1", state, at_us)));
+        }
+        remote.take(at(3), Event::Transition(statement("2", State::Removed, 3)));
+        for name in ["newer", "newest"] {
+            remote.take(at(3), Event::Transition(statement(name, State::Up, 3)));
+        }
+        assert_eq!((remote.len(), remote.ignored(), remote.removed.len()), (SUBJECTS_MAX, 4, 0));
+        let state = |name: &str| remote.opinion(at(3), &Subject::check(name), MAX_AGE).state;
+        assert_eq!(
+            ["1", "2", "newer", "newest"].map(state),
+            [State::Up, State::Unknown, State::Up, State::Unknown]
+        );
     }
 }
