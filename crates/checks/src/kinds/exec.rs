@@ -22,7 +22,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
 /// Maximum number of bytes of output that are kept, as in Docker and Consul. Further output is read
@@ -49,8 +49,9 @@ pub(crate) struct ExecRunner {
 }
 
 /// Starts programs on a separate thread. A second start does not begin before the first has
-/// returned: if a start blocks, for example on a network file system, only one thread is blocked.
-/// If the run ends during the start, the program is killed.
+/// returned and its program has exited: if a start blocks, for example on a network file system,
+/// only one thread is blocked, and of programs that cannot be killed only one is left running. If
+/// the run ends during the start, the program is killed.
 #[derive(Debug)]
 struct Starter(Arc<Semaphore>);
 
@@ -60,6 +61,8 @@ struct Group {
     pid: Pid,
     /// The pidfd of the program, which becomes readable at its exit (`pidfd_open(2)`).
     ended: Option<AsyncFd<OwnedFd>>,
+    /// Permits the next start when it is dropped.
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Ask for ExecRunner {
@@ -118,17 +121,20 @@ impl Starter {
         start: impl FnOnce() -> io::Result<(Group, OwnedFd)> + Send + 'static,
     ) -> Result<io::Result<(Group, OwnedFd)>, Issue> {
         let Ok(Ok(turn)) = timeout(BACK_WITHIN, Arc::clone(&self.0).acquire_owned()).await else {
-            return Err(Issue::timeout("an earlier start has not returned"));
+            return Err(Issue::timeout("the program of an earlier run has not exited"));
         };
         let (sender, started) = oneshot::channel();
         // A fork takes long enough to delay other checks on this thread.
         tokio::task::spawn_blocking(move || {
-            let _turn = turn;
             // The run may have ended while the start waited for a thread.
             if sender.is_closed() {
                 return;
             }
-            if let Err(Ok((group, _output))) = sender.send(start()) {
+            let started = start().map(|(mut group, output)| {
+                group.turn = Some(turn);
+                (group, output)
+            });
+            if let Err(Ok((group, _output))) = sender.send(started) {
                 group.end_now();
             }
         });
@@ -161,7 +167,7 @@ fn start(check: &ExecCheck) -> io::Result<(Group, OwnedFd)> {
 impl Group {
     fn new(child: Own) -> Self {
         let pid = child.pid();
-        Self { child: Some(child), pid, ended: None }
+        Self { child: Some(child), pid, ended: None, turn: None }
     }
 
     /// Opens the pidfd, which reports the program's exit.
@@ -193,7 +199,7 @@ impl Group {
     /// Must be called before the exit status is collected.
     fn kill(&self) {
         // Fails if the program runs as another user (EPERM), for example with sudo. Such a program
-        // is left running.
+        // is left running, and no other one is started until it exits.
         let _result = kill_process_group(self.pid, Signal::KILL);
     }
 }
@@ -204,7 +210,7 @@ impl Drop for Group {
             return;
         }
         self.kill();
-        let (child, ended) = (self.child.take(), self.ended.take());
+        let (child, ended, turn) = (self.child.take(), self.ended.take(), self.turn.take());
         let Some(mut child) = child else { return };
         if child.try_wait().is_ok_and(|status| status.is_some()) {
             return;
@@ -212,12 +218,16 @@ impl Drop for Group {
         // A task waits for the killed program, so that no zombie remains.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Some(ended) = ended else {
-            let _waits = runtime.spawn_blocking(move || child.wait());
+            let _waits = runtime.spawn_blocking(move || {
+                let _status = child.wait();
+                drop(turn);
+            });
             return;
         };
         runtime.spawn(async move {
             let _ended = ended.readable().await;
             let _status = child.try_wait();
+            drop(turn);
         });
     }
 }
@@ -323,7 +333,7 @@ mod tests {
             let second =
                 timeout(Duration::from_secs(60), starter.start(|| Err(io::ErrorKind::NotFound.into())));
             let second = second.await.expect("the second start does not wait for a thread").map(|_| ());
-            assert_eq!(second, Err(Issue::timeout("an earlier start has not returned")));
+            assert_eq!(second, Err(Issue::timeout("the program of an earlier run has not exited")));
             go.send(()).unwrap();
             while starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_err() {}
             let pid = started.lock().unwrap().expect("it was started").as_raw_nonzero();
@@ -351,6 +361,21 @@ mod tests {
             }
         });
         assert!(!*has_started.lock().unwrap());
+    }
+
+    /// For example a program that runs as another user and cannot be killed.
+    #[test]
+    fn no_program_starts_while_the_one_of_an_earlier_run_is_left_running() {
+        runtime().block_on(async {
+            let starter = Starter::default();
+            let command = ["/bin/sleep", "600"].map(str::to_owned).to_vec();
+            let check = ExecCheck { command, degraded_exit_code: None };
+            let (group, _output) = starter.start(move || start(&check)).await.unwrap().unwrap();
+            let second = starter.start(|| Err(io::ErrorKind::NotFound.into())).await.map(|_| ());
+            assert_eq!(second, Err(Issue::timeout("the program of an earlier run has not exited")));
+            group.end_now();
+            assert!(starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_ok());
+        });
     }
 
     #[test]
