@@ -37,7 +37,7 @@ const TABLE: &str = "links";
 /// Maximum number of concurrent name lookups.
 const LOOKUPS_MAX: usize = 16;
 
-/// Maximum number of connections besides those of the links: handshakes in progress.
+/// Maximum number of connections of an address besides those of the links: handshakes in progress.
 const HANDSHAKES_MAX: usize = 64;
 
 /// Maximum time to send the last transitions at the end of the program.
@@ -145,7 +145,7 @@ impl Links {
         let listeners = config.links.as_ref().map_or(0, |links| links.binds.len());
         let all = match config.peers.len() {
             0 => 0,
-            links => 2 * links + 2 * listeners + HANDSHAKES_MAX + 2 * LOOKUPS_MAX + 8,
+            links => 2 * links + (2 + HANDSHAKES_MAX) * listeners + 2 * LOOKUPS_MAX + 8,
         };
         u32::try_from(all).unwrap_or(u32::MAX)
     }

@@ -10,6 +10,10 @@ use doorbell_link::{Decision, Opinion, State, Subject, decide};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Maximum length of a reason. Each decision is stored with its reason, and there may be hundreds
+/// of instances.
+const REASON_LEN_MAX: usize = 512;
+
 /// A check of type link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
@@ -62,7 +66,9 @@ impl Rule {
             "" => format!("{from} {}", opinion.state),
             reason => format!("{from} {} ({reason})", opinion.state),
         });
-        texts.collect::<Vec<_>>().join(", ")
+        let mut reason = texts.collect::<Vec<_>>().join(", ");
+        reason.truncate(reason.floor_char_boundary(REASON_LEN_MAX));
+        reason
     }
 }
 
@@ -93,5 +99,8 @@ mod tests {
             let found = rule.finding(&opinions).map(|finding| (finding.outcome, finding.reason));
             assert_eq!(found, expected.map(|(outcome, reason)| (outcome, reason.to_owned())));
         }
+        let long = opinion(State::Down, &"é".repeat(200));
+        let found = rule.finding(&[long.clone(), up, long]).expect("two of three");
+        assert!(found.reason.starts_with("eu down (éé") && found.reason.len() == REASON_LEN_MAX - 1);
     }
 }
