@@ -5,6 +5,9 @@
 use super::super::model::{Config, Peer};
 use doorbell_checks::options::CheckKind;
 use doorbell_config::{Names, Places, Problem, Problems};
+use rustls::pki_types::ServerName;
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// Maximum number of links.
 const LINKS_MAX: usize = 256;
@@ -35,6 +38,7 @@ fn lint(config: &Config, places: &Places, problems: &Problems) {
         let problem = Problem::error("out-of-range", places.name(["link", &extra.name]), message);
         problems.add(problem.help("link fewer instances"));
     }
+    lint_names(config, places, problems);
     for peer in &config.peers {
         lint_stated(config, peer, problems);
         let place = || places.name(["link", &peer.name]);
@@ -57,6 +61,30 @@ fn lint(config: &Config, places: &Places, problems: &Problems) {
     if let (Some(links), true) = (&config.links, config.peers.is_empty()) {
         let problem = Problem::warning("no-effect", links.cert.span.clone(), "[links] without a link");
         problems.add(problem.help("add a [link.NAME], or remove [links]"));
+    }
+}
+
+/// Reports names that no certificate can have, and accepted links that are never opened because an
+/// earlier one has the same name.
+fn lint_names(config: &Config, places: &Places, problems: &Problems) {
+    let mut accepted: HashMap<String, Range<usize>> = HashMap::new();
+    for peer in &config.peers {
+        let path = ["link", &peer.name];
+        let key = places.key(["link", &peer.name, "certificate_name"]);
+        let place = key.unwrap_or_else(|| places.name(path));
+        let name = peer.certificate_name();
+        if ServerName::try_from(name).is_err() {
+            let message = format!("{name:?} is not a name of a certificate");
+            let help = "write `certificate_name`, a host name or an IP address";
+            problems.add(Problem::error("bad-value", place, message).help(help));
+        } else if peer.peer.is_none()
+            && places.key(["link", &peer.name, "peer"]).is_none()
+            && let Some(first) = accepted.insert(name.to_ascii_lowercase(), place.clone())
+        {
+            let message = format!("link `{}` is never opened: another one has its certificate", peer.name);
+            let problem = Problem::error("repeated", place, message).also(first, "this link is opened");
+            problems.add(problem.help("give each instance a certificate of its own"));
+        }
     }
 }
 
