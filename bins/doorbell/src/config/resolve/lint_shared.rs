@@ -4,12 +4,14 @@
 //! Does not know about: errors; replies of an endpoint.
 
 use super::super::model::{Config, Health, Udp};
-use doorbell_checks::options::HostPort;
+use doorbell_checks::options::{CheckKind, Followed, HostPort};
 use doorbell_config::{Places, Problem, Problems};
 use doorbell_health::Severity;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
+    let by_name = config.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
     for (position, health) in config.health.iter().enumerate() {
         let is_written = places.get(&format!("health.{}", health.name)).is_some();
         let is_liveness = !Health::is_readiness(&health.name);
@@ -18,7 +20,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         if is_meant || (!is_written && !is_asked(config, position)) {
             continue;
         }
-        let shared = Shared { places, config, health, is_liveness, problems };
+        let shared = Shared { places, config, by_name: &by_name, health, is_liveness, problems };
         shared.required();
         shared.quorum();
     }
@@ -43,6 +45,8 @@ fn is_asked(config: &Config, position: usize) -> bool {
 struct Shared<'a> {
     places: &'a Places,
     config: &'a Config,
+    /// The positions of all checks.
+    by_name: &'a HashMap<&'a str, usize>,
     health: &'a Health,
     is_liveness: bool,
     problems: &'a Problems,
@@ -56,13 +60,14 @@ impl Shared<'_> {
         let mut unlisted = Vec::new();
         for one in self.health.uses.iter().filter(|one| one.severity == Severity::Required) {
             let check = &self.config.checks[one.check];
-            let Some(remote) = check.kind.remote() else { continue };
+            let remotes = self.remotes_of(one.check);
             match list().find(|link| link.name == check.name) {
                 Some(name) => {
                     let help = "list it as `degrading`, or add `fail_open = { max_age = \"2m\" }`";
-                    self.warn(&name.span, &[remote], help);
+                    self.warn(&name.span, &remotes, help);
                 }
-                None => unlisted.push((self.places.name(["check", &check.name]), remote)),
+                None => unlisted
+                    .extend(remotes.into_iter().map(|one| (self.places.name(["check", &check.name]), one))),
             }
         }
         let (spans, remotes): (Vec<_>, Vec<_>) = unlisted.into_iter().unzip();
@@ -80,14 +85,38 @@ impl Shared<'_> {
         let place = self.places.get(&format!("health.{}.quorum", self.health.name));
         let (Some(quorum), Some(place)) = (self.health.quorum(), place) else { return };
         let members = || self.health.uses.iter().filter(|one| one.in_quorum);
-        let remotes: Vec<_> =
-            members().filter_map(|one| self.config.checks[one.check].kind.remote()).collect();
+        let remotes: Vec<_> = members().flat_map(|one| self.remotes_of(one.check)).collect();
         let count = members().count();
-        let own = u32::try_from(count - remotes.len()).unwrap_or(u32::MAX);
+        let own = members().filter(|one| self.remotes_of(one.check).is_empty()).count();
+        let own = u32::try_from(own).unwrap_or(u32::MAX);
         if remotes.is_empty() || own >= quorum.min(u32::try_from(count).unwrap_or(u32::MAX)) {
             return;
         }
         self.warn(&place, &remotes, "add members on this machine, or `fail_open = { max_age = \"2m\" }`");
+    }
+
+    /// The machines on which a check depends, also through what it follows.
+    fn remotes_of(&self, check: usize) -> Vec<&HostPort> {
+        let Config { checks, health, .. } = self.config;
+        let (mut found, mut seen, mut left) = (Vec::new(), HashSet::new(), vec![check]);
+        while let Some(at) = left.pop() {
+            if !seen.insert(at) {
+                continue;
+            }
+            let kind = &checks[at].kind;
+            found.extend(kind.remote());
+            let CheckKind::Alias(alias) = kind else { continue };
+            match alias.followed() {
+                Some(Followed::Check(name)) => left.extend(self.by_name.get(name)),
+                Some(Followed::Endpoint(name)) => {
+                    let uses = health.iter().filter(|one| one.name == name).flat_map(|one| &one.uses);
+                    let required = uses.filter(|one| one.severity == Severity::Required);
+                    left.extend(required.map(|one| one.check));
+                }
+                None => {}
+            }
+        }
+        found
     }
 
     fn warn(&self, span: &Range<usize>, remotes: &[&HostPort], help: &str) {
