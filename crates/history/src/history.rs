@@ -5,12 +5,17 @@
 //! Adding a row takes a lock for a short time and never waits for the store.
 
 use crate::buffer::{Batch, Buffer, Counts};
+use crate::growth::Counters;
 use crate::minutes::Minutes;
 use crate::row::{Kind, Row};
+use crate::source::Source;
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, sleep_until};
+
+const MINUTE_MS: u64 = 60_000;
 
 /// Rows that wait for a store.
 #[derive(Debug)]
@@ -90,11 +95,6 @@ impl History {
         self.add_minutes(|minutes| minutes.completed(now_ms));
     }
 
-    /// Adds the row of the current minute, at the end.
-    pub fn end_minute(&self, now_ms: u64) {
-        self.add_minutes(|minutes| minutes.end(now_ms));
-    }
-
     fn add_minutes(&self, take: impl FnOnce(&mut Minutes) -> Vec<crate::row::Minute>) {
         let mut inside = self.lock();
         let before = inside.buffer.rows();
@@ -146,13 +146,29 @@ impl History {
     }
 
     /// Waits, and adds the rows of each minute.
-    pub(crate) async fn tick_always(&self, time_of_day: fn() -> Duration) {
+    pub(crate) async fn tick_always(&self, source: &impl Source, counters: &RefCell<Counters>) {
         loop {
-            let into_minute = time_of_day().as_millis() % 60_000;
+            let into_minute = source.time_of_day().as_millis() % 60_000;
             let left = u64::try_from(60_000 - into_minute).unwrap_or(60_000);
             sleep(Duration::from_millis(left + 1)).await;
-            self.tick(millis(time_of_day()));
+            let now_ms = millis(source.time_of_day());
+            self.tick(now_ms);
+            // The minute that has just ended.
+            self.count(source, &mut counters.borrow_mut(), (now_ms / MINUTE_MS).saturating_sub(1));
         }
+    }
+
+    /// Adds the rows of the current minute, at the end.
+    pub(crate) fn end_minute(&self, source: &impl Source, counters: &mut Counters) {
+        let now_ms = millis(source.time_of_day());
+        self.add_minutes(|minutes| minutes.end(now_ms));
+        self.count(source, counters, now_ms / MINUTE_MS);
+    }
+
+    /// Adds the growth of counters.
+    fn count(&self, source: &impl Source, counters: &mut Counters, minute: u64) {
+        let grown = counters.grown(minute, source.counters());
+        grown.into_iter().for_each(|growth| self.push(Row::Growth(growth)));
     }
 
     fn is_full(&self) -> bool {

@@ -1,5 +1,5 @@
-//! The history of health checks: transitions, results, operations and the availability of endpoints
-//! as rows in a store.
+//! The history of health checks: transitions, results, operations, the availability of endpoints,
+//! and the quality of links as rows in a store.
 //!
 //! Rows go into a bounded buffer without waiting. A thread writes them in batches, by size and
 //! time. While the store is away, rows stay in memory up to a limit; then the oldest row of the
@@ -48,7 +48,8 @@
 //! | [`Row`], [`Kind`] | the rows, by kind |
 //! | [`Buffer`], [`Batch`], [`Counts`] | the bounded buffer, without threads and clocks |
 //! | [`Minutes`] | time of endpoints in each state, by minute |
-//! | [`Writer`], [`Options`], [`Backoff`] | the thread that writes, with retries |
+//! | [`Counter`], [`CounterName`] | counters of links and probers, stored by minute |
+//! | [`Writer`], [`Options`], [`Source`], [`Backoff`] | the thread that writes, with retries |
 //! | [`Store`], [`StoreError`] | what a store must do |
 #![cfg_attr(feature = "clickhouse", doc = "| [`clickhouse`] | the store for ClickHouse, its schema |")]
 //!
@@ -59,16 +60,22 @@ mod backoff;
 mod buffer;
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;
+mod growth;
 mod history;
 mod minutes;
 mod row;
+mod source;
 mod store;
 mod writer;
 
 pub use backoff::{Backoff, FIRST, LAST};
 pub use buffer::{Batch, Buffer, Counts};
+pub use growth::Counter;
 pub use history::{History, Stats, millis};
 pub use minutes::Minutes;
-pub use row::{CheckResult, Kind, Minute, Operation, Row, STATES, Transition};
+pub use row::{
+    COUNTS_MAX, CheckResult, CounterName, Growth, Kind, Minute, Operation, Receipt, Row, STATES, Transition,
+};
+pub use source::Source;
 pub use store::{Store, StoreError};
 pub use writer::{END, Options, Writer};

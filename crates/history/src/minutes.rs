@@ -43,7 +43,7 @@ impl Minutes {
         for (name, state) in endpoints {
             let (name, mut spent) =
                 before.remove_entry(name).unwrap_or_else(|| (name.into(), Spent::default()));
-            spent.state.get_or_insert(position(state));
+            spent.state.get_or_insert_with(|| position(state));
             self.endpoints.insert(name, spent);
         }
         for (name, spent) in before {

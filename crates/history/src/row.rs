@@ -7,10 +7,14 @@ use std::sync::Arc;
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row {
+    /// Growth of counters within one minute.
+    Growth(Growth),
     /// Time of an endpoint in each state, within one minute.
     Minute(Minute),
     /// A drain, maintenance, or a change of the lifecycle.
     Operation(Operation),
+    /// The arrival of a frame at the peer of a link.
+    Receipt(Receipt),
     /// The result of a check.
     Result(CheckResult),
     /// A change of the state of a check or endpoint.
@@ -26,8 +30,14 @@ pub enum Kind {
     Operation,
     /// [`Row::Minute`]
     Minute,
+    /// [`Row::Growth`] of a link.
+    Link,
+    /// [`Row::Growth`] of a prober.
+    Prober,
     /// [`Row::Result`]
     Result,
+    /// [`Row::Receipt`]
+    Receipt,
 }
 
 /// A change of the state of a check or endpoint.
@@ -96,6 +106,51 @@ pub struct Minute {
     pub ms: [u32; STATES.len()],
 }
 
+/// Growth of counters within one minute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// The minute, in minutes since 1970.
+    pub minute: u64,
+    /// What is counted.
+    pub name: CounterName,
+    /// The growth, in the order of the name's columns; the rest is 0.
+    pub counts: [u32; COUNTS_MAX],
+}
+
+/// What counters count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CounterName {
+    /// Frames of a link: sent, lost with a connection, not sent because too many waited.
+    Link(Box<str>),
+    /// Probes of an endpoint by one prober: replies by state, in the order of [`STATES`].
+    Prober {
+        /// Name of the endpoint.
+        endpoint: Box<str>,
+        /// Name of the prober.
+        prober: &'static str,
+    },
+}
+
+/// Maximum number of counts in a row.
+pub const COUNTS_MAX: usize = STATES.len();
+
+/// The arrival of a frame at the peer of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// When it was sent, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Name of the link, shared between its receipts.
+    pub link: Arc<str>,
+    /// Size in bytes.
+    pub size: u32,
+    /// Round trip in microseconds.
+    pub round_trip_us: u32,
+    /// Lowest and highest possible latency to the peer, in microseconds.
+    pub one_way_us: [u32; 2],
+    /// Number of receipts that this row represents, if they are sampled; otherwise 1.
+    pub weight: u32,
+}
+
 /// The states of endpoints that [`Minute`] counts.
 pub const STATES: [&str; 5] = ["up", "degraded", "down", "drain", "maintenance"];
 
@@ -104,14 +159,25 @@ const ALLOCATION: usize = 16;
 
 impl Kind {
     /// All kinds, in the order of importance.
-    pub const ALL: [Self; 4] = [Self::Transition, Self::Operation, Self::Minute, Self::Result];
+    pub const ALL: [Self; 7] = [
+        Self::Transition,
+        Self::Operation,
+        Self::Minute,
+        Self::Link,
+        Self::Prober,
+        Self::Result,
+        Self::Receipt,
+    ];
 
     /// The word, for metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Link => "link",
             Self::Minute => "minute",
             Self::Operation => "operation",
+            Self::Prober => "prober",
+            Self::Receipt => "receipt",
             Self::Result => "result",
             Self::Transition => "transition",
         }
@@ -123,8 +189,11 @@ impl Row {
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
+            Self::Growth(Growth { name: CounterName::Link(_), .. }) => Kind::Link,
+            Self::Growth(_) => Kind::Prober,
             Self::Minute(_) => Kind::Minute,
             Self::Operation(_) => Kind::Operation,
+            Self::Receipt(_) => Kind::Receipt,
             Self::Result(_) => Kind::Result,
             Self::Transition(_) => Kind::Transition,
         }
@@ -134,7 +203,10 @@ impl Row {
     #[must_use]
     pub const fn bytes(&self) -> usize {
         let texts = match self {
-            Self::Minute(_) => 0,
+            Self::Minute(_) | Self::Receipt(_) => 0,
+            Self::Growth(row) => match &row.name {
+                CounterName::Link(name) | CounterName::Prober { endpoint: name, .. } => text(name),
+            },
             Self::Operation(row) => text(&row.target) + text(&row.reason),
             Self::Result(row) => text(&row.reason),
             Self::Transition(row) => text(&row.name) + text(&row.reason),

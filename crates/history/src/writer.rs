@@ -3,9 +3,11 @@
 //! Does not know about: rows, the store behind the trait.
 
 use crate::backoff::Backoff;
-use crate::history::{History, millis};
+use crate::growth::Counters;
+use crate::history::History;
+use crate::source::Source;
 use crate::store::{Store, StoreError};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::pin::pin;
@@ -42,21 +44,16 @@ struct Target<S> {
 }
 
 impl<S: Store> Writer<S> {
-    /// Starts the thread. `time_of_day` returns the time since 1970.
+    /// Starts the thread.
     ///
     /// # Errors
     /// The system refuses a thread or an epoll descriptor.
-    pub fn start(
-        history: Arc<History>,
-        store: S,
-        options: Options,
-        time_of_day: fn() -> Duration,
-    ) -> io::Result<Self> {
+    pub fn start(history: Arc<History>, store: S, options: Options, source: impl Source) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let first = Arc::new(Target { store, options });
         let (target, targets) = watch::channel(Some(Arc::clone(&first)));
         let run = move || {
-            runtime.block_on(write(&history, first, targets, time_of_day));
+            runtime.block_on(write(&history, first, targets, &source));
             // A lookup of a name may still run.
             runtime.shutdown_background();
         };
@@ -88,9 +85,10 @@ async fn write<S: Store>(
     history: &History,
     mut last: Arc<Target<S>>,
     mut targets: watch::Receiver<Option<Arc<Target<S>>>>,
-    time_of_day: fn() -> Duration,
+    source: &impl Source,
 ) {
-    let mut ticks = pin!(history.tick_always(time_of_day));
+    let counters = RefCell::new(Counters::new(source.counters()));
+    let mut ticks = pin!(history.tick_always(source, &counters));
     let until = Cell::new(None);
     loop {
         let Some(target) = targets.borrow_and_update().clone() else { break };
@@ -110,7 +108,7 @@ async fn write<S: Store>(
             () = cut_short => {}
         }
     }
-    history.end_minute(millis(time_of_day()));
+    history.end_minute(source, &mut counters.borrow_mut());
     let until = until.get().unwrap_or_else(|| Instant::now() + END);
     let _in_time = timeout_at(until, last.flush(history, &mut false)).await;
     let lost = history.end();

@@ -2,9 +2,10 @@
 //!
 //! Does not know about: the program.
 
-use doorbell_history::clickhouse::{ClickHouse, Server, schema};
+use doorbell_history::clickhouse::{ClickHouse, LinkQueries, Server, schema};
 use doorbell_history::{
-    CheckResult, History, Kind, Minute, Operation, Options, Row, Store as _, Transition, Writer,
+    CheckResult, CounterName, Growth, History, Kind, Minute, Operation, Options, Receipt, Row, Store as _,
+    Transition, Writer,
 };
 use doorbell_testkit::peers::clickhouse::{ClickHouse as Peer, USER};
 use doorbell_testkit::peers::wait_until;
@@ -72,10 +73,24 @@ fn the_schema_is_created_once_and_upgraded_by_newer_programs_only() {
     assert_eq!(peer.query("SELECT version FROM doorbell.schema_version"), [schema::VERSION.to_string()]);
     assert_eq!(peer.query("SELECT count() FROM doorbell.transitions"), ["1"], "rows are kept");
 
+    let older = ClickHouse { database: "older".into(), ..store.clone() };
+    for sql in [
+        "CREATE DATABASE older",
+        "CREATE TABLE older.schema_version (version UInt32, time DateTime) ENGINE = MergeTree() ORDER BY version",
+        "INSERT INTO older.schema_version VALUES (1, now())",
+    ] {
+        block_on(store.query(sql)).unwrap();
+    }
+    let error = block_on(older.check()).unwrap_err().to_string();
+    assert!(
+        error.contains("has version 1, this program writes version 2: run `doorbell history init`"),
+        "{error}"
+    );
+
     block_on(store.query("INSERT INTO doorbell.schema_version VALUES (99, now())")).unwrap();
     for error in [block_on(store.init()).unwrap_err(), block_on(store.check()).unwrap_err()] {
         assert!(
-            error.to_string().starts_with("the schema has version 99, this program knows versions up to 1: "),
+            error.to_string().starts_with("the schema has version 99, this program knows versions up to 2: "),
             "{error}"
         );
     }
@@ -131,6 +146,74 @@ fn rows_are_read_back_as_they_were_written() {
     let line = "{\"endpoint\":\"readyz\",\"instances\":\"1\",\"up_s\":30,\"degraded_s\":15,\"down_s\":15,\"planned_s\":60}\n";
     assert_eq!(month.replace(":1,", ":\"1\","), line);
     assert_eq!(block_on(store.query(&schema::availability("doorbell", 202_610))).unwrap(), "");
+}
+
+fn growth(minute: u64, name: CounterName, counts: [u32; 5]) -> Row {
+    Row::Growth(Growth { minute: DAY / 60 + minute, name, counts })
+}
+
+fn receipt(second: u64, size: u32, round_trip_us: u32) -> Row {
+    Row::Receipt(Receipt {
+        at_ms: (DAY + second) * 1000 + 5,
+        link: "eu".into(),
+        size,
+        round_trip_us,
+        one_way_us: [round_trip_us / 4, round_trip_us / 2],
+        weight: 1,
+    })
+}
+
+#[test]
+fn losses_and_latency_of_links_and_probers_that_disagree() {
+    let Some(peer) = Peer::start() else { return };
+    let store = store(&peer);
+    block_on(store.init()).unwrap();
+    let link = |minute, counts| growth(minute, CounterName::Link("eu".into()), counts);
+    let prober = |minute, prober, counts| {
+        growth(minute, CounterName::Prober { endpoint: "readyz".into(), prober }, counts)
+    };
+    let losses = [link(0, [600, 2, 1, 0, 0]), link(1, [400, 0, 0, 0, 0])];
+    let probes = [
+        prober(0, "kubelet", [6, 0, 0, 0, 0]),
+        prober(0, "haproxy", [0, 0, 30, 0, 0]),
+        prober(1, "kubelet", [6, 0, 0, 0, 0]),
+        prober(1, "haproxy", [28, 0, 2, 0, 0]),
+    ];
+    let receipts = (1..=100).map(|number| receipt(u64::from(number), 10 * number, 1_000 * number));
+    let rows: Vec<Row> = losses.into_iter().chain(probes).chain(receipts).collect();
+    write(&store, rows.clone());
+    // Repeated rows have no effect.
+    write(&store, rows);
+    let table = |table: &str| peer.query(&format!("SELECT * FROM doorbell.{table}"));
+    assert_eq!(table("link_minutes")[0], "2026-11-20 00:00:00\tweb-1\t7\teu\t600\t2\t1");
+    assert_eq!(table("prober_minutes")[0], "2026-11-20 00:00:00\tweb-1\t7\treadyz\thaproxy\t0\t0\t30\t0\t0");
+    assert_eq!(table("receipts")[0], "2026-11-20 00:00:01\t5\tweb-1\teu\t10\t1000\t250\t500\t1");
+    assert_eq!(table("link_loss"), ["2026-11-20\teu\tweb-1\t1000\t2\t1\t0.002"]);
+    let disagreeing = [
+        "2026-11-20 00:00:00\tweb-1\treadyz\thaproxy\t0\t30\t6\t6",
+        "2026-11-20 00:00:00\tweb-1\treadyz\tkubelet\t6\t6\t0\t30",
+    ];
+    assert_eq!(table("disagreeing"), disagreeing, "in the second minute almost all agree");
+
+    let start = u32::try_from(DAY).unwrap();
+    let ask = |queries: &LinkQueries<'_>| {
+        [queries.loss(), queries.latency(), queries.course(60)]
+            .map(|query| block_on(store.query(&query)).unwrap().replace('"', ""))
+    };
+    let queries = LinkQueries { database: "doorbell", time: start..start + 3_600 };
+    let [loss, latency, course] = ask(&queries);
+    assert_eq!(loss, "{instance:web-1,link:eu,frames:1000,frames_lost:2,frames_dropped:1}\n");
+    assert!(
+        latency.contains("link:eu,receipts:100,p50:50500,p90:90100,p99:99010,slowest:100000,"),
+        "{latency}"
+    );
+    assert!(latency.contains("one_way_p50:18937.5,"), "{latency}");
+    assert!(latency.trim_end().ends_with("size_correlation:1}"), "{latency}");
+    assert!(course.contains(&format!("at:{start},")) && course.lines().count() == 2, "{course}");
+    let queries = LinkQueries { time: start + 60..start + 61, ..queries };
+    assert!(ask(&queries)[0].contains("frames:400,"), "the end is not included");
+    let queries = LinkQueries { time: 0..start, ..queries };
+    assert_eq!(ask(&queries), ["", "", ""]);
 }
 
 /// The server is killed twice while rows arrive. A batch whose response was lost is written again,

@@ -2,10 +2,13 @@
 //!
 //! Does not know about: ClickHouse.
 
-use doorbell_history::{Batch, CheckResult, History, Kind, Minute, Options, Row, Store, StoreError, Writer};
+use doorbell_history::{
+    Batch, CheckResult, Counter, CounterName, History, Kind, Minute, Options, Row, Source, Store, StoreError,
+    Writer,
+};
 use doorbell_testkit::peers;
 use doorbell_testkit::peers::process::rss_anon_bytes;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -60,6 +63,7 @@ impl Store for Memory {
 
 fn number(row: &Row) -> u64 {
     match row {
+        Row::Growth(row) => u64::from(row.counts[0]),
         Row::Minute(row) => row.minute,
         Row::Result(row) => row.at_ms,
         other => panic!("{other:?}"),
@@ -160,6 +164,35 @@ fn the_end_writes_the_last_rows_and_does_not_wait_for_a_hung_store() {
     assert_eq!((counts.written, counts.ended, counts.live), (10, 5, 0));
 }
 
+/// Counters that the test sets.
+struct Counting(Arc<AtomicU64>);
+
+impl Source for Counting {
+    fn time_of_day(&self) -> Duration {
+        Duration::from_secs(1_800_000_000)
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let counts = [self.0.load(Ordering::Relaxed), 0, 0, 0, 0];
+        vec![Counter { name: CounterName::Link("eu".into()), counts }]
+    }
+}
+
+#[test]
+fn counters_are_stored_by_their_growth() {
+    let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
+    let count = Arc::new(AtomicU64::new(5));
+    let source = Counting(Arc::clone(&count));
+    let writer = Writer::start(Arc::clone(&history), store.clone(), OPTIONS, source).unwrap();
+    // The first counters are read before the first row is written.
+    history.push(result(1));
+    await_that(|| !store.numbers().is_empty());
+    count.store(12, Ordering::Relaxed);
+    writer.stop();
+    assert_eq!(store.numbers(), [1, 7]);
+    assert_eq!(history.stats().rows[Kind::Link as usize].written, 1);
+}
+
 /// An hour of results, as fast as possible, while the store is away: 36 million with
 /// `DOORBELL_FULL=1`. One thread adds results, as the thread of the checks does.
 #[test]
@@ -190,7 +223,7 @@ fn memory_is_bounded_and_drops_are_exact_while_the_store_is_away() {
     let grown = rss_anon_bytes("self").unwrap().saturating_sub(before);
     assert!(grown < BYTES_MAX as u64 * 3 / 2, "{grown} bytes");
     let stats = history.stats();
-    let [_, _, minutes, counts] = stats.rows;
+    let [minutes, counts] = [Kind::Minute, Kind::Result].map(|kind| stats.rows[kind as usize]);
     assert_eq!((minutes.added, minutes.live, minutes.dropped()), (1_000, 1_000, 0));
     assert_eq!((counts.added, counts.written), (results, 0));
     assert_eq!(counts.added, counts.full + counts.live);

@@ -131,14 +131,8 @@ fn availability(args: &AvailabilityArgs, global: &Global) -> Result<Exit, Failur
     let target = target(global)?;
     let month = args.month.unwrap_or_else(this_month);
     let query = schema::availability(&target.database, month);
-    let text = ask(&target, async {
-        let query = tokio::time::timeout(QUERY_TIMEOUT, target.query(&query)).await;
-        query.unwrap_or_else(|_| Err(StoreError::Unavailable("the server did not reply in time".to_owned())))
-    })?;
-    let unexpected =
-        |line: &str| Failure::new(Exit::Failure, format!("unexpected reply of the server: {line}"));
-    let rows = text.lines().map(|line| Availability::read(line).ok_or_else(|| unexpected(line)));
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let text = ask(&target, timed(&target, &query))?;
+    let rows = read_rows(&text, Availability::read)?;
     match args.output {
         HistoryForm::Json => {
             let json = serde_json::to_string_pretty(&rows).expect("all keys are strings");
@@ -163,7 +157,20 @@ fn settings(global: &Global) -> Result<Option<Settings>, Failure> {
     Ok(config.history.clickhouse)
 }
 
-fn target(global: &Global) -> Result<ClickHouse, Failure> {
+/// Runs a query for a limited time.
+pub(super) async fn timed(target: &ClickHouse, query: &str) -> Result<String, StoreError> {
+    let query = tokio::time::timeout(QUERY_TIMEOUT, target.query(query)).await;
+    query.unwrap_or_else(|_| Err(StoreError::Unavailable("the server did not reply in time".to_owned())))
+}
+
+/// Reads a row from each line of a response.
+pub(super) fn read_rows<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Failure> {
+    let unexpected =
+        |line: &str| Failure::new(Exit::Failure, format!("unexpected reply of the server: {line}"));
+    text.lines().map(|line| read(line).ok_or_else(|| unexpected(line))).collect()
+}
+
+pub(super) fn target(global: &Global) -> Result<ClickHouse, Failure> {
     let no_table = || {
         let text = "the configuration has no [history.clickhouse]: name a file with -c";
         Failure::new(Exit::BadConfig, text)
@@ -173,7 +180,10 @@ fn target(global: &Global) -> Result<ClickHouse, Failure> {
 }
 
 /// Waits for a reply of the server.
-fn ask<T>(target: &ClickHouse, reply: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
+pub(super) fn ask<T>(
+    target: &ClickHouse,
+    reply: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Failure, error.to_string()))?;
     let reply = runtime.block_on(reply);

@@ -19,6 +19,7 @@ pub mod options;
 mod output;
 mod probe;
 mod redirect;
+mod report;
 mod run;
 mod trust;
 mod until;

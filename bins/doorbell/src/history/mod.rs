@@ -8,13 +8,14 @@
 
 mod recorded;
 
-pub(crate) use recorded::{Recorded, record};
+pub(crate) use recorded::{Receipts, Recorded, record};
 
 use crate::config::model::{ClickHouse as Settings, Config};
 use crate::reload::watch::Stamps;
 use doorbell_checks::options::ClientTls;
 use doorbell_history::clickhouse::ClickHouse;
-use doorbell_history::{History, Options, Writer, millis};
+use doorbell_history::{Counter, History, Options, Source, Writer, millis};
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +27,30 @@ pub(crate) const DESCRIPTORS: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct HistorySlot {
     current: Mutex<Option<Current>>,
+    observed: Observed,
+}
+
+/// The time, and the counters that are stored by minute.
+#[derive(Clone)]
+struct Observed {
     time_of_day: fn() -> Duration,
+    counters: Arc<dyn Fn() -> Vec<Counter> + Send + Sync>,
+}
+
+impl Source for Observed {
+    fn time_of_day(&self) -> Duration {
+        (self.time_of_day)()
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        (self.counters)()
+    }
+}
+
+impl fmt::Debug for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observed").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -65,9 +89,14 @@ impl Prepared {
 }
 
 impl HistorySlot {
-    /// An empty slot. `time_of_day` returns the time since 1970.
-    pub(crate) fn new(time_of_day: fn() -> Duration) -> Self {
-        Self { current: Mutex::default(), time_of_day }
+    /// An empty slot. `time_of_day` returns the time since 1970, `counters` those of links and
+    /// probers.
+    pub(crate) fn new(
+        time_of_day: fn() -> Duration,
+        counters: impl Fn() -> Vec<Counter> + Send + Sync + 'static,
+    ) -> Self {
+        let observed = Observed { time_of_day, counters: Arc::new(counters) };
+        Self { current: Mutex::default(), observed }
     }
 
     /// Prepares the history of a configuration. It takes effect with [`Self::commit`]; until then
@@ -85,10 +114,10 @@ impl HistorySlot {
             let store = ClickHouse { run: current.run, ..store };
             return Ok(Prepared(Next::Same(Box::new((made_of, store)), Arc::clone(&current.history))));
         }
-        let run = millis((self.time_of_day)());
+        let run = millis(self.observed.time_of_day());
         let history = Arc::new(History::new(settings.buffer as usize, settings.batch_rows as usize));
         let store = ClickHouse { run, ..store };
-        let writer = Writer::start(Arc::clone(&history), store, options(settings), self.time_of_day)
+        let writer = Writer::start(Arc::clone(&history), store, options(settings), self.observed.clone())
             .map_err(|error| format!("history: cannot start a thread: {error}"))?;
         Ok(Prepared(Next::New(Box::new(Current { history, writer, made_of, run }))))
     }

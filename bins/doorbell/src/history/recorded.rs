@@ -1,4 +1,4 @@
-//! Events and results as rows.
+//! Events, results and receipts of links as rows.
 //!
 //! Does not know about: the buffer and the writer behind the history.
 
@@ -6,7 +6,7 @@ use crate::config::model::Config;
 use crate::wire::{Event, Happening};
 use doorbell_checks::{Finding, LastRun, ResultSink};
 use doorbell_health::Time;
-use doorbell_history::{CheckResult, History, Operation, Row, Transition, millis};
+use doorbell_history::{CheckResult, History, Operation, Receipt, Row, Transition, millis};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -63,10 +63,59 @@ pub(crate) struct Recorded<S> {
 /// The results of checks as rows.
 struct Results {
     history: Arc<History>,
-    /// Names of the checks, and the number of results since the last recorded one.
-    checks: Vec<(Arc<str>, AtomicU32)>,
+    /// Names of the checks, and which of their results are recorded.
+    checks: Vec<(Arc<str>, OneIn)>,
     sample: u32,
     time_of_day: fn() -> Duration,
+}
+
+/// Selects one item in a sample, the first one included.
+#[derive(Debug)]
+struct OneIn(AtomicU32);
+
+impl OneIn {
+    const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Whether the next item is selected. One thread calls this.
+    fn is_due(&self, sample: u32) -> bool {
+        let number = self.0.load(Ordering::Relaxed);
+        self.0.store(if number + 1 >= sample { 0 } else { number + 1 }, Ordering::Relaxed);
+        number == 0
+    }
+}
+
+/// The receipts of one link as rows.
+#[derive(Debug)]
+pub(crate) struct Receipts {
+    link: Arc<str>,
+    one_in: OneIn,
+}
+
+impl Receipts {
+    pub(crate) fn new(link: &str) -> Self {
+        Self { link: link.into(), one_in: OneIn::new() }
+    }
+
+    /// Records a receipt, if it is selected from `sample`; 0 records none.
+    pub(crate) fn record(&self, history: &History, sample: u32, receipt: &doorbell_link::Receipt) {
+        if sample == 0 || !self.one_in.is_due(sample) {
+            return;
+        }
+        history.push(Row::Receipt(Receipt {
+            at_ms: receipt.sent.as_micros() / 1000,
+            link: Arc::clone(&self.link),
+            size: receipt.size,
+            round_trip_us: micros(receipt.round_trip),
+            one_way_us: receipt.one_way.map(micros),
+            weight: sample,
+        }));
+    }
+}
+
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
 }
 
 impl<S> Recorded<S> {
@@ -78,7 +127,7 @@ impl<S> Recorded<S> {
         time_of_day: fn() -> Duration,
     ) -> Self {
         let sample = config.history.clickhouse.as_ref().map_or(0, |settings| settings.sample);
-        let named = |name: &str| (name.into(), AtomicU32::new(sample.saturating_sub(1)));
+        let named = |name: &str| (name.into(), OneIn::new());
         let results = |history: &Arc<History>| Results {
             history: Arc::clone(history),
             checks: config.checks.iter().map(|check| named(&check.name)).collect(),
@@ -91,17 +140,13 @@ impl<S> Recorded<S> {
 
 impl Results {
     fn record(&self, check: usize, finding: &Finding) {
-        let Some((name, since)) = self.checks.get(check) else { return };
-        // The thread of the checks is the only one here.
-        let number = since.load(Ordering::Relaxed) + 1;
-        let is_due = number >= self.sample;
-        since.store(if is_due { 0 } else { number }, Ordering::Relaxed);
-        if is_due {
+        let Some((name, one_in)) = self.checks.get(check) else { return };
+        if one_in.is_due(self.sample) {
             self.history.push(Row::Result(CheckResult {
                 at_ms: millis((self.time_of_day)()),
                 check: Arc::clone(name),
                 outcome: finding.outcome.as_str(),
-                latency_us: u32::try_from(finding.latency.as_micros()).unwrap_or(u32::MAX),
+                latency_us: micros(finding.latency),
                 weight: self.sample,
                 reason: finding.reason.as_str().into(),
             }));

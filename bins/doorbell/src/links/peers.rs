@@ -6,8 +6,10 @@
 use super::rules::Rule;
 use super::view;
 use crate::config::model::{Config, Peer};
+use crate::history::Receipts;
 use crate::operator::time_of_day;
 use crate::wire::LinkView;
+use doorbell_history::{Counter, CounterName, History};
 use doorbell_link::net::{LinkClock, LinkHandle, Notice};
 use doorbell_link::{Event, Link, LinkOptions, Opinion, RemoteStates, Subject};
 use std::collections::{BTreeMap, HashSet};
@@ -27,6 +29,8 @@ pub(crate) struct LinkPeers {
     seed: u64,
     inside: Mutex<Inside>,
     changed: Arc<Changed>,
+    /// Where receipts are stored.
+    history: Arc<Mutex<Option<Sampled>>>,
 }
 
 /// Subjects of rules whose state has changed at a peer.
@@ -43,6 +47,9 @@ struct ChangedSubjects {
     /// Those that have changed.
     changed: HashSet<Subject>,
 }
+
+/// A history, and the number of receipts of which it stores one.
+type Sampled = (Arc<History>, u32);
 
 #[derive(Debug, Default)]
 struct Inside {
@@ -74,7 +81,13 @@ impl LinkPeers {
             seed: random(),
             inside: Mutex::default(),
             changed: Arc::default(),
+            history: Arc::default(),
         }
+    }
+
+    /// Stores further receipts in a history, one in `sample`, or no longer.
+    pub(crate) fn store_in(&self, history: Option<Sampled>) {
+        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = history;
     }
 
     /// A number that differs between instances.
@@ -102,7 +115,14 @@ impl LinkPeers {
         let link = Link::new(options, random());
         let (remote, name) = (Arc::<Mutex<Remote>>::default(), name.to_owned());
         let (changed, known) = (Arc::clone(&self.changed), Arc::clone(&remote));
+        let (history, receipts) = (Arc::clone(&self.history), Receipts::new(&name));
         let handle = LinkHandle::new(link, self.clock, move |now, notice| {
+            if let Notice::Event(Event::Receipt(receipt)) = &notice {
+                let history = history.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                return history
+                    .iter()
+                    .for_each(|(history, sample)| receipts.record(history, *sample, receipt));
+            }
             let mut remote = lock(&known);
             match notice {
                 Notice::Ended(why) => {
@@ -167,6 +187,18 @@ impl LinkPeers {
     pub(super) fn is_flushed(&self) -> bool {
         let known: Vec<_> = self.lock().known.values().cloned().collect();
         known.iter().all(|known| !known.handle.is_open() || known.handle.is_flushed())
+    }
+
+    /// Counters of all links, for the history.
+    pub(crate) fn counters(&self) -> Vec<Counter> {
+        let inside = self.lock();
+        let counter = |(name, known): (&String, &Arc<KnownPeer>)| {
+            let counters = known.handle.report().counters;
+            let dropped = counters.results_dropped + counters.superseded;
+            let counts = [counters.sent, counters.lost, dropped, 0, 0];
+            Counter { name: CounterName::Link(name.as_str().into()), counts }
+        };
+        inside.known.iter().map(counter).collect()
     }
 
     /// All links, by name.

@@ -1,4 +1,4 @@
-//! Views of the prober statistics for operators.
+//! Prober statistics for operators and for the history.
 //!
 //! Does not know about: the page or command that shows them.
 
@@ -7,6 +7,8 @@ use crate::http::prober::Prober;
 use crate::operator::clock::millis;
 use crate::wire::ProberView;
 use doorbell::time::{Clock as _, OsClock};
+use doorbell_health::EndpointState;
+use doorbell_history::{Counter, CounterName, STATES};
 use doorbell_probes::{ProberRow, ProberStats};
 
 /// All probers by endpoint, known ones first.
@@ -22,6 +24,20 @@ pub(super) fn views(stats: &ProberStats) -> Vec<ProberView> {
         their_view: their_view(stats, &row, now),
     };
     stats.rows().into_iter().map(view).collect()
+}
+
+/// Replies to each prober by state, in the order of the history.
+pub(super) fn counters(stats: &ProberStats) -> Vec<Counter> {
+    let counter = |row: ProberRow| {
+        let prober = row.prober_name();
+        let count = |word| {
+            let at = EndpointState::ALL.iter().position(|state| state.as_str() == word);
+            at.map_or(0, |at| row.states[at])
+        };
+        let counts = STATES.map(count);
+        Counter { name: CounterName::Prober { endpoint: row.endpoint, prober }, counts }
+    };
+    stats.rows().into_iter().map(counter).collect()
 }
 
 /// Summarizes the states that load balancers of this kind report to the endpoint.

@@ -7,7 +7,7 @@ use super::{Follower, Operator, Running, Subject, probers};
 use crate::wire::{CheckView, Event, LinkView, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
 use doorbell_checks::{Finding, PushRefused};
 use doorbell_health::CheckIndex;
-use doorbell_history::Counts;
+use doorbell_history::{Counter, Counts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,6 +165,11 @@ impl Operator {
     /// The number of the last event.
     pub(crate) fn last_event(&self) -> u64 {
         self.0.event_log.last()
+    }
+
+    /// Counters of the probers seen so far, for the history.
+    pub(crate) fn prober_counters(&self) -> Vec<Counter> {
+        self.running().map(|running| probers::counters(running.registry.prober_stats())).unwrap_or_default()
     }
 
     /// The probers seen so far.

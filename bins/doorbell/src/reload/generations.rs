@@ -297,6 +297,8 @@ impl Generations {
         let successor = generation.handle.clone();
         let history = self.shared.history.commit(history);
         self.shared.operator.store_in(history.clone());
+        let sample = generation.config.history.clickhouse.as_ref().map_or(0, |settings| settings.sample);
+        self.shared.links.store_in(history.clone().map(|history| (history, sample)));
         let mut predecessor = inside.current.take();
         if let Some(predecessor) = &mut predecessor {
             generation.follow(predecessor, &same);

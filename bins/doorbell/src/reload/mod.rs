@@ -127,13 +127,15 @@ impl SharedState {
         let links = Arc::new(LinkPeers::new());
         let shown = Arc::clone(&links);
         operator.on_links(move || shown.views());
+        let (counted, probed) = (Arc::clone(&links), operator.clone());
+        let counters = move || counted.counters().into_iter().chain(probed.prober_counters()).collect();
         Self {
             operator,
             guard,
             process_stats: Arc::default(),
             checks: Arc::default(),
             http2: Arc::default(),
-            history: HistorySlot::new(time_of_day),
+            history: HistorySlot::new(time_of_day, counters),
             links,
             compute: OnceLock::new(),
             files: Mutex::default(),
@@ -161,6 +163,7 @@ impl SharedState {
     /// Writes the last rows of the history, for a limited time.
     pub(crate) fn end_history(&self) {
         self.operator.store_in(None);
+        self.links.store_in(None);
         self.history.end();
     }
 

@@ -92,9 +92,9 @@ fn transitions_and_availability_are_stored(engine: &str) {
     let text = stored.say(&["status"]);
     assert!(text.contains("rows stored") && text.contains("the store cannot be used"), "{text}");
     let init = said(&run(&binary(), &["history", "init", "-c", &stored.file]));
-    assert!(init.ends_with(": created the schema, version 1\n"), "{init}");
+    assert!(init.ends_with(": created the schema, version 2\n"), "{init}");
     let again = said(&run(&binary(), &["history", "init", "-c", &stored.file]));
-    assert!(again.contains("the schema has version 1 already"), "{again}");
+    assert!(again.contains("the schema has version 2 already"), "{again}");
     await_that("rows that waited for the schema", || stored.counter("history_rows_written") > 0);
 
     upstream.now(Does::reply(500, "broken"));
@@ -114,7 +114,11 @@ fn transitions_and_availability_are_stored(engine: &str) {
     upstream.now(Does::reply(200, "ok"));
     stored.say(&["drain", "readyz", "--reason", "deploy"]);
     await_that("a drain", || count("operations WHERE what='drain' AND reason='deploy'") == 1);
+    let drained = run(&binary(), &["probe", &stored.doorbell.url("/readyz")]);
+    assert!(!drained.status.success(), "{drained:?}");
     stored.stop();
+    let probes = query("SELECT sum(drain), sum(up) FROM doorbell.prober_minutes WHERE endpoint='readyz'");
+    assert_eq!(probes, ["1\t0"], "the counters of the last minute are written at the end");
     assert_eq!(
         count("operations WHERE what='lifecycle' AND target='stopping'"),
         1,
@@ -186,7 +190,7 @@ fn a_reload_reads_changed_certificates_again(engine: &str) {
     // The version of the schema is the reply to the first query; others have no content.
     let store = format!(
         "version = 1\n[listener.store]\nbind = \"127.0.0.1:0\"\ntls = \"store\"\n[tls.store]\ncert = {cert:?}\nkey = {key:?}\n\
-         [route.store]\npath = \"/\"\nmethods = [\"POST\"]\nreply = {{ body = \"1\\n\" }}\n"
+         [route.store]\npath = \"/\"\nmethods = [\"POST\"]\nreply = {{ body = \"2\\n\" }}\n"
     );
     let file = scratch.write("store.toml", &store);
     let store = Doorbell::try_start(&["serve", "-c", &file]).unwrap_or_else(|log| panic!("{log}"));

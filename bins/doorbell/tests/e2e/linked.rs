@@ -7,6 +7,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use doorbell_testkit::peers::clickhouse::ClickHouse;
 use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use crate::control::Controlled;
 use crate::generations::{Reloaded, ask, config};
 use crate::pki::{Ca, Signed};
-use crate::support::{LIMIT, Scratch, free_addr, on_auto};
+use crate::support::{LIMIT, Scratch, binary, free_addr, on_auto, run};
 
 on_auto! {
     two_of_three_places_decide
@@ -22,6 +23,7 @@ on_auto! {
     links_that_a_reload_removes_and_another_one_adds_again_open
     a_change_decides_only_the_checks_that_follow_it
     a_link_that_is_added_in_front_keeps_the_results_of_checks
+    receipts_are_stored_and_reported
 }
 
 /// `[links]` with the certificate of one instance.
@@ -33,14 +35,14 @@ fn links(scratch: &Scratch, ca: &Ca, signed: &Signed, bind: Option<SocketAddr>) 
 }
 
 /// An instance whose check is up while a file exists, with a check that follows it.
-fn place(ca: &Ca, name: &str, central: SocketAddr) -> Controlled {
+fn place(ca: &Ca, name: &str, central: SocketAddr, more: &str) -> Controlled {
     let scratch = Scratch::new();
     scratch.write("db", "");
     let links = links(&scratch, ca, &ca.mutual(name), None);
     let config = format!(
         "{links}[link.central]\npeer = \"{central}\"\ncertificate_name = \"central.test\"\n\
          [check.db]\ntype = \"file\"\npath = \"SCRATCH/db\"\ninterval = \"100ms\"\nrise = 1\nfall = 1\n\
-         [check.copy]\ntype = \"alias\"\ncheck = \"db\"\n"
+         [check.copy]\ntype = \"alias\"\ncheck = \"db\"\n{more}"
     );
     Controlled::start_in(scratch, "auto", &config)
 }
@@ -88,8 +90,8 @@ fn two_of_three_places_decide(_engine: &str) {
     let (ca, addr) = (Ca::new("Links CA"), free_addr());
     let (central, more) = deciding(&ca, addr);
     assert_eq!(check(&central)["state"], "unknown", "unknown is not up");
-    let eu = place(&ca, "eu.test", addr);
-    let [us, ap] = ["us.test", "ap.test"].map(|name| place(&ca, name, addr));
+    let eu = place(&ca, "eu.test", addr, "");
+    let [us, ap] = ["us.test", "ap.test"].map(|name| place(&ca, name, addr, ""));
     await_state(&central, "up");
     assert_eq!(ask(central.doorbell.addr, "/readyz").0, 200);
 
@@ -125,7 +127,7 @@ fn two_of_three_places_decide(_engine: &str) {
     await_state(&central, "stale");
     assert_eq!(ask(central.doorbell.addr, "/readyz").0, 503, "unknown is not up");
     drop((eu, ap));
-    let _ap = place(&ca, "ap.test", addr);
+    let _ap = place(&ca, "ap.test", addr, "");
     await_state(&central, "up");
     let ap = &views(&central.say(LINKS))[0];
     assert!(ap["counters"]["connections"].as_u64() >= Some(2), "{ap}");
@@ -134,7 +136,7 @@ fn two_of_three_places_decide(_engine: &str) {
 fn a_place_without_the_right_certificate_is_refused(_engine: &str) {
     let (ca, addr) = (Ca::new("Links CA"), free_addr());
     let (central, _) = deciding(&ca, addr);
-    let stranger = place(&ca, "other.test", addr);
+    let stranger = place(&ca, "other.test", addr, "");
     let log = || central.doorbell.process.log().contains("not that of a configured link");
     wait_until(LIMIT, log).expect("the log must name the reason");
     let is_down = || views(&stranger.say(LINKS))[0]["last_end"].as_str().is_some_and(|why| !why.is_empty());
@@ -150,7 +152,7 @@ fn a_place_without_the_right_certificate_is_refused(_engine: &str) {
 fn links_that_a_reload_removes_and_another_one_adds_again_open(_engine: &str) {
     let (ca, addr) = (Ca::new("Links CA"), free_addr());
     let (central, more) = deciding(&ca, addr);
-    let _places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr));
+    let _places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr, ""));
     await_state(&central, "up");
     central.write("0", "");
     central.say(&["reload"]);
@@ -174,7 +176,7 @@ fn a_change_decides_only_the_checks_that_follow_it(_engine: &str) {
     let other = "[check.other]\ntype = \"link\"\nfrom = \"eu\"\nendpoint = \"livez\"\nhistory = 1000\n";
     central.write("0", &format!("{more}{other}"));
     central.say(&["reload"]);
-    let places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr));
+    let places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr, ""));
     await_state(&central, "up");
     wait_until(LIMIT, || check_named(&central, "other")["state"] == "up").expect("an endpoint is stated");
     let (began, before) = (Instant::now(), results(&central, "other"));
@@ -189,15 +191,16 @@ fn a_change_decides_only_the_checks_that_follow_it(_engine: &str) {
             || check(&central)["reason"].as_str().is_some_and(|why| why.is_empty() == (state == "up"));
         wait_until(LIMIT, is_stated).expect("the change arrives");
     }
-    let (more, seconds) = (results(&central, "other") - before, began.elapsed().as_secs() as usize);
-    assert!(more <= seconds + 2, "{more} results in {seconds} s");
+    let more = results(&central, "other") - before;
+    let seconds = began.elapsed().as_secs();
+    assert!(more as u64 <= seconds + 2, "{more} results in {seconds} s");
 }
 
 /// The positions of the other links in the configuration change.
 fn a_link_that_is_added_in_front_keeps_the_results_of_checks(_engine: &str) {
     let (ca, addr) = (Ca::new("Links CA"), free_addr());
     let (central, more) = deciding(&ca, addr);
-    let _places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr));
+    let _places = ["ap.test", "eu.test", "us.test"].map(|name| place(&ca, name, addr, ""));
     await_state(&central, "up");
     wait_until(LIMIT, || results(&central, "db") >= 6).expect("decisions are repeated");
     let first = "[link.aa]\ncertificate_name = \"aa.test\"\n[link.ap]";
@@ -205,4 +208,42 @@ fn a_link_that_is_added_in_front_keeps_the_results_of_checks(_engine: &str) {
     central.say(&["reload"]);
     assert_eq!(views(&central.say(LINKS)).len(), 4);
     assert!(results(&central, "db") >= 6, "{}", central.say(&["checks", "db", "--history"]));
+}
+
+fn receipts_are_stored_and_reported(_engine: &str) {
+    let Some(server) = ClickHouse::start() else { return };
+    let (ca, addr) = (Ca::new("Links CA"), free_addr());
+    let (central, _) = deciding(&ca, addr);
+    let history = format!(
+        "[history.clickhouse]\nurl = \"http://{}\"\ninstance = \"eu-1\"\ninterval = \"100ms\"\n",
+        server.addr
+    );
+    let mut eu = place(&ca, "eu.test", addr, &history);
+    let file = eu.scratch.write("history.toml", &format!("version = 1\n{history}"));
+    let doorbell = |args: &[&str]| {
+        let args: Vec<&str> = args.iter().copied().chain(["-c", &file]).collect();
+        let output = run(&binary(), &args);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    doorbell(&["history", "init"]);
+    let receipts = || server.query("SELECT count() FROM doorbell.receipts WHERE link = 'central'");
+    wait_until(LIMIT, || receipts()[0].parse::<u64>().unwrap() > 3).expect("receipts must be stored");
+    eu.doorbell.process.signal(Signal::TERM);
+    assert!(eu.doorbell.process.wait().0.success(), "{}", eu.doorbell.process.log());
+
+    let svg = eu.scratch.path("links.svg");
+    let text = doorbell(&["links", "report", "--svg", svg.to_str().unwrap()]);
+    let heads: Vec<_> = text.lines().filter(|line| line.starts_with("INSTANCE")).collect();
+    assert!(heads[0].contains("LOST") && heads[1].contains("RTT P50"), "{text}");
+    assert_eq!(text.matches("eu-1      central").count(), 2, "{text}");
+    let picture = fs::read_to_string(svg).unwrap();
+    assert!(picture.contains("eu-1 to central") && picture.contains("<polyline"), "{picture}");
+    let report: Value = serde_json::from_str(&doorbell(&["links", "report", "-o", "json"])).unwrap();
+    assert!(report["losses"][0]["frames"].as_u64() > Some(3), "{report}");
+    assert_eq!(report["losses"][0]["frames_lost"], 0, "{report}");
+    assert!(report["latencies"][0]["round_trip_us"][0].as_f64() > Some(0.0), "{report}");
+    let none = doorbell(&["links", "report", "--from", "2001-01-01", "--to", "2001-01-02"]);
+    assert_eq!(none, "no rows between 2001-01-01T00:00:00Z and 2001-01-02T00:00:00Z\n");
+    drop(central);
 }

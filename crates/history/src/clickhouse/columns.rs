@@ -6,7 +6,7 @@
 //! varint.
 
 use crate::buffer::Batch;
-use crate::row::{CheckResult, Kind, Minute, Operation, Row, Transition};
+use crate::row::{CheckResult, CounterName, Growth, Kind, Minute, Operation, Receipt, Row, Transition};
 
 /// Bytes of a row of usual length, for the first allocation.
 const ROW_LEN: usize = 128;
@@ -14,6 +14,7 @@ const ROW_LEN: usize = 128;
 /// The table and the columns of a kind.
 pub(super) const fn of(kind: Kind) -> (&'static str, &'static str) {
     match kind {
+        Kind::Link => ("link_minutes", "minute, instance, run, link, sent, lost, dropped"),
         Kind::Minute => (
             "minutes",
             "minute, instance, run, endpoint, up_ms, degraded_ms, down_ms, drain_ms, maintenance_ms",
@@ -21,6 +22,14 @@ pub(super) const fn of(kind: Kind) -> (&'static str, &'static str) {
         Kind::Operation => {
             ("operations", "time, millis, instance, what, target, is_on, source, reason, until")
         }
+        Kind::Prober => (
+            "prober_minutes",
+            "minute, instance, run, endpoint, prober, up, degraded, down, drain, maintenance",
+        ),
+        Kind::Receipt => (
+            "receipts",
+            "time, millis, instance, link, size, round_trip_us, one_way_min_us, one_way_max_us, weight",
+        ),
         Kind::Result => ("results", "time, millis, instance, name, outcome, latency_us, weight, reason"),
         Kind::Transition => {
             ("transitions", "time, millis, instance, subject, name, from_state, to_state, cause, reason")
@@ -33,8 +42,10 @@ pub(super) fn encode(batch: &Batch, instance: &str, run: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(batch.rows().len() * ROW_LEN);
     for row in batch.rows() {
         match row {
+            Row::Growth(row) => growth(&mut out, row, instance, run),
             Row::Minute(row) => minute(&mut out, row, instance, run),
             Row::Operation(row) => operation(&mut out, row, instance),
+            Row::Receipt(row) => receipt(&mut out, row, instance),
             Row::Result(row) => result(&mut out, row, instance),
             Row::Transition(row) => transition(&mut out, row, instance),
         }
@@ -42,10 +53,32 @@ pub(super) fn encode(batch: &Batch, instance: &str, run: u64) -> Vec<u8> {
     out
 }
 
-fn minute(out: &mut Vec<u8>, row: &Minute, instance: &str, run: u64) {
-    out.extend(seconds(row.minute.saturating_mul(60)).to_le_bytes());
+/// Number of counts of a link.
+const LINK_COUNTS: usize = 3;
+
+fn growth(out: &mut Vec<u8>, row: &Growth, instance: &str, run: u64) {
+    of_minute(out, row.minute, instance, run);
+    let counts = match &row.name {
+        CounterName::Link(link) => {
+            text(out, link);
+            &row.counts[..LINK_COUNTS]
+        }
+        CounterName::Prober { endpoint, prober } => {
+            [&**endpoint, prober].into_iter().for_each(|part| text(out, part));
+            &row.counts[..]
+        }
+    };
+    counts.iter().for_each(|count| out.extend(count.to_le_bytes()));
+}
+
+fn of_minute(out: &mut Vec<u8>, minute: u64, instance: &str, run: u64) {
+    out.extend(seconds(minute.saturating_mul(60)).to_le_bytes());
     text(out, instance);
     out.extend(run.to_le_bytes());
+}
+
+fn minute(out: &mut Vec<u8>, row: &Minute, instance: &str, run: u64) {
+    of_minute(out, row.minute, instance, run);
     text(out, &row.endpoint);
     row.ms.iter().for_each(|ms| out.extend(ms.to_le_bytes()));
 }
@@ -56,6 +89,15 @@ fn operation(out: &mut Vec<u8>, row: &Operation, instance: &str) {
     out.push(u8::from(row.is_on));
     [row.source, &row.reason].into_iter().for_each(|part| text(out, part));
     out.extend(row.until_ms.map_or(0, |until| seconds(until / 1000)).to_le_bytes());
+}
+
+fn receipt(out: &mut Vec<u8>, row: &Receipt, instance: &str) {
+    time(out, row.at_ms);
+    [instance, &row.link].into_iter().for_each(|part| text(out, part));
+    let [min, max] = row.one_way_us;
+    [row.size, row.round_trip_us, min, max, row.weight]
+        .into_iter()
+        .for_each(|number| out.extend(number.to_le_bytes()));
 }
 
 fn result(out: &mut Vec<u8>, row: &CheckResult, instance: &str) {

@@ -6,11 +6,13 @@
 
 mod columns;
 mod http;
+mod report;
 pub mod schema;
 
 use crate::buffer::Batch;
 use crate::store::{Store, StoreError};
 pub use http::{BadUrl, Server};
+pub use report::LinkQueries;
 use std::time::Duration;
 
 /// Codes of errors for a table or database that does not exist.

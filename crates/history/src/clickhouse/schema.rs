@@ -7,26 +7,39 @@
 //! of an older one, because that release has no TTL.
 
 /// Version of the schema that this program writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The statements of each version, which are repeatable. `{db}` is the database.
-const STEPS: [&[&str]; VERSION as usize] = [&[
-    "CREATE TABLE IF NOT EXISTS {db}.transitions (time DateTime('UTC'), millis UInt16, instance String, subject String, name String, \
+const STEPS: [&[&str]; VERSION as usize] = [
+    &[
+        "CREATE TABLE IF NOT EXISTS {db}.transitions (time DateTime('UTC'), millis UInt16, instance String, subject String, name String, \
      from_state String, to_state String, cause String, reason String) \
      ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (subject, name, instance, time)",
-    "CREATE TABLE IF NOT EXISTS {db}.operations (time DateTime('UTC'), millis UInt16, instance String, what String, target String, \
+        "CREATE TABLE IF NOT EXISTS {db}.operations (time DateTime('UTC'), millis UInt16, instance String, what String, target String, \
      is_on UInt8, source String, reason String, until DateTime('UTC')) \
      ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (what, target, instance, time)",
-    "CREATE TABLE IF NOT EXISTS {db}.results (time DateTime('UTC'), millis UInt16, instance String, name String, outcome String, \
+        "CREATE TABLE IF NOT EXISTS {db}.results (time DateTime('UTC'), millis UInt16, instance String, name String, outcome String, \
      latency_us UInt32, weight UInt32, reason String) \
      ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (name, instance, time)",
-    "CREATE TABLE IF NOT EXISTS {db}.minutes (minute DateTime('UTC'), instance String, run UInt64, endpoint String, up_ms UInt32, \
+        "CREATE TABLE IF NOT EXISTS {db}.minutes (minute DateTime('UTC'), instance String, run UInt64, endpoint String, up_ms UInt32, \
      degraded_ms UInt32, down_ms UInt32, drain_ms UInt32, maintenance_ms UInt32) \
      ENGINE = ReplacingMergeTree() PARTITION BY toYYYYMM(minute) ORDER BY (endpoint, instance, minute, run)",
-]];
+    ],
+    &[
+        "CREATE TABLE IF NOT EXISTS {db}.link_minutes (minute DateTime('UTC'), instance String, run UInt64, link String, sent UInt32, lost UInt32, \
+     dropped UInt32) \
+     ENGINE = MergeTree() PARTITION BY toYYYYMM(minute) ORDER BY (link, instance, minute, run)",
+        "CREATE TABLE IF NOT EXISTS {db}.prober_minutes (minute DateTime('UTC'), instance String, run UInt64, endpoint String, prober String, \
+     up UInt32, degraded UInt32, down UInt32, drain UInt32, maintenance UInt32) \
+     ENGINE = MergeTree() PARTITION BY toYYYYMM(minute) ORDER BY (endpoint, prober, instance, minute, run)",
+        "CREATE TABLE IF NOT EXISTS {db}.receipts (time DateTime('UTC'), millis UInt16, instance String, link String, size UInt32, \
+     round_trip_us UInt32, one_way_min_us UInt32, one_way_max_us UInt32, weight UInt32) \
+     ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (link, instance, time)",
+    ],
+];
 
 /// The views of the current version. They are created again by each upgrade.
-const VIEWS: [(&str, &str); 3] = [
+const VIEWS: [(&str, &str); 5] = [
     (
         "availability",
         "SELECT month, endpoint, count() AS instances, sum(up) / 1000 AS up_s, sum(degraded) / 1000 AS degraded_s, \
@@ -43,6 +56,25 @@ const VIEWS: [(&str, &str); 3] = [
          FROM (SELECT DISTINCT * FROM {db}.transitions WHERE subject = 'check') \
          WHERE to_state IN ('up', 'degraded', 'down', 'flapping') \
          GROUP BY day, name, instance HAVING changes >= 4 ORDER BY day DESC, changes DESC",
+    ),
+    (
+        "link_loss",
+        "SELECT toDate(minute) AS day, link, instance, sum(sent) AS frames, sum(lost) AS frames_lost, sum(dropped) AS frames_dropped, \
+         if(frames = 0, 0, frames_lost / frames) AS loss \
+         FROM (SELECT DISTINCT * FROM {db}.link_minutes) GROUP BY day, link, instance ORDER BY day DESC, loss DESC",
+    ),
+    (
+        "disagreeing",
+        "SELECT minute, instance, endpoint, prober, healthy, probes, (all_healthy - healthy) AS others_healthy, \
+         (all_probes - probes) AS others_probes \
+         FROM (SELECT minute, instance, endpoint, prober, sum(up + degraded) AS healthy, \
+         sum(up + degraded + down + drain + maintenance) AS probes \
+         FROM (SELECT DISTINCT * FROM {db}.prober_minutes) GROUP BY minute, instance, endpoint, prober) \
+         ALL INNER JOIN (SELECT minute, instance, endpoint, sum(up + degraded) AS all_healthy, \
+         sum(up + degraded + down + drain + maintenance) AS all_probes \
+         FROM (SELECT DISTINCT * FROM {db}.prober_minutes) GROUP BY minute, instance, endpoint) USING (minute, instance, endpoint) \
+         WHERE others_probes > 0 AND abs(healthy / probes - others_healthy / others_probes) >= 0.5 \
+         ORDER BY minute DESC, endpoint, prober",
     ),
     (
         "slowest",
@@ -104,9 +136,13 @@ mod tests {
     fn statements_by_version() {
         let (first, again) = (statements("d", 0), statements("d", VERSION));
         assert_eq!(first[0], "CREATE DATABASE IF NOT EXISTS d");
-        assert_eq!(first.len(), again.len() + 1, "the version is inserted once");
+        let insert =
+            usize::from(first.last().is_some_and(|sql| sql.starts_with("INSERT INTO d.schema_version")));
+        assert_eq!(first.len(), STEPS[0].len() + again.len() + insert, "the version is inserted once");
+        let upgrade = statements("d", 1);
+        assert_eq!(upgrade.len(), again.len() + insert, "no step is repeated but the last");
         assert!(first.iter().all(|sql| !sql.contains("{db}")));
-        assert!(first.last().is_some_and(|sql| sql.starts_with("INSERT INTO d.schema_version")));
+        assert_eq!(insert, 1);
         let repeatable = |sql: &String| {
             ["IF NOT EXISTS", "IF EXISTS", "CREATE VIEW"].iter().any(|word| sql.contains(word))
         };

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: what the commands do.
 
+use crate::cli::report::{self, ReportArgs};
 use crate::config::{format_duration, parse_duration};
 use crate::operator::HOLD_MAX;
 use clap::{Args, Subcommand, ValueEnum};
@@ -45,8 +46,9 @@ pub enum OperateCommand {
         "doorbell links"
         "doorbell links --watch             refresh every second, until Ctrl-C"
         "doorbell links -o json | jq -r '.[] | select(.connected_ms == null) | .name'"
+        "doorbell links report              losses and latency of the last day, from the history"
     ))]
-    Links(StatusArgs),
+    Links(LinksArgs),
     /// Put an endpoint, a check or all endpoints into maintenance; kept across restarts
     #[command(after_help = help!(
         "doorbell maint --reason 'weekly patch' --for 30m     every endpoint except liveness endpoints"
@@ -232,6 +234,27 @@ pub struct ReadyArgs {
     /// The instance.
     #[command(flatten)]
     pub reach: Reach,
+}
+
+/// Options of `links`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct LinksArgs {
+    /// What to show instead of the links of a running instance.
+    #[command(subcommand)]
+    pub command: Option<LinksCommand>,
+
+    /// The running instance.
+    #[command(flatten)]
+    pub status: StatusArgs,
+}
+
+/// Commands of `links`.
+#[derive(Debug, Subcommand)]
+pub enum LinksCommand {
+    /// Print losses and latency of links within a time, from the history
+    #[command(after_help = report::HELP)]
+    Report(ReportArgs),
 }
 
 /// Options of `status` and `links`.

@@ -18,10 +18,11 @@ pub(super) use find::the_only_one;
 
 use super::options::Global;
 use super::output::{colored, print, print_more};
+use super::report;
 use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
 use crate::wire::{Event, Refusal, Request, Response, Status};
-use args::{ChecksArgs, EventsArgs, Form, QuitArgs, Reach, StatusArgs};
+use args::{ChecksArgs, EventsArgs, Form, LinksArgs, LinksCommand, QuitArgs, Reach, StatusArgs};
 use serde::Serialize;
 use std::time::Duration;
 use table::Paint;
@@ -36,7 +37,10 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
         OperateCommand::Checks(args) => checks(&mut at(&args.reach)?, args, paint),
         OperateCommand::Drain(args) => drain::drain(&mut at(&args.reach)?, args),
         OperateCommand::Events(args) => events(&mut at(&args.reach)?, args, paint),
-        OperateCommand::Links(args) => links_of(&mut at(&args.reach)?, args, paint),
+        OperateCommand::Links(LinksArgs { command: Some(LinksCommand::Report(args)), .. }) => {
+            report::run(args, global)
+        }
+        OperateCommand::Links(args) => links_of(&mut at(&args.status.reach)?, &args.status, paint),
         OperateCommand::Maint(args) => {
             let (target, reason) = (args.target.clone(), args.reason.clone());
             let for_ms = args.for_time.map(millis);

@@ -22,7 +22,7 @@ pub(in crate::cli) fn length(ms: u64) -> String {
 }
 
 /// Formats a latency: `850us`, `12.3ms`, `1.25s`.
-pub(super) fn latency(us: u32) -> String {
+pub(in crate::cli) fn latency(us: u32) -> String {
     match us {
         0..1_000 => format!("{us}us"),
         1_000..10_000 => format!("{}.{:02}ms", us / 1_000, us % 1_000 / 10),
@@ -32,7 +32,7 @@ pub(super) fn latency(us: u32) -> String {
 }
 
 /// Formats a number with separated thousands: `1,234,567`.
-pub(super) fn count(number: u64) -> String {
+pub(in crate::cli) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// Formats a time as in `2026-11-21T18:30:00.123Z` (RFC 3339).
-pub(super) fn moment(unix_ms: u64) -> String {
+pub(in crate::cli) fn moment(unix_ms: u64) -> String {
     let mut text = Vec::new();
     doorbell_health::stamp(&mut text, Duration::from_millis(unix_ms));
     let seconds = String::from_utf8_lossy(&text);

@@ -17,8 +17,8 @@ pub struct History {
     pub clickhouse: Option<ClickHouse>,
 }
 
-/// History in ClickHouse: transitions, results, operations, and the time of each endpoint in each
-/// state. `doorbell history init` creates the tables.
+/// History in ClickHouse: transitions, results, operations, the time of each endpoint in each state,
+/// probes by prober, and receipts of links. `doorbell history init` creates the tables.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct ClickHouse {
@@ -37,8 +37,8 @@ pub struct ClickHouse {
     pub tls: Option<ClientTls>,
     /// Name of this instance in every row. Default: the host name.
     pub instance: Option<String>,
-    /// Stores one result of each check in this many; 1 stores all, 0 none. Transitions are always
-    /// stored.
+    /// Stores one result of each check, and one receipt of each link, in this many; 1 stores all, 0
+    /// none. Transitions are always stored.
     #[key(default = 1, range = 0..=1_000_000)]
     pub sample: u32,
     /// Maximum number of rows of an insert.

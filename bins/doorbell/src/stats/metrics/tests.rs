@@ -209,7 +209,7 @@ fn health() -> HealthSample {
 fn history() -> Stats {
     let one = |from: u64| Counts { added: from + 15, written: from, full: 1, refused: 2, ended: 3, live: 9 };
     Stats {
-        rows: [50, 60, 70, 80].map(one),
+        rows: [50, 60, 70, 72, 74, 80, 90].map(one),
         bytes_live: 4_096,
         batches_failed: 4,
         failure: Some("away".into()),

@@ -1,0 +1,62 @@
+//! Queries behind `doorbell links report`. Each returns JSON objects in lines.
+//!
+//! Does not know about: connections, tables for a terminal.
+
+use std::ops::Range;
+
+/// Links within a time.
+#[derive(Clone, Debug)]
+pub struct LinkQueries<'a> {
+    /// The database.
+    pub database: &'a str,
+    /// Begin and end, in seconds since 1970.
+    pub time: Range<u32>,
+}
+
+impl LinkQueries<'_> {
+    /// Frames of each link: sent, lost with a connection, dropped by the sender.
+    #[must_use]
+    pub fn loss(&self) -> String {
+        let (database, time) = (self.database, self.within("minute"));
+        format!(
+            "SELECT instance, link, sum(sent) AS frames, sum(lost) AS frames_lost, sum(dropped) AS frames_dropped \
+             FROM (SELECT DISTINCT * FROM {database}.link_minutes WHERE {time}) \
+             GROUP BY instance, link ORDER BY instance, link FORMAT JSONEachRow"
+        )
+    }
+
+    /// Latency of each link in microseconds, from its receipts.
+    #[must_use]
+    pub fn latency(&self) -> String {
+        let (database, time) = (self.database, self.within("time"));
+        format!(
+            "SELECT instance, link, sum(weight) AS receipts, {QUANTILES}, \
+             quantile(0.5)((one_way_min_us + one_way_max_us) / 2) AS one_way_p50, \
+             quantile(0.99)((one_way_min_us + one_way_max_us) / 2) AS one_way_p99, \
+             quantile(0.5)((one_way_max_us - one_way_min_us) / 2) AS one_way_error, \
+             corr(toFloat64(size), toFloat64(round_trip_us)) AS size_correlation \
+             FROM (SELECT DISTINCT * FROM {database}.receipts WHERE {time}) \
+             GROUP BY instance, link ORDER BY instance, link FORMAT JSONEachRow"
+        )
+    }
+
+    /// The round trip of each link in parts of `step_s` seconds; `at` is the begin of a part.
+    #[must_use]
+    pub fn course(&self, step_s: u32) -> String {
+        let (database, time) = (self.database, self.within("time"));
+        let at = format!("intDiv(toUInt32(time), {step_s}) * {step_s} AS at");
+        format!(
+            "SELECT instance, link, {at}, {QUANTILES} FROM {database}.receipts WHERE {time} \
+             GROUP BY instance, link, at ORDER BY instance, link, at FORMAT JSONEachRow"
+        )
+    }
+
+    fn within(&self, column: &str) -> String {
+        let Range { start, end } = self.time;
+        format!("{column} >= toDateTime({start}) AND {column} < toDateTime({end})")
+    }
+}
+
+/// Quantiles of the round trip.
+const QUANTILES: &str = "quantile(0.5)(round_trip_us) AS p50, quantile(0.9)(round_trip_us) AS p90, \
+                         quantile(0.99)(round_trip_us) AS p99, max(round_trip_us) AS slowest";

@@ -1,0 +1,72 @@
+//! Counters by minute, as their growth.
+//!
+//! Does not know about: what is counted, clocks.
+
+use crate::row::{COUNTS_MAX, CounterName, Growth};
+use std::collections::HashMap;
+
+/// Counters since the start of what counts them, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// What is counted.
+    pub name: CounterName,
+    /// The counts, in the order of the name's columns; the rest is 0.
+    pub counts: [u64; COUNTS_MAX],
+}
+
+/// The counters at the end of the last minute.
+#[derive(Debug)]
+pub(crate) struct Counters(HashMap<CounterName, [u64; COUNTS_MAX]>);
+
+impl Counters {
+    /// Starts with the current counters: what they counted before belongs to no minute.
+    pub(crate) fn new(now: Vec<Counter>) -> Self {
+        Self(now.into_iter().map(|counter| (counter.name, counter.counts)).collect())
+    }
+
+    /// The growth until now, for counters that have grown. A counter that is lower than before was
+    /// started again at 0.
+    pub(crate) fn grown(&mut self, minute: u64, now: Vec<Counter>) -> Vec<Growth> {
+        let before = std::mem::replace(self, Self::new(now));
+        let grown = self.0.iter().filter_map(|(name, counts)| {
+            let known = before.0.get(name).copied().unwrap_or_default();
+            let was_restarted = counts.iter().zip(&known).any(|(count, known)| count < known);
+            let base = if was_restarted { [0; COUNTS_MAX] } else { known };
+            let mut growth = [0; COUNTS_MAX];
+            for (growth, (count, base)) in growth.iter_mut().zip(counts.iter().zip(base)) {
+                *growth = u32::try_from(count - base).unwrap_or(u32::MAX);
+            }
+            (growth != [0; COUNTS_MAX]).then(|| Growth { minute, name: name.clone(), counts: growth })
+        });
+        grown.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(link: &str, counts: [u64; COUNTS_MAX]) -> Counter {
+        Counter { name: CounterName::Link(link.into()), counts }
+    }
+
+    fn grown(counters: &mut Counters, now: Vec<Counter>) -> Vec<(CounterName, [u32; COUNTS_MAX])> {
+        let mut rows: Vec<_> = counters.grown(7, now).into_iter().map(|row| (row.name, row.counts)).collect();
+        rows.sort_by_key(|(name, _)| format!("{name:?}"));
+        rows
+    }
+
+    #[test]
+    fn only_growth_is_a_row() {
+        let name = |link: &str| CounterName::Link(link.into());
+        let mut counters = Counters::new(vec![counter("eu", [100, 1, 0, 0, 0])]);
+        let now = vec![counter("eu", [110, 1, 0, 0, 0]), counter("us", [3, 0, 0, 0, 0])];
+        let rows = [(name("eu"), [10, 0, 0, 0, 0]), (name("us"), [3, 0, 0, 0, 0])];
+        assert_eq!(grown(&mut counters, now.clone()), rows, "a new counter grew from 0");
+        assert_eq!(grown(&mut counters, now), [], "nothing has changed");
+        let restarted = vec![counter("eu", [8, 2, 0, 0, 0])];
+        assert_eq!(grown(&mut counters, restarted), [(name("eu"), [8, 2, 0, 0, 0])]);
+        let large = vec![counter("eu", [u64::MAX, 2, 0, 0, 0])];
+        assert_eq!(grown(&mut counters, large), [(name("eu"), [u32::MAX, 0, 0, 0, 0])]);
+    }
+}
