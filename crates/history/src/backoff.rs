@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-/// Longest delay after the first failure.
+/// Maximum delay after the first failure.
 pub const FIRST: Duration = Duration::from_millis(500);
-/// Longest delay after any failure.
+/// Maximum delay after any failure.
 pub const LAST: Duration = Duration::from_secs(30);
 
 /// Delays of one series of failures.
@@ -16,8 +16,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after a further failure: between half of the longest delay and all of it, so that
-    /// many instances do not return to a store at the same time.
+    /// Returns the delay after a further failure: a random time between half of the current maximum
+    /// and the maximum, so that many instances do not return to a store at the same time.
     pub fn next(&mut self, random: u64) -> Duration {
         let longest = FIRST.saturating_mul(1 << self.failures.min(16)).min(LAST);
         self.failures = self.failures.saturating_add(1);

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: threads, stores, clocks.
 //!
-//! A full buffer drops the oldest row of the least important kind. The oldest, because the rows
-//! that remain are then those without a gap before the present, and what they say about the current
-//! state is right. The least important, because one transition explains more than many results.
+//! A full buffer drops the oldest row of the least important kind. The oldest row, because the
+//! remaining rows then have no gap up to the present and show the current state correctly. The
+//! least important kind, because one transition explains more than many results.
 
 use crate::row::{Kind, Row};
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ pub struct Counts {
     pub refused: u64,
     /// Rows that were not written before the end.
     pub ended: u64,
-    /// Rows in the buffer, with those being written.
+    /// Rows in the buffer, including those being written.
     pub live: u64,
 }
 
@@ -90,7 +90,8 @@ impl Buffer {
         self.make_room();
     }
 
-    /// Adds a row. A full buffer drops others, or this one if no other is less important.
+    /// Adds a row. If the buffer is then over its limit, the oldest rows of the least important
+    /// kind are dropped, possibly this one.
     pub fn push(&mut self, row: Row) {
         let kind = row.kind();
         self.bytes += row.bytes();
@@ -112,8 +113,8 @@ impl Buffer {
         }
     }
 
-    /// The batch to write next: the unfinished one, or the oldest rows of the most important kind.
-    /// It remains part of the buffer until [`Self::written`] or [`Self::refused`].
+    /// The batch to write next: the unfinished batch or, without one, the oldest rows of the most
+    /// important kind. It remains part of the buffer until [`Self::written`] or [`Self::refused`].
     pub fn next(&mut self, rows_max: usize) -> Option<Arc<Batch>> {
         if self.pending.is_none() {
             let kind = Kind::ALL.into_iter().find(|kind| !self.queues[*kind as usize].is_empty())?;
@@ -158,7 +159,7 @@ impl Buffer {
         self.counts.iter().zip(before).map(|(counts, before)| counts.ended - before).sum()
     }
 
-    /// Number of rows, with those being written.
+    /// Number of rows, including those being written.
     #[must_use]
     pub fn rows(&self) -> usize {
         let live: u64 = self.counts.iter().map(|counts| counts.live).sum();

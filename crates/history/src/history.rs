@@ -64,7 +64,7 @@ impl History {
         Self { inside: Mutex::new(inside), wake: Notify::new() }
     }
 
-    /// Changes the limits. If there are more rows than the new limit, the oldest are dropped.
+    /// Changes the limits. Rows beyond a lower limit are dropped as from a full buffer.
     pub fn resize(&self, bytes_max: usize, batch_rows: usize) {
         let mut inside = self.lock();
         inside.batch_rows = batch_rows;
@@ -90,7 +90,7 @@ impl History {
         self.lock().minutes.moved(endpoint, to, now_ms);
     }
 
-    /// Adds the rows of completed minutes, at least once a minute.
+    /// Adds the rows of completed minutes. Called at least once a minute.
     pub fn tick(&self, now_ms: u64) {
         self.add_minutes(|minutes| minutes.completed(now_ms));
     }
@@ -130,8 +130,8 @@ impl History {
         self.lock().buffer.end()
     }
 
-    /// Waits until a batch is due: it is full, or its first row has waited for `interval`, or it
-    /// has failed before.
+    /// Waits until a batch is due: enough rows have arrived, the first one has waited for
+    /// `interval`, or an attempt to write the batch has failed.
     pub(crate) async fn due(&self, interval: Duration) {
         while self.rows_live() == 0 {
             self.wake.notified().await;
@@ -145,7 +145,7 @@ impl History {
         }
     }
 
-    /// Waits, and adds the rows of each minute.
+    /// Adds the rows of each minute when it is over. Never returns.
     pub(crate) async fn tick_always(&self, source: &impl Source, counters: &RefCell<Counters>) {
         loop {
             let into_minute = source.time_of_day().as_millis() % 60_000;
@@ -176,7 +176,7 @@ impl History {
         inside.buffer.has_pending() || inside.buffer.rows() >= inside.batch_rows
     }
 
-    /// Number of rows in the buffer, with those being written.
+    /// Number of rows in the buffer, including those being written.
     #[must_use]
     pub fn rows_live(&self) -> usize {
         self.lock().buffer.rows()

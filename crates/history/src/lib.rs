@@ -2,9 +2,9 @@
 //! and the quality of links as rows in a store.
 //!
 //! Rows go into a bounded buffer without waiting. A thread writes them in batches, by size and
-//! time. While the store is away, rows stay in memory up to a limit; then the oldest row of the
-//! least important kind is dropped and counted. Every row that was added is written, dropped or in
-//! the buffer.
+//! time. While the store cannot be reached, rows stay in memory up to a limit; then the oldest row
+//! of the least important kind is dropped and counted. Every row that was added is written, dropped
+//! or in the buffer.
 //!
 //! ```
 //! use doorbell_history::{Batch, History, Options, Row, Store, StoreError, Transition, Writer};

@@ -1,6 +1,6 @@
 //! The time that endpoints spend in each state, by minute. Availability is the sum of these rows,
-//! so a lost or repeated row has no effect on other minutes, and a time without a program is a gap
-//! instead of a state.
+//! so a lost or repeated row has no effect on other minutes, and a time in which the program does
+//! not run is a gap, not a state.
 //!
 //! Does not know about: clocks, the source of states.
 
@@ -69,7 +69,7 @@ impl Minutes {
         std::mem::take(&mut self.done)
     }
 
-    /// Returns the rows of completed minutes and of the current one, at the end.
+    /// Returns the rows of completed minutes and of the current one. Called at the end.
     pub fn end(&mut self, now_ms: u64) -> Vec<Minute> {
         self.advance(now_ms);
         self.complete();

@@ -17,20 +17,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-/// Time for an attempt in progress and the last rows, at the end.
+/// Maximum time at the end, for an attempt in progress and for the remaining rows.
 pub const END: Duration = Duration::from_secs(2);
 
 /// How batches are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Maximum time that a row waits for others.
+    /// Maximum time that a row waits for further rows of its batch.
     pub interval: Duration,
     /// Maximum time of one attempt.
     pub timeout: Duration,
 }
 
-/// The thread that writes the rows of a history. The end of this value ends the thread within
-/// [`END`]; [`Writer::stop`] also waits for it.
+/// The thread that writes the rows of a history. Dropping this value ends the thread within
+/// [`END`]; [`Writer::stop`] also waits for the end.
 #[derive(Debug)]
 pub struct Writer<S: Store> {
     target: watch::Sender<Option<Arc<Target<S>>>>,
@@ -54,7 +54,7 @@ impl<S: Store> Writer<S> {
         let (target, targets) = watch::channel(Some(Arc::clone(&first)));
         let run = move || {
             runtime.block_on(write(&history, first, targets, &source));
-            // A lookup of a name may still run.
+            // Does not wait for a name lookup, which may still block a thread of the runtime.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("history".into()).spawn(run)?;
@@ -104,7 +104,8 @@ async fn write<S: Store>(
         tokio::select! {
             () = last.write(history, &mut targets) => {}
             () = &mut ticks => {}
-            // The attempt takes too long. Its rows are written again, if there is another target.
+            // The target has changed, and the attempt takes too long. Its rows are written to the
+            // new target, if there is one.
             () = cut_short => {}
         }
     }

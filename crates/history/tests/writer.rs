@@ -1,4 +1,4 @@
-//! The writer: batches, retries, another store, the end, and a store that is away.
+//! The writer: batches, retries, another store, the end, and a store that cannot be reached.
 //!
 //! Does not know about: ClickHouse.
 
@@ -135,7 +135,7 @@ fn another_store_gets_the_rows_in_the_buffer() {
         await_that(has_begun);
         writer.change(second.clone(), OPTIONS);
         await_that(|| second.numbers().len() == 10);
-        // The end after a change has its own time.
+        // After the change, the end has its own time limit again.
         history.push(result(10));
         writer.stop();
         assert_eq!((first.numbers(), second.numbers().len()), (vec![], 11));
@@ -193,7 +193,7 @@ fn counters_are_stored_by_their_growth() {
     assert_eq!(history.stats().rows[Kind::Link as usize].written, 1);
 }
 
-/// An hour of results, as fast as possible, while the store is away: 36 million with
+/// An hour of results, as fast as possible, while the store cannot be reached: 36 million with
 /// `DOORBELL_FULL=1`. One thread adds results, as the thread of the checks does.
 #[test]
 fn memory_is_bounded_and_drops_are_exact_while_the_store_is_away() {

@@ -101,13 +101,14 @@ impl Server {
     }
 
     async fn exchange(&self, sql: &str, data: Vec<u8>) -> Result<Response<Incoming>, String> {
-        // The whole response is buffered, so that a late error has its own status.
+        // `wait_end_of_query`: the server buffers the response, so that the status also reports an
+        // error that occurs late.
         let target = format!("/?wait_end_of_query=1&query={}", escape(sql));
         let request = Request::post(target)
             .header("host", format!("{}:{}", self.host, self.port))
             .header("user-agent", concat!("doorbell/", env!("CARGO_PKG_VERSION")))
             .header("connection", "close")
-            // Written by hyper only for a body that is not empty; the server needs it.
+            // The server requires this field, and hyper adds it only for a body that is not empty.
             .header("content-length", data.len());
         let request = match (self.user.as_str(), self.password.as_str()) {
             ("", "") => request,
@@ -121,7 +122,7 @@ impl Server {
         let stream = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .map_err(|error| format!("cannot connect to {}:{}: {error}", self.host, self.port))?;
-        // Without Nagle's algorithm, whose delay a request in several writes would wait for.
+        // Disables Nagle's algorithm, which would delay a request that is sent in several writes.
         let _slower = stream.set_nodelay(true);
         if self.is_tls { self.over_tls(stream, request).await } else { over(stream, request).await }
     }

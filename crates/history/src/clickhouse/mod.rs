@@ -30,8 +30,8 @@ pub struct ClickHouse {
     pub database: String,
     /// Name of this instance, in every row.
     pub instance: String,
-    /// Start of the history in milliseconds since 1970, in the rows of minutes: a minute in which
-    /// an instance restarts has two.
+    /// Start of the history in milliseconds since 1970. It distinguishes the two rows of a minute
+    /// in which an instance was restarted.
     pub run: u64,
 }
 
@@ -80,7 +80,7 @@ impl ClickHouse {
 impl Store for ClickHouse {
     async fn check(&self) -> Result<(), StoreError> {
         let database = &self.database;
-        // A refusal of this query does not concern any row.
+        // If the server refuses this query, no row is at fault, so all rows are kept.
         let version = self.version().await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         match version {
             schema::VERSION => Ok(()),

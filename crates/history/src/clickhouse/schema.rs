@@ -9,7 +9,7 @@
 /// Version of the schema that this program writes.
 pub const VERSION: u32 = 2;
 
-/// The statements of each version, which are repeatable. `{db}` is the database.
+/// The statements of each version, which can be repeated. `{db}` is the database.
 const STEPS: [&[&str]; VERSION as usize] = [
     &[
         "CREATE TABLE IF NOT EXISTS {db}.transitions (time DateTime('UTC'), millis UInt16, instance String, subject String, name String, \
@@ -85,8 +85,8 @@ const VIEWS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Statements that upgrade a schema of version `before`; 0 is an empty server. Those of the current
-/// version repeat its last step, which changes nothing.
+/// Statements that upgrade a schema of version `before`; 0 means that there is none. If `before` is
+/// the current version, its statements are repeated, which changes no table.
 #[must_use]
 pub fn statements(database: &str, before: u32) -> Vec<String> {
     let done = (before as usize).min(STEPS.len() - 1);
@@ -100,7 +100,7 @@ pub fn statements(database: &str, before: u32) -> Vec<String> {
         all.push(format!("DROP TABLE IF EXISTS {{db}}.{name}"));
         all.push(format!("CREATE VIEW {{db}}.{name} AS {select}"));
     }
-    // The last statement: a program writes no row before everything exists.
+    // Inserted last, because programs write rows as soon as the version exists.
     if before < VERSION {
         all.push(format!("INSERT INTO {{db}}.schema_version (version, time) VALUES ({VERSION}, now())"));
     }
