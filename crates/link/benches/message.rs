@@ -1,5 +1,6 @@
-//! One message on an open connection: a frame of a link with its share of receipts, against JSON in
-//! a request of HTTP/1.1 and its response. Without system calls and TLS. Decision 0065 has figures.
+//! One message on an open connection: a frame of a link with its share of receipts, compared with
+//! JSON in a request of HTTP/1.1 and its response. Without system calls and TLS. Decision 0065 has
+//! figures.
 //!
 //! Does not know about: HTTP/2, several connections.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may panic, and prints sizes")]
@@ -47,7 +48,7 @@ impl Pair {
         }
     }
 
-    /// States something and delivers it. A message each millisecond.
+    /// States a transition or a result, a millisecond after the last one, and delivers it.
     fn message(&mut self, is_transition: bool) -> bool {
         self.now_us += 1_000;
         let (now, subject) = (self.now(), Subject::check(NAME));

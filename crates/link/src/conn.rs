@@ -23,7 +23,7 @@ pub(crate) struct Conn {
     pub(crate) next_transition: u64,
     /// Whether an acknowledgement must be sent.
     pub(crate) ack_due: bool,
-    /// Received bytes that are not a complete frame. A read and a frame at most.
+    /// Received bytes that are not a complete frame: at most those of one read and one frame.
     input: Vec<u8>,
     has_greeted: bool,
     has_opened: bool,

@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Size of the output after which [`Link::transmit`] adds no more frames. The order of frames is
-/// chosen here, so a transition does not wait behind more than this.
+/// fixed when they are added, so a new transition waits behind at most about this many bytes.
 const OUTPUT_LEN_MAX: usize = 16 << 10;
 
 /// Settings of a link.
@@ -141,14 +141,15 @@ impl Link {
         true
     }
 
-    /// Queues the state of a subject as a transition, unless it is the last one that was queued.
+    /// Queues the state of a subject as a transition, unless its last queued transition has the
+    /// same state.
     pub fn restate(&mut self, now: Time, subject: Subject, state: State, reason: &str) {
         if self.outbox.latest(&subject) != Some(state) {
             self.transition(now, subject, state, reason);
         }
     }
 
-    /// States that the other subjects do not exist any more.
+    /// States that the subjects for which `exists` is false no longer exist.
     pub fn retain(&mut self, now: Time, mut exists: impl FnMut(&Subject) -> bool) {
         let gone: Vec<Subject> =
             self.outbox.subjects().filter(|&subject| !exists(subject)).cloned().collect();
@@ -229,7 +230,8 @@ impl Link {
                 peer_frames: self.peer.frames,
                 peer_sequence: self.peer.sequence,
             };
-            // Without the peer's opening, the state of the peer is that of the former connection.
+            // Until the peer's opening arrives, `self.peer` is the state at the end of the former
+            // connection.
             conn.open(now, opening, out);
         }
         while conn.is_open() && out.len() < OUTPUT_LEN_MAX {
@@ -298,7 +300,7 @@ impl Link {
         }
     }
 
-    /// The peer has accepted: resolves what it knows of this side.
+    /// Handles the peer's opening: compares what the peer knows of this side with what was sent.
     fn open(&mut self, opening: &Opening) -> Result<(), Ended> {
         let knows_us = opening.peer_incarnation == self.incarnation;
         let is_new_peer = opening.incarnation != self.peer.incarnation;
@@ -415,7 +417,7 @@ fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// The first bytes of a reason, at the end of a character.
+/// The first bytes of a reason, cut between two characters.
 fn shortened(reason: &str) -> String {
     reason[..reason.floor_char_boundary(wire::REASON_LEN_MAX)].to_owned()
 }

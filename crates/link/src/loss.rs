@@ -4,14 +4,14 @@
 //!
 //! A connection delivers a prefix of its frames. The peer counts what arrived on all connections
 //! that have ended, and states that count when it opens the next one. What was sent on the same
-//! connections less that count was lost.
+//! connections, minus that count, was lost.
 
 /// Lost frames of this run of the program.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
-    /// Losses to former runs of the peer's program.
+    /// Lost frames that were sent to former runs of the peer's program.
     settled: u64,
-    /// Losses to the current run, as of the last opening.
+    /// Lost frames that were sent to the current run, as of the last opening.
     resolved: u64,
     /// Frames on connections that ended, since the peer's program was started.
     ended: u64,

@@ -114,7 +114,7 @@ fn quantiles(histogram: &Histogram<u32>) -> Quantiles {
     Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: Duration::from_micros(histogram.max()) }
 }
 
-/// Pearson's coefficient of pairs that are not kept, by Welford's method.
+/// Pearson's correlation coefficient by Welford's method, which does not store the pairs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Correlation {
     count: f64,

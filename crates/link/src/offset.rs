@@ -4,8 +4,8 @@
 //!
 //! For a frame sent at `t1` and received at `t2` on the peer's clock, and a frame back sent at `t3`
 //! on the peer's clock and received at `t4`, no delay is negative. So the difference (peer's clock
-//! less own clock) is at most `t2 - t1` and at least `t3 - t4`. The bounds of several exchanges are
-//! intersected. NTP's estimate is the middle and its error bound is half the distance.
+//! minus own clock) is at most `t2 - t1` and at least `t3 - t4`. The bounds of several exchanges
+//! are intersected. NTP's estimate is the middle and its error bound is half the distance.
 
 use crate::time::Time;
 use std::time::Duration;
@@ -34,7 +34,8 @@ struct Slot {
 }
 
 impl Offset {
-    /// Adds an exchange: sent and received by the peer, then sent by the peer and received at `t4`.
+    /// Adds an exchange: a frame sent at `t1` that the peer received at `t2`, and one that the peer
+    /// sent at `t3` and that arrived at `t4`.
     pub(crate) fn add(&mut self, [t1, t2, t3, t4]: [Time; 4]) {
         let index = t4.as_micros() / SLOT_US;
         let slot = &mut self.slots[usize::try_from(index % 8).unwrap_or_default()];

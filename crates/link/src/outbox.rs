@@ -1,4 +1,5 @@
-//! What waits to be sent: transitions until they are acknowledged, and results.
+//! The statements that wait: transitions until they are acknowledged, and results until they are
+//! sent.
 //!
 //! Does not know about: connections, frames of other kinds.
 
@@ -8,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Transitions and results in the order of sending.
 ///
-/// Full of transitions, it supersedes an older state of the same subject, or else the oldest state
-/// that a newer one follows. The latest state of a subject is never lost, so there is at most one
-/// transition per subject more than the limit.
+/// If too many transitions wait, a newer state supersedes an older one of the same subject or, if
+/// there is none, the oldest state of any subject that has a newer one. The latest state of a
+/// subject is never lost, so the limit is exceeded by at most one transition per subject.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     transitions_max: usize,
@@ -79,7 +80,8 @@ impl Outbox {
         self.next += 1;
     }
 
-    /// Makes room: removes the oldest state of this subject, or the oldest followed state.
+    /// Makes room: removes the oldest state of this subject, or the oldest state that a newer one of
+    /// its subject follows.
     fn supersede(&mut self, subject: &Subject) {
         let own = self.by_subject.get(subject).and_then(|sequences| sequences.front().copied());
         if let Some(sequence) = own.or_else(|| self.followed.first().copied()) {

@@ -7,20 +7,21 @@ use crate::wire::State;
 /// What the places decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// As many places as the quorum state that it does not work, or works with restrictions.
+    /// At least `quorum` places state that the target is down or degraded, but not enough for
+    /// [`Self::Down`].
     Degraded,
-    /// As many places as the quorum state that it does not work.
+    /// At least `quorum` places state that the target is down.
     Down,
-    /// The known places are too few for any decision.
+    /// The unknown places could complete the quorum for [`Self::Down`], or there are no places.
     Undecided,
-    /// So many places state that it works that the others are fewer than the quorum.
+    /// None of the other decisions: in particular, fewer than `quorum` places are down or unknown.
     Up,
 }
 
-/// Decides by the states at all places. Down needs `quorum` places. Up needs so many that the other
-/// places, of which nothing is known, could not reach the quorum: unknown is never up.
+/// Decides by the states at all places. The target is down if `quorum` places state it. It is up
+/// only if the unknown places could not complete the quorum: unknown never counts as up.
 ///
-/// Maintenance at a place is no statement about the target.
+/// A place at which the check is in maintenance or removed counts as unknown.
 #[must_use]
 pub fn decide(states: &[State], quorum: usize) -> Decision {
     let count = |wanted: State| states.iter().filter(|state| **state == wanted).count();
@@ -36,8 +37,8 @@ pub fn decide(states: &[State], quorum: usize) -> Decision {
     } else if down + degraded >= quorum {
         Decision::Degraded
     } else {
-        // Whatever the unknown places are, they are not enough for `Down`. A restriction that they
-        // may have is not assumed.
+        // The unknown places could not complete the quorum for `Down`, and are assumed not to be
+        // degraded.
         Decision::Up
     }
 }

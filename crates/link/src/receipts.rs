@@ -46,7 +46,8 @@ impl Sent {
         self.waiting.push_back(SentFrame { number: self.last, at, size });
     }
 
-    /// Takes the frame of a receipt. `Err` if the receipt is not for a frame after the last one.
+    /// Removes the frame of a receipt; `None` if it waits no longer. `Err` if the receipt is out of
+    /// order or for a frame that was not sent.
     pub(crate) fn take(&mut self, number: u64) -> Result<Option<SentFrame>, ()> {
         if number <= self.receipted || number > self.last {
             return Err(());
@@ -67,8 +68,8 @@ pub(crate) struct Arrivals {
     waiting: VecDeque<Time>,
     /// Number of the last frame that arrived.
     pub(crate) last: u64,
-    /// When a batch must be sent. Receipts alone are no reason, or two sides would send receipts
-    /// of receipts forever.
+    /// When a batch must be sent. A frame that contains only receipts does not set this time, or
+    /// two sides would send receipts of receipts forever.
     pub(crate) due: Option<Time>,
     pub(crate) dropped: u64,
 }

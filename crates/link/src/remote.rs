@@ -54,7 +54,8 @@ impl RemoteStates {
         }
     }
 
-    /// A statement that was made before the last one is ignored: results wait behind transitions.
+    /// Ignores a statement that was made before the last one: a result may be sent after a later
+    /// transition.
     fn state(&mut self, now: Time, statement: Statement) -> Option<Subject> {
         let Statement { subject, state, reason, at_us } = statement;
         let is_removed = state == State::Removed;

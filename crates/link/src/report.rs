@@ -16,7 +16,7 @@ pub struct LinkReport {
     pub waiting: u64,
     /// The last round trip.
     pub round_trip: Option<Duration>,
-    /// The peer's clock less this one, in microseconds, and the error bound.
+    /// The peer's clock minus this one, in microseconds, and the error bound.
     pub clock_offset: Option<(i64, Duration)>,
     /// The last complete minute, or the current one.
     pub minute: Option<MinuteReport>,

@@ -36,7 +36,7 @@ impl Time {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// This time less another time, in microseconds. Times of a peer can be any number.
+    /// This time minus another time, in microseconds. Times of a peer can be any number.
     pub(crate) fn minus(self, other: Self) -> i64 {
         let signed = |time: Self| i64::try_from(time.0).unwrap_or(i64::MAX);
         signed(self).saturating_sub(signed(other))

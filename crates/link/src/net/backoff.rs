@@ -7,8 +7,8 @@ use std::time::Duration;
 const MIN: Duration = Duration::from_millis(250);
 const MAX: Duration = Duration::from_secs(15);
 
-/// Pauses that double, each shortened by a random part of its half, so that many instances do not
-/// return to a restarted peer at the same time.
+/// Pauses that double up to a maximum, each shortened at random by up to half, so that many
+/// instances do not return to a restarted peer at the same time.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -21,7 +21,7 @@ impl Backoff {
         Self { next: MIN, random: seed }
     }
 
-    /// The connection was good: begins with short pauses.
+    /// Begins again with short pauses, after a good connection.
     pub(crate) const fn reset(&mut self) {
         self.next = MIN;
     }

@@ -68,7 +68,8 @@ impl Dial {
         let addrs: Vec<_> =
             lookup_host((self.host.as_str(), self.port)).await.map_err(cannot)?.take(ADDRS_MAX).collect();
         let stream = first_of(&addrs, CONNECT_TIMEOUT).await.map_err(cannot)?;
-        // Without it, a frame waits for the acknowledgement of the last one. A failure only slows.
+        // With `TCP_NODELAY`, a frame does not wait for the acknowledgement of the previous one. If
+        // setting it fails, frames are only slower.
         let _slow = stream.set_nodelay(true);
         self.tls.connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))
     }

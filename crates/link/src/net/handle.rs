@@ -117,7 +117,7 @@ struct Running<'a> {
     number: u64,
 }
 
-/// Neither side ends a connection without a reason.
+/// The success of an exchange, which does not exist: every connection ends for a reason.
 enum Never {}
 
 impl Running<'_> {
@@ -131,7 +131,8 @@ impl Running<'_> {
                 if !output.is_pending() {
                     output.refill(|bytes| link.transmit(now, bytes));
                 }
-                // While the output waits, time alone causes no further frame.
+                // While output is pending, no frame is added, so only the silence of the peer has a
+                // deadline.
                 Ok(if output.is_pending() { link.dead_at() } else { link.deadline() })
             })?;
             let deadline = clock.instant(deadline.unwrap_or_else(|| clock.now()));
@@ -194,7 +195,7 @@ impl Output {
         fill(&mut self.bytes);
     }
 
-    /// Writes a part. Nothing is lost if the future is dropped.
+    /// Writes a part of the bytes, or flushes TLS. Nothing is lost if the future is dropped.
     async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
         if self.written < self.bytes.len() {
             let len = writer.write(&self.bytes[self.written..]).await?;
