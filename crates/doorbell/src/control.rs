@@ -111,7 +111,7 @@ impl Successors {
 }
 
 impl WorkerShared {
-    /// Creates the shared part of a worker whose driver has the source of `waker`.
+    /// Creates the shared part of a worker whose driver watches the source of `waker`.
     pub fn new(waker: Waker) -> Self {
         Self {
             inbox: Inbox::default(),

@@ -336,7 +336,7 @@ impl Blocker {
     }
 }
 
-/// The worker that replies to a request that was already sent.
+/// Returns the worker that replies to a request that was already sent.
 fn reply_of(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut reply = String::new();
@@ -444,8 +444,8 @@ fn a_connection_does_not_wait_for_a_table_that_was_full() {
     }
 }
 
-/// Clients ask without a pause while the server drains, with another server at the same socket, or
-/// while a successor takes over: each gets its reply.
+/// Clients send requests without a pause while the server drains, with another server at the same
+/// socket, or while a successor takes over: each gets its reply.
 #[test]
 fn a_drain_loses_no_connection() {
     for engine in engines() {

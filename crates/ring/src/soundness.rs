@@ -55,8 +55,8 @@
 //!   keeps no address, and writes only the length field of a header.
 //! - **R-15** A multishot receive of datagrams carries the address of one message header per ring.
 //!   The header contains lengths and no address. It lies in a region that is written before the
-//!   first such receive, never afterwards, and that is unmapped or leaked together with the
-//!   buffers. Such a buffer is lent and returned like any other.
+//!   first such receive, never afterwards, and that is unmapped or leaked together with the buffers
+//!   . The buffers of these receives are lent and returned like all others.
 //!
 //! Does not know about: the blocks that rely on a claim.
 //!

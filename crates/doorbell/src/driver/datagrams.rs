@@ -80,7 +80,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// True if a reply of `len` bytes fits, at least when there is no other reply.
+    /// True if a reply of `len` bytes fits beside the earlier replies.
     pub fn fits(&self, len: usize) -> bool {
         self.entries.len() < DATAGRAMS_MAX && len <= self.bytes.len() - self.used
     }

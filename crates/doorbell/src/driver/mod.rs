@@ -45,11 +45,10 @@
 //! - **D-13** From a listener that other processes or workers share, a driver takes a client only
 //!   when [`Driver::next`] or [`Driver::next_quick`] reports it. A client that was not reported
 //!   stays available to the other processes and workers, even while the driver's thread is busy.
-//!
 //! - **D-14** [`Driver::arm_datagrams`] is idempotent. While armed, each datagram in the queue of
-//!   the socket is reported once, as one of the batch of a [`Completion::Datagrams`], with the
-//!   address of its sender and the address to which it was sent. A datagram longer than the maximum
-//!   of the socket is reported as truncated.
+//!   the socket is reported once, in the batch of a [`Completion::Datagrams`], with the address of
+//!   its sender and the address to which it was sent. A datagram longer than the maximum of the
+//!   socket is reported as truncated.
 //! - **D-15** After [`Driver::disarm_datagrams`] exactly one [`Completion::DatagramsEnded`]
 //!   follows, possibly after further batches, which must be handled. `DatagramsEnded` with an errno
 //!   reports a receive that failed. A datagram that was not reported stays in the queue.

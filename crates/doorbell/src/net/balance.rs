@@ -3,8 +3,9 @@
 //! Does not know about: workers, except the number of their sockets and processors.
 //!
 //! The kernel chooses among the sockets of a `SO_REUSEPORT` group. A connection is balanced once,
-//! when its SYN arrives, and costs nothing more. Or all workers accept from one socket, and the
-//! worker that accepts a connection chooses the worker that serves it.
+//! when its SYN arrives, and costs nothing more. In the modes `least-connections` and
+//! `round-robin`, all workers accept from one socket instead, and the worker that accepts a
+//! connection chooses the worker that serves it.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -25,12 +26,12 @@ pub enum Balance {
     #[default]
     Kernel,
     /// To the worker with the fewest open connections, of any listener; among equals, in turn.
-    /// Suitable for long connections of different lengths. The first idle worker accepts a
+    /// Suitable for long-lived connections that differ in duration. The first idle worker accepts a
     /// connection and passes it on, which costs a wake-up and a few system calls for each
     /// connection. Also works for Unix and passed sockets.
     LeastConnections,
-    /// To each worker in turn, like [`Self::LeastConnections`] without regard to open connections:
-    /// exactly even for new connections.
+    /// To each worker in turn. Like [`Self::LeastConnections`], but open connections are ignored,
+    /// so all workers get the same number of new ones.
     RoundRobin,
     /// By a hash of the client's address (classic BPF): all connections of a client have the same
     /// worker, also after a reload. If the configured number of workers changes by one, only the
@@ -63,7 +64,7 @@ impl Balance {
         let in_turn = (turn..loads.len()).chain(0..turn.min(loads.len()));
         let mut able = in_turn.filter_map(|worker| loads[worker].map(|load| (worker, load)));
         let chosen = match self {
-            // The first one of equals.
+            // Among equals, the first one in turn.
             Self::LeastConnections => able.min_by_key(|(_, load)| *load),
             Self::Cpu | Self::Kernel | Self::RoundRobin | Self::SourceHash => able.next(),
         };
@@ -171,7 +172,7 @@ fn source_hash(sockets: usize) -> Vec<FilterInsn> {
     program
 }
 
-/// Loads 32 bits of the client's address into A: the address of IPv4, a hash of that of IPv6.
+/// Loads 32 bits into A: an IPv4 address of the client, or a hash of its IPv6 address.
 fn load_client() -> Vec<FilterInsn> {
     let mut v6 = vec![insn(LOAD_ABS, NETWORK + 8)];
     for word in [12, 16, 20] {

@@ -89,7 +89,7 @@ impl Bound {
         self.identity != Identity::Inherited
     }
 
-    /// True if the workers choose among themselves for new connections.
+    /// True if the worker that accepts a connection chooses the worker that serves it.
     pub(crate) fn is_balanced(&self) -> bool {
         self.balance.is_chosen_by_workers() && self.fds.len() > 1
     }
@@ -259,9 +259,9 @@ impl Listen {
     /// ([`Handle::listening`](crate::Handle::listening)), and get the options of this listener.
     ///
     /// If there are fewer sockets than workers, further sockets are opened at the same address,
-    /// which requires `SO_REUSEPORT`. All workers share a single socket without `SO_REUSEPORT`, or
-    /// if they [choose](Self::balance) among themselves.
-    /// Sockets in excess of the workers are closed, and their backlogs are lost. A
+    /// which requires `SO_REUSEPORT`. All workers share a single socket if it lacks `SO_REUSEPORT`,
+    /// or for [`Balance::LeastConnections`] and [`Balance::RoundRobin`]. Sockets in excess of the
+    /// workers are closed, and their backlogs are lost. A
     /// [successor](crate::ServerBuilder::succeed) takes the sockets of its predecessor instead.
     #[must_use]
     pub fn listening(mut self, sockets: Vec<OwnedFd>) -> Self {

@@ -14,7 +14,7 @@ pub(crate) struct Unusable(pub(super) &'static str);
 
 impl Unusable {
     /// The workers share one socket, so the kernel has nothing to choose. This includes the socket
-    /// of a predecessor whose workers chose among themselves.
+    /// of a predecessor whose workers passed connections to each other.
     pub(crate) fn balanced() -> io::Error {
         io::Error::other(Self(
             "the workers share this socket, so the kernel cannot choose one: use the balance round-robin, \

@@ -213,7 +213,8 @@ impl Sockets {
         let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, kept)| kept);
         for kept in ours {
             if kept.is_udp() && !kept.is_lent() {
-                // If this fails, a drain reads until the queue is empty for the first time.
+                // If this fails, new datagrams still arrive during a drain, which then ends when
+                // the queue is empty for the first time.
                 kept.fds.iter().flatten().for_each(|fd| drop(last_call::turn_datagrams_away(fd.as_fd())));
             }
             if !matches!(kept.identity, Identity::Tcp { .. }) {
@@ -267,9 +268,10 @@ impl Sockets {
         let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
         self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);
         self.0.iter_mut().filter_map(|kept| kept.fds.get_mut(worker)).for_each(|fd| *fd = None);
-        // The group has one socket less, unless another server still has the socket. If the options
-        // cannot be set, the kernel distributes the clients of a missing socket itself. The
-        // processors of the other sockets stay: this thread may be pinned, and sees only its own.
+        // The group has one socket less, unless another server still has the socket. If the program
+        // cannot be replaced, the kernel itself distributes the clients of the missing socket.
+        // `Balance::Cpu` is not applied again, because the other sockets keep their processors, and
+        // this thread may be pinned and see only its own.
         let ours = self.0.iter().filter(|kept| kept.balance == Balance::SourceHash && !kept.is_lent());
         ours.for_each(|kept| drop(kept.balance()));
     }

@@ -116,7 +116,7 @@ counters! {
     bytes_out,
     /// Accept errors.
     accept_errors,
-    /// Times the queue of a worker was full when this worker chose one for a new connection.
+    /// Number of new connections for which this worker had to leave out a worker with a full queue.
     balance_queue_full,
     /// Times accept was armed.
     accept_rearms,

@@ -79,7 +79,7 @@ impl<'h, H: DatagramHandler + ?Sized> TestDatagrams<'h, H> {
         self
     }
 
-    /// Sets the factor by which a reply may be longer than its request. Default 1.
+    /// Sets the maximum length of a reply as a multiple of the length of its request. Default 1.
     #[must_use]
     pub const fn amplification(mut self, factor: NonZeroU16) -> Self {
         self.amplification = factor;

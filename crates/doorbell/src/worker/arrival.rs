@@ -46,7 +46,7 @@ impl Arrival {
         Self { speaks_first, arriving, wants_addr, has_ids, proxy, is_balanced, is_plain, is_unix }
     }
 
-    /// Makes workers choose among themselves for new connections.
+    /// Lets the worker that accepts a connection pass it to another worker.
     pub(crate) fn balanced(self) -> Self {
         Self { is_balanced: true, is_plain: false, ..self }
     }

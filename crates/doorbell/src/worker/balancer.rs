@@ -3,14 +3,14 @@
 //!
 //! Does not know about: drivers; the steps of a worker (see [`super::pass`]).
 //!
-//! The worker that accepts a connection of such a listener chooses the worker that serves it,
-//! possibly itself. Otherwise it releases the descriptor and puts it into the queue of the other
-//! worker, which admits the connection as if it had accepted it.
+//! The worker that accepts a connection of a balanced listener chooses the worker that serves it.
+//! If that is another worker, the accepting worker releases the descriptor and adds it to the queue
+//! of the other one, which admits the connection as if it had accepted it itself.
 //!
-//! A worker gets no connection while its table or its queue is full. If that is true for all, the
-//! accepting worker keeps the connection: it is running, and has room while its listeners are armed.
-//! So none is dropped. A worker that drains or stops keeps the connections that it accepts, and gets
-//! no more: its last turn finds an empty queue.
+//! A worker gets no connection while its table or its queue is full. If no worker may get the
+//! connection, the accepting worker keeps it: its listener is armed, so its table has room. So no
+//! connection is dropped. A worker that drains or stops keeps the connections that it accepts, and
+//! gets none from others, so its queue is empty at the end.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -22,8 +22,9 @@ use crate::id::ListenerIndex;
 use crate::net::Balance;
 use crate::sync::{Mutex, PoisonError};
 
-/// Maximum number of connections in the queue of a worker. Not more than the slots that a worker has
-/// beyond its connections ([`accept_margin`](super::accept_margin)), so a queue always fits.
+/// Maximum number of connections in the queue of a worker. At most the number of slots that a
+/// worker has beyond its maximum of connections ([`accept_margin`](super::accept_margin)), so each
+/// connection in a queue gets a slot.
 const QUEUE_MAX: usize = 64;
 
 /// The queues of all workers. The [module](self) documents it.
@@ -68,7 +69,7 @@ pub(super) struct Passed {
 /// The result of [`Balancer::pass`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// True if another worker has the connection now.
+    /// True if another worker serves the connection.
     pub(super) is_passed: bool,
     /// True if a worker was left out because its queue is full.
     pub(super) was_full: bool,
@@ -87,7 +88,7 @@ impl Membership {
         let balancer = Arc::clone(balancer?);
         let index = balancer.workers.iter().position(|known| Arc::ptr_eq(known, worker))?;
         let membership = Self { balancer, index };
-        // The worker may replace one that had connections waiting to be handed over.
+        // This worker may replace one that was held.
         membership.hold(false);
         Some(membership)
     }
@@ -196,13 +197,15 @@ impl Balancer {
     fn take(&self, worker: usize, live: u32) -> Option<Passed> {
         let mut state = self.lock();
         let passed = state.members[worker].queue.pop_front()?;
-        // The connection counts also until the end of the worker's turn.
+        // Counts the connection at once; the worker updates its counters only at the end of its
+        // turn.
         self.workers[worker].counters.conns_live.set(u64::from(live) + 1);
         Some(passed)
     }
 
-    /// Passes the connections in the queue of a failed worker to the others, even to a full one. If
-    /// all others have left, the server is ending, and the connections are closed.
+    /// Passes the connections in the queue of a failed worker to the other workers, even if their
+    /// queues are full. If all other workers have left, the server is ending, and the connections
+    /// are closed.
     pub(crate) fn fail(&self, worker: usize) {
         let mut state = self.lock();
         let Some(failed) = state.members.get_mut(worker) else { return };
@@ -235,7 +238,7 @@ impl State {
         let queue = &mut self.members[to].queue;
         queue.push_back(passed);
         if queue.len() == 1 {
-            // Later connections are found with the first one.
+            // The worker finds later connections together with the first one.
             of.workers[to].send(Command::Adopt);
         }
     }
@@ -325,7 +328,7 @@ mod tests {
         member(1).hold(true);
         member(2).leave();
         assert_eq!((balancer.accept(0, 6), balancer.queued()), (6, vec![0, 2, 2]));
-        // As when another driver replaces the one of a worker.
+        // As after a change of the driver.
         assert!(Membership::of(&balancer.workers[1], Some(&balancer)).is_some());
         assert_eq!((balancer.accept(0, 6), balancer.queued()), (3, vec![0, 5, 2]));
         assert!(balancer.take(2, 0).is_some(), "it serves what it has");
@@ -341,7 +344,7 @@ mod tests {
         balancer.fail(1);
         assert_eq!(balancer.queued(), [5, 0, 15]);
         assert_eq!(balancer.workers[0].inbox.take(), [Command::Adopt]);
-        // Even to a full one.
+        // Even if its queue is full.
         balancer.accept(0, 6 * QUEUE_MAX);
         assert_eq!(balancer.queued(), [5, 0, QUEUE_MAX]);
         balancer.lock().members[0].is_held = true;

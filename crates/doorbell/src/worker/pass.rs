@@ -12,8 +12,8 @@ use crate::panics::caught;
 use crate::time::Clock;
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Passes a connection that this worker has accepted to the worker that is chosen for it. False
-    /// if that is this worker.
+    /// Chooses the worker for a connection that this worker has accepted, and passes the connection
+    /// to it. False if this worker keeps the connection.
     pub(super) fn pass_to_other(&mut self, listener: ListenerIndex, slot: SlotIndex) -> bool {
         let Some(membership) = &self.membership else { return false };
         let driver = &mut self.driver;
@@ -37,10 +37,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn adopt_queue(&mut self) {
-        // Those that arrive later wait for the next turn.
+        // Connections that arrive later wait for the next turn.
         for _ in 0..self.membership.as_ref().map_or(0, Membership::len) {
-            // With a full table they wait until it has room; see `tend_full`. Those of a failing
-            // worker go to the others.
+            // While the table is full, the queue waits until it has room (see `tend_full`). The queue of
+            // a failing worker goes to the other workers.
             let live = self.table.live();
             if !self.admission.has_room(live) || self.drill.is_some() {
                 return;
@@ -62,8 +62,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Ends balancing for this worker, which drains: it serves what is in its queue and what it
-    /// accepts.
+    /// Ends balancing for this worker, which drains: it still serves the connections in its queue
+    /// and those that it accepts.
     pub(super) fn leave_balancer(&self) {
         self.membership.iter().for_each(Membership::leave);
     }

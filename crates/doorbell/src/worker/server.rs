@@ -44,7 +44,7 @@ pub struct ServerShared {
     /// listener before its cancellation takes effect, and these connections are served.
     pub(crate) accept_margin: u32,
     pub(crate) tuning: Tuning,
-    /// Present if workers choose among themselves for new connections of a listener.
+    /// Present if workers pass connections of a listener to each other.
     pub(crate) balancer: Option<Arc<Balancer>>,
     /// Receiver of connections that are handed over.
     pub(crate) hand_over: Option<HandOver>,

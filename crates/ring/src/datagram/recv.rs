@@ -9,7 +9,7 @@ use super::{CONTROL_LEN, Datagram, NAME_LEN, addr, short, zeroed_header};
 use crate::Errno;
 use crate::memory::Region;
 
-/// Datagrams that one system call receives.
+/// Memory for the datagrams that one system call receives.
 #[derive(Debug)]
 pub struct RecvBatch {
     region: Region,

@@ -28,7 +28,7 @@ pub struct SentBatch {
     pub failed: usize,
 }
 
-/// Datagrams that one system call sends.
+/// Memory for the headers of the datagrams that one system call sends.
 #[derive(Debug)]
 pub struct SendBatch {
     headers: Vec<libc::mmsghdr>,

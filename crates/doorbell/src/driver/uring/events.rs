@@ -13,8 +13,9 @@ use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, datagrams, errno_of
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
-/// After this number of connections of a report, accept is called without a poll for another
-/// client. The first accept needs no poll either, unless the listener is shared.
+/// After the first accept of a report, this number of accepts is made only if a poll shows another
+/// client. Later accepts are made without a poll. So is the first one, unless the listener is
+/// shared.
 const ASK_BEFORE_ACCEPTS: u32 = 2;
 
 impl Uring {

@@ -42,7 +42,7 @@ impl Asked {
 pub struct StreamConn {
     /// `None` until the worker sets the identity, before the first event.
     pub(super) id: Option<ConnId>,
-    /// The time of the accept, over TLS of the end of the handshake.
+    /// The time of the accept or, over TLS, of the end of the handshake.
     pub(super) opened: Time,
     pub(super) deadline: Time,
     /// True if the handler or a job has set the deadline.

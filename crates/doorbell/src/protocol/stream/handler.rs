@@ -27,8 +27,8 @@ pub trait StreamHandler: Send + Sync + 'static {
     /// none.
     type Message: Send + 'static;
 
-    /// Creates the state of a connection before its first other event, or at its start if
-    /// [`Self::speaks_first`] is true. Its output precedes all other output.
+    /// Creates the state of a connection: at its start if [`Self::speaks_first`] is true, otherwise
+    /// directly before its first event. The output of this call precedes all other output.
     fn open(&self, cx: &mut Context<'_, Self>) -> Self::Conn;
 
     /// Handles received bytes, oldest first, and returns how many it consumed.

@@ -42,7 +42,7 @@ impl<M> Mailbox<M> {
         Self { queue: Mutex::new(Vec::new()), notify, counters, messages_max }
     }
 
-    /// Leaves a message, and wakes the worker if it is the first one.
+    /// Adds a message, and wakes the worker if it is the first one.
     fn leave(&self, conn: ConnId, mail: Mail<M>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push((conn, mail));

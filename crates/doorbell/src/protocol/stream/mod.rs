@@ -2,7 +2,7 @@
 //! connection.
 //!
 //! A [`StreamHandler`] is called on the ring thread for each event of a connection; it never does
-//! I/O and never waits. [`Stream`] makes a listener's protocol of it:
+//! I/O and never waits. [`Stream`] turns it into the protocol of a listener:
 //!
 //! ```no_run
 //! use doorbell::stream::{Context, Stream, StreamHandler};

@@ -140,7 +140,8 @@ impl<H: StreamHandler> Turn<'_, H> {
 
     /// Decides the step after an event that left `rest` bytes of input unconsumed.
     pub(super) fn next(&mut self, after: After, rest: usize) -> Next {
-        // A handler that closes has no further part. A part that is due stays due.
+        // A handler that closes cannot request another part. But a part that is due stays due,
+        // which shows that the reply is incomplete.
         if !self.asked.close {
             self.conn.wants_writable = self.asked.writable;
         }
@@ -168,7 +169,8 @@ impl<H: StreamHandler> Turn<'_, H> {
         self.wait(after, rest, has_job);
         self.conn.is_busy |= self.conn.wants_writable || self.is_full();
         match after {
-            // This also applies during a job, because other messages may precede its result.
+            // This also applies during a job, because messages that precede its result may write
+            // output.
             _ if self.conn.is_busy => Next::Flush,
             _ if has_job => Next::Wait,
             // Input may have arrived before the message, or during a job that is now abandoned.
