@@ -10,10 +10,11 @@
 //! were sent by that client and cannot be trusted. If an element is malformed or hides the address,
 //! the search ends, and the previously found address is used.
 //!
-//! `Forwarded` names the scheme in the element of each hop, so it is that of the element of the
-//! client. Elements of `X-Forwarded-Proto` do not belong to those of `X-Forwarded-For`: some
-//! proxies append an element, most replace the field, and some pass it on. Only its last element
-//! is never one that the client sent, if the nearest proxy writes the field.
+//! Each element of `Forwarded` contains the scheme of its hop, so the scheme is taken from the
+//! element of the client. The elements of `X-Forwarded-Proto` cannot be matched with those of
+//! `X-Forwarded-For`: some proxies append an element, most replace the field, and some pass it on
+//! unchanged. If the nearest proxy writes the field, only the last element is certain not to come
+//! from the client.
 
 mod element;
 mod networks;

@@ -97,8 +97,8 @@ fn x_forwarded_proto() {
     assert_eq!(origin(&proxies, "10.0.0.1", &[("X-Forwarded-Proto", "https")]), "10.0.0.1 https");
 }
 
-/// The request of a client that reaches the first proxy by HTTP and claims HTTPS, through two
-/// trusted proxies. The second one is reached by `second`.
+/// A client reaches the first of two trusted proxies by HTTP and claims HTTPS. `first` and `second`
+/// are what the proxies do with the field.
 #[test]
 fn chains_of_proxies_never_report_the_scheme_that_the_client_claims() {
     let proxies = trusted(ForwardedFrom::XForwardedFor);
