@@ -70,6 +70,7 @@ struct PendingLookup {
 
 /// Resolves a host once one of `permits` is free; the permit is held until the lookup ends, even if
 /// the caller stops waiting.
+///
 /// # Errors
 /// The lookup fails.
 pub async fn lookup_host(host: String, permits: &Arc<Semaphore>) -> io::Result<Vec<SocketAddr>> {

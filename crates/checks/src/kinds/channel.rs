@@ -21,8 +21,9 @@ impl Service<Request<Body>> for Channel {
     type Error = hyper::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
-    /// Always ready: a closed connection fails the call, whose error then has a source. tonic
-    /// reports an error of this method without a source, like a status of the server.
+    /// Always ready: a closed connection fails the call instead, with an error that has a source.
+    /// tonic would report an error of this method without a source, like a status that the server
+    /// sent.
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }

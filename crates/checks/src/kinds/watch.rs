@@ -4,9 +4,9 @@
 //!
 //! A server that disappears without closing the connection would keep its last status. HTTP/2 pings
 //! are not used: gRPC servers close the connection of a client that pings more often than every
-//! five minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead,
-//! a run makes a `Check` call in addition to the watch, unless a message has just arrived. Only the
-//! arrival of its response matters: a status is a response, an error of the connection is none.
+//! five minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead, a
+//! run makes a `Check` call in addition to the watch, unless a message has just arrived. Only the
+//! arrival of its response matters: any status is a response, an error of the connection is not.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;

@@ -12,10 +12,10 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct AliasCheck {
-    /// Check of this doorbell to follow. With `check` or `health`, `interval`, `rise` and `fall`
-    /// are 1s, 1 and 1 by default. Required without `health` and `url`.
+    /// Check of this doorbell to follow. With `check` or `health`, the defaults of `interval`,
+    /// `rise` and `fall` are 1s, 1 and 1. Required without `health` and `url`.
     pub check: Option<String>,
-    /// Endpoint of this doorbell to follow. It must not contain this check, also not indirectly.
+    /// Endpoint of this doorbell to follow. It must not contain this check, not even indirectly.
     /// Required without `check` and `url`.
     pub health: Option<String>,
     /// URL of an endpoint or check of another doorbell, such as
@@ -112,8 +112,8 @@ pub fn cycles(nodes: usize, next: impl Fn(usize) -> Vec<usize>) -> Vec<Vec<usize
     let mut found = Vec::new();
     let (mut is_seen, mut is_on_path) = (vec![false; nodes], vec![false; nodes]);
     for start in 0..nodes {
-        // Nodes with the nodes to which they lead and that are not yet visited. No recursion, because
-        // a path may have thousands of nodes.
+        // The nodes of the path, each with its next nodes that are not examined yet. No recursion,
+        // because a path may have thousands of nodes.
         let mut path: Vec<(usize, Vec<usize>)> = Vec::new();
         let mut step = Some(start).filter(|start| !is_seen[*start]);
         loop {

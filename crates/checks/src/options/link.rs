@@ -1,4 +1,4 @@
-//! Options of a check by other instances.
+//! Options of checks of type `link`.
 //!
 //! Does not know about: links, how the instances decide.
 
@@ -26,14 +26,14 @@ pub struct LinkCheck {
     pub check: Option<String>,
     /// Endpoint of these instances.
     pub endpoint: Option<String>,
-    /// Number of instances that must state that it is down. It is up only if so many instances
-    /// state this that the others could not reach this number. Default: more than half of `from`.
+    /// Number of instances that must state down for the check to be down. The check is up only if
+    /// fewer instances than this state down or are unknown. Default: more than half of `from`.
     #[key(range = 1..=1000)]
     pub quorum: Option<u32>,
 }
 
 impl LinkCheck {
-    /// Number of instances that must state that it is down.
+    /// Number of instances that must state down for the check to be down.
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.quorum.map_or(self.from.len() / 2 + 1, |quorum| quorum as usize)

@@ -172,7 +172,7 @@ impl Check {
                     max_age,
                     useless,
                     at,
-                    ["a check by other instances", "remove it; `max_age` limits the age of a statement"],
+                    ["a check of type link", "remove it; `max_age` limits the age of a statement"],
                 );
             }
             kind => {

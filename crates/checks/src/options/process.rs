@@ -19,7 +19,7 @@ pub struct ProcessCheck {
     /// Maximum number of processes with this name. Default: no limit.
     #[key(table = "expect", range = 0..=65_536)]
     pub max_processes: Option<u32>,
-    /// Minimum number of processes with this name. Default: 1, and 0 where `max_processes` is 0.
+    /// Minimum number of processes with this name. Default: 1, or 0 if `max_processes` is 0.
     #[key(table = "expect", range = 0..=65_536, default_with = Self::usual_min)]
     pub min_processes: u32,
 }
