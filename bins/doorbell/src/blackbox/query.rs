@@ -8,8 +8,8 @@ use std::fmt;
 /// Maximum size of a target.
 const TARGET_LEN_MAX: usize = 1024;
 
-/// Parameters of blackbox_exporter that change its reply and that are not supported, with the
-/// values that do so; `None`: any value that is not empty. Ignoring them would hide a difference.
+/// Unsupported parameters of blackbox_exporter, with the value that changes its reply; `None`: any
+/// value that is not empty does. Ignoring them would hide a difference.
 const UNSUPPORTED: [(&str, Option<&str>); 2] = [("debug", Some("true")), ("hostname", None)];
 
 /// A target and a module.

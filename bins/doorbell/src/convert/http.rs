@@ -101,9 +101,9 @@ fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
         }
         module.insert("basic".to_owned(), both);
         basic.finish(&[
-            ("password_ref", "doorbell has no secret manager", "write the password to a file"),
+            ("password_ref", "doorbell supports no secret manager", "write the password to a file"),
             ("username_file", "a user name is part of the configuration", "write it into `basic`"),
-            ("username_ref", "doorbell has no secret manager", "write it into `basic`"),
+            ("username_ref", "doorbell supports no secret manager", "write it into `basic`"),
         ]);
     }
     let mut bearer = secret(keys, "bearer_token", "bearer_token_file");
@@ -119,7 +119,7 @@ fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
         }
         authorization.finish(&[(
             "credentials_ref",
-            "doorbell has no secret manager",
+            "doorbell supports no secret manager",
             "write the token to a file",
         )]);
     }
@@ -149,7 +149,7 @@ fn expect(keys: &mut Keys<'_>) -> Module {
         if at == 0 {
             expect.insert("body_matches".to_owned(), literal(pattern.value));
         } else {
-            let why = "a module has one such expression";
+            let why = "a module can have only one such expression";
             keys.note(pattern.line, pattern.name, why, "write an expression that stands for both");
         }
     }
@@ -170,7 +170,7 @@ fn versions(keys: &mut Keys<'_>, expect: &mut Module) {
     };
     if version.is_empty() {
         let line = versions[0].line;
-        let why = "a module accepts one version, or any";
+        let why = "a module can require only one version";
         keys.note(line, "valid_http_versions", why, "set `http_version` in `expect`, or remove it");
     } else {
         expect.insert("http_version".to_owned(), version.into());

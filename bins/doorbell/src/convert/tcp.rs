@@ -17,7 +17,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
     let steps = keys.list("query_response");
     let mut module = match is_tls {
         Some(place) if !steps.is_empty() => {
-            keys.note(place.line, place.name, "a tcp check speaks without TLS", INSTEAD);
+            keys.note(place.line, place.name, "a tcp check does not use TLS", INSTEAD);
             return None;
         }
         Some(_) => {

@@ -72,7 +72,7 @@ pub(crate) struct Prepared(Next);
 #[derive(Debug)]
 enum Next {
     None,
-    /// The current history continues, with these settings.
+    /// The current history continues with these settings.
     Same(Box<(MadeOf, ClickHouse)>, Arc<History>),
     New(Box<Current>),
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Records an event, unless it is about this program only.
+/// Records an event as a row, except reloads and changes of workers.
 pub(crate) fn record(history: &History, event: &Event) {
     let at_ms = event.at_unix_ms;
     let operation = |what, target: &str, is_on, source, reason: &str, until_ms| {
@@ -54,7 +54,7 @@ pub(crate) fn record(history: &History, event: &Event) {
     });
 }
 
-/// Passes results on, and records them if there is a history.
+/// A sink that passes results on, and records them if there is a history.
 pub(crate) struct Recorded<S> {
     sink: Arc<S>,
     history: Option<Results>,
@@ -78,7 +78,8 @@ impl OneIn {
         Self(AtomicU32::new(0))
     }
 
-    /// Whether the next item is selected. One thread calls this.
+    /// Whether the next item is selected. Plain loads and stores suffice, because only one thread calls
+    /// this.
     fn is_due(&self, sample: u32) -> bool {
         let number = self.0.load(Ordering::Relaxed);
         self.0.store(if number + 1 >= sample { 0 } else { number + 1 }, Ordering::Relaxed);
@@ -119,7 +120,8 @@ fn micros(duration: Duration) -> u32 {
 }
 
 impl<S> Recorded<S> {
-    /// Records the results of the checks of `config`, for which `sink` is.
+    /// Passes the results of the checks of `config` on to `sink`, and records them if there is a
+    /// history.
     pub(crate) fn new(
         sink: &Arc<S>,
         config: &Config,

@@ -1,4 +1,5 @@
-//! Decides a check of type link when the state that it follows changes at a peer, and repeats each
+//! Decides the results of a check of type `link` when a state that it follows changes at a peer, and
+//! repeats each
 //! decision before it is stale.
 //!
 //! Does not know about: how a decision is made, how statements arrive.
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// and `fall`, and is part of the history.
 const REPEAT_AFTER: Duration = Duration::from_secs(DECISION_TTL.as_secs() / 4);
 
-/// Time in which further changes are awaited, so that many changes cause one decision.
+/// Time to wait for further changes, so that many changes cause one decision.
 const COLLECT: Duration = Duration::from_millis(20);
 
 /// Number of decisions after which the scheduler of checks gets time to take them.

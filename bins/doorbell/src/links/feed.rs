@@ -1,6 +1,6 @@
 //! States the checks and endpoints of this instance on all links.
 //!
-//! Does not know about: frames, who receives them.
+//! Does not know about: frames, peers.
 //!
 //! Events are stated at once. Every second, all states are compared with what was stated, so that a
 //! missed event or a reload leaves no difference.
@@ -75,7 +75,8 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
     }
 }
 
-/// States a transition. Other subjects than those of the last comparison wait for the next one.
+/// States a transition. A subject that the last comparison did not contain waits for the next
+/// comparison.
 fn tell(fed: &Fed, event: &Event) {
     let (subject, state, reason) = match &event.what {
         Happening::Check { name, to, reason, .. } => (Subject::check(name), of_check(*to), reason),
@@ -87,7 +88,7 @@ fn tell(fed: &Fed, event: &Event) {
     }
 }
 
-/// States all differences; with an open connection, also new results, and with `repeats` all
+/// States all differences. With an open connection, also states new results or, with `repeats`, all
 /// states.
 fn compare(fed: &mut Fed, own: &[Own], repeats: bool) {
     let stated: Vec<&Own> = own.iter().filter(|own| fed.states(&own.subject)).collect();
@@ -111,8 +112,8 @@ fn result(now: Time, link: &mut Link, own: &Own, repeats: bool) {
     }
 }
 
-/// All checks that this instance runs, and all endpoints. Checks by other instances, and checks that
-/// follow another state, are not stated: two instances would otherwise confirm each other.
+/// All endpoints, and all checks that this instance runs. Checks of type `link` or `alias` are not
+/// stated: two instances could otherwise confirm each other.
 fn own_states(operator: &Operator) -> Vec<Own> {
     let Some(running) = operator.running() else { return Vec::new() };
     let checks = running
@@ -134,7 +135,7 @@ fn own_states(operator: &Operator) -> Vec<Own> {
     checks.map(check).chain(running.registry.endpoints().into_iter().map(endpoint)).collect()
 }
 
-/// `None` for a run that found nothing out.
+/// The measured part of a result; `None` if the outcome is unknown.
 fn measured(result: ResultView) -> Option<Measured> {
     let outcome = match result.outcome {
         OutcomeWord::Degraded => Outcome::Degraded,

@@ -53,7 +53,7 @@ pub(crate) struct Links {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the links were made of.
+/// The tables and file stamps from which the links were built.
 type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 
 /// Bound addresses and read certificates of links that do not run yet.
@@ -124,7 +124,7 @@ impl Links {
         Ok(Some(Unopened { ports, go, made_of, stop, thread }))
     }
 
-    /// Whether links of this configuration would be the same, so that they stay open.
+    /// Whether this configuration has the same links, so that they stay open.
     pub(crate) fn is_same(&self, config: &Config) -> bool {
         self.made_of == made_of(config)
     }

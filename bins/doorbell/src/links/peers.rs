@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Maximum number of results that wait for a connection to send them: all subjects once.
+/// Maximum number of results of a link that wait to be sent, enough for one result of each subject.
 const RESULTS_MAX: usize = 16_384;
 
 /// All links of this process.

@@ -21,7 +21,7 @@ pub(super) struct Rule {
     pub(super) check: String,
     /// Names of the links.
     pub(super) from: Vec<String>,
-    /// What the instances state.
+    /// The subject that the instances state.
     pub(super) subject: Subject,
     pub(super) quorum: usize,
     pub(super) max_age: Duration,
@@ -59,7 +59,7 @@ impl Rule {
         Some(Finding { outcome, latency: Duration::ZERO, reason: self.reason(opinions) })
     }
 
-    /// Lists the instances that do not state that it is up.
+    /// Lists the instances that state another state than up, with their reasons.
     fn reason(&self, opinions: &[Opinion]) -> String {
         let others = self.from.iter().zip(opinions).filter(|(_, opinion)| opinion.state != State::Up);
         let texts = others.map(|(from, opinion)| match opinion.reason.as_str() {

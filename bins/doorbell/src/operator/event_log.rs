@@ -93,7 +93,7 @@ impl EventLog {
         if inside.kept.len() == KEPT_MAX {
             inside.kept.pop_front();
         }
-        // Recording in a history waits for its lock only.
+        // Recording in a history only waits for its lock, never for the store.
         inside.history.iter().for_each(|history| history::record(history, &event));
         inside.kept.push_back(Arc::clone(&event));
         // Sent under the lock, so that a new follower gets each event exactly once. An error only
@@ -101,7 +101,7 @@ impl EventLog {
         let _no_follower = inside.sender.as_ref().map(|sender| sender.send(event));
     }
 
-    /// Stores further events in a history, or no longer.
+    /// Stores further events in this history; with `None`, in no history.
     pub(crate) fn store_in(&self, history: Option<Arc<History>>) {
         self.lock().history = history;
     }

@@ -184,7 +184,7 @@ impl Operator {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
     }
 
-    /// Stores further events in a history, or no longer.
+    /// Stores further events in this history; with `None`, in no history.
     pub(crate) fn store_in(&self, history: Option<Arc<History>>) {
         self.0.event_log.store_in(history);
     }

@@ -130,8 +130,8 @@ impl Generations {
     }
 
     /// Whether a reload of this configuration has an effect: it differs from the current one, has
-    /// new differences in fixed keys, or ends the failure of a refused one. For an invalid
-    /// configuration: whether its problems differ from those of the last refused one.
+    /// new differences in fixed keys, or follows a refused one, whose failure then ends. For an
+    /// invalid configuration: whether its problems differ from those of the last refused one.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {

@@ -23,7 +23,7 @@ pub struct LinkView {
     pub subjects: u64,
     /// The last round trip.
     pub round_trip_us: Option<u64>,
-    /// The peer's clock less this one.
+    /// The peer's clock minus this one.
     pub clock_offset_us: Option<i64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_error_us: Option<u64>,

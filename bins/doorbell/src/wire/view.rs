@@ -44,7 +44,7 @@ pub struct Status {
     pub addresses: Vec<String>,
     /// Listeners that wait for their certificate.
     pub waiting: Vec<WaitingView>,
-    /// Other addresses by purpose: `admin`, `blackbox`, `tcp_gate.NAME` (open or not).
+    /// Other addresses by purpose: `admin`, `blackbox`, `links`, `tcp_gate.NAME` (open or not).
     pub ports: BTreeMap<String, Vec<String>>,
     /// Workers, in order.
     pub workers: Vec<WorkerView>,

@@ -15,8 +15,8 @@ on_auto! {
     a_reload_cannot_remove_what_is_followed
 }
 
-/// Two doorbells: the second follows an endpoint and a check of the first one, which are degraded,
-/// down and in maintenance, and which it cannot reach at the end.
+/// Two doorbells: the second one follows an endpoint and a check of the first one, which become
+/// degraded, down and in maintenance. At the end, the second one cannot reach the first one.
 fn a_check_follows_another_doorbell(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! Listeners whose workers choose among themselves: each worker gets its share, and a reload may
-//! change the balance.
+//! Listeners whose workers pass connections to each other: each worker gets its share, and a reload
+//! may change the balance.
 //!
 //! Does not know about: how connections are passed between workers.
 
@@ -71,7 +71,7 @@ fn each_worker_gets_its_share(engine: &str) {
     wait_until(LIMIT, || live() == [0.0; 3]).unwrap_or_else(|| panic!("{:?}", live()));
 }
 
-/// From one socket for all workers to one socket for each worker is a restart.
+/// A change from one socket for all workers to one socket for each worker needs a restart.
 fn a_reload_changes_the_balance(engine: &str) {
     let scratch = Scratch::new();
     let folder = scratch.path("");

@@ -1,5 +1,5 @@
-//! Instances that are linked: checks by other instances, a stop and a restart of a place, reloads,
-//! refused certificates.
+//! Linked instances: checks of type `link`, the stop and restart of an instance, reloads, refused
+//! certificates.
 //!
 //! Does not know about: frames.
 
@@ -47,7 +47,7 @@ fn place(ca: &Ca, name: &str, central: SocketAddr, more: &str) -> Controlled {
     Controlled::start_in(scratch, "auto", &config)
 }
 
-/// An instance that decides by three places, and its configuration.
+/// An instance that decides by the states at three others, and its configuration.
 fn deciding(ca: &Ca, bind: SocketAddr) -> (Reloaded, String) {
     let scratch = Scratch::new();
     let links = links(&scratch, ca, &ca.mutual("central.test"), Some(bind));
@@ -122,7 +122,7 @@ fn two_of_three_places_decide(_engine: &str) {
         assert_eq!(link["counters"]["frames_lost"], 0);
     }
 
-    // Two places are silent, so one cannot decide.
+    // Two instances are silent, so the third one cannot decide.
     let [eu, ap] = [eu, ap].map(Controlled::kill);
     await_state(&central, "stale");
     assert_eq!(ask(central.doorbell.addr, "/readyz").0, 503, "unknown is not up");

@@ -38,7 +38,7 @@ pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
     }
 }
 
-/// The certificate of this instance on links, and the CA of its peers.
+/// The certificate of this instance for links, and the CA of its peers.
 pub(super) fn check_links(links: &Links, unix_secs: i64, problems: &Problems) {
     check_pair(&links.cert, &links.key, unix_secs, problems);
     let ca = &links.ca;

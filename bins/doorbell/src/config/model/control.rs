@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Maximum length of the path: the size of `sockaddr_un` less a NUL (unix(7)) and less the suffix
+/// Maximum length of the path: the size of `sockaddr_un` minus a NUL (unix(7)) and minus the suffix
 /// of the lock file.
 const SOCKET_PATH_LEN_MAX: usize = 102;
 

@@ -30,10 +30,10 @@ pub struct Health {
     /// State of an endpoint without checks.
     #[key(default = "up")]
     pub initial: HealthState,
-    /// Checks that make it down when one of them is down.
+    /// Checks that make the endpoint down when one of them is down.
     #[key(shown)]
     pub require: Option<Vec<At<Link>>>,
-    /// Checks that make it degraded when one of them is not up.
+    /// Checks that make the endpoint degraded when one of them is not up.
     #[key(shown)]
     pub degrading: Option<Vec<At<Link>>>,
     /// Checks that are shown and do not affect the state.
@@ -100,8 +100,8 @@ pub struct FailOpen {
     /// Maximum duration of the degraded state; then the endpoint is down. Required.
     #[key(required = "\"2m\"", range = "100ms..=30d")]
     pub max_age: Duration,
-    /// Maximum share of these checks that may still be healthy, such as "50%", as in the panic
-    /// threshold of Envoy: with more, the endpoint is down. All checks but those that are down
+    /// Maximum share of these checks that may be healthy, such as "50%", like the panic threshold
+    /// of Envoy. If more are healthy, the endpoint is down. All checks but those that are down
     /// count as healthy.
     #[key(default = "0%", with = healthy_share)]
     pub max_healthy: u8,
@@ -149,7 +149,7 @@ pub struct Statuses {
 pub struct CheckUse {
     /// The position in [`super::Config::checks`].
     pub check: usize,
-    /// Its effect when it is down.
+    /// Effect on the endpoint when the check is down.
     pub severity: Severity,
     /// Whether the check is a member of the quorum.
     pub in_quorum: bool,

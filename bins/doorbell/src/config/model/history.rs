@@ -47,8 +47,8 @@ pub struct ClickHouse {
     /// Maximum time that a row waits for others before it is inserted.
     #[key(default = "5s", range = "100ms..=10m")]
     pub interval: Duration,
-    /// Maximum memory of rows that are not written yet. Then the oldest results are dropped, and
-    /// transitions only if there are no results.
+    /// Maximum memory of rows that are not written yet. When it is used up, the oldest results are
+    /// dropped, and other rows only if there are no results.
     #[key(default = "32MiB", range = "1MiB..=1GiB", size)]
     pub buffer: u32,
     /// Maximum time of an insert.

@@ -8,7 +8,7 @@ use doorbell_config::{At, Link, Table};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Certificates of this instance on links, and addresses at which it accepts links.
+/// Certificates of this instance for links, and addresses at which it accepts links.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Links {
     /// Addresses and ports at which links without `peer` are accepted; one or a list. Default:

@@ -123,7 +123,7 @@ pub struct Config {
     pub tcp_gates: Named<TcpGate>,
     /// Replies to datagrams, by name.
     pub udp: Named<Udp>,
-    /// Certificates and addresses of this instance on links. Default: none.
+    /// Certificates and addresses of this instance for links. Default: none.
     #[key(shown)]
     pub links: Option<Links>,
     /// Links to other instances, by name.

@@ -60,7 +60,7 @@ fn report(config: &Config, cycle: &[usize], places: &Places, problems: &Problems
     let message = format!("check `{check}` follows itself: {}", path.join(" -> "));
     let help = match cycle.iter().find_map(|node| config.health.get(node.checked_sub(count)?)) {
         Some(endpoint) => format!("list the checks of [health.{}] without `{check}`", endpoint.name),
-        None => "follow a check that is not an alias, or an endpoint".to_owned(),
+        None => "follow an endpoint, or a check that is not an alias".to_owned(),
     };
     problems.add(Problem::error("alias-cycle", place.unwrap_or_default(), message).help(help));
 }

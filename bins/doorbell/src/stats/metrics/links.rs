@@ -27,13 +27,13 @@ pub(super) fn gather(links: &[LinkView], families: &mut Families) {
     each(links, families.gauge("doorbell_link_one_way_seconds", help), |family, link, view| {
         view.minute.iter().for_each(|minute| quantiles(family, link, minute.one_way));
     });
-    let help = "Maximum error of the clock of the peer as it is estimated.";
+    let help = "Maximum error of the estimated clock offset.";
     each(links, families.gauge("doorbell_link_clock_error_seconds", help), |family, [link], view| {
         if let Some(error) = view.clock_error_us {
             family.add([link], seconds(error));
         }
     });
-    let help = "Clock of the peer less the clock of this instance.";
+    let help = "Estimated clock offset: the clock of the peer minus the clock of this instance.";
     each(links, families.gauge("doorbell_link_clock_offset_seconds", help), |family, [link], view| {
         if let Some(offset) = view.clock_offset_us {
             let seconds = seconds(offset.unsigned_abs());
@@ -55,7 +55,7 @@ fn counters(links: &[LinkView], families: &mut Families) {
         }
     });
     let help =
-        "What was not sent because too much waited: transitions with a newer state, results, receipts.";
+        "Transitions with a newer state, results and receipts that were dropped because too many waited.";
     each(links, families.counter("doorbell_link_dropped", help), |family, [link], view| {
         for (kind, name) in [
             ("receipt", "receipts_dropped"),
