@@ -1,6 +1,5 @@
 //! Decides the results of a check of type `link` when a state that it follows changes at a peer, and
-//! repeats each
-//! decision before it is stale.
+//! repeats each decision before it is stale.
 //!
 //! Does not know about: how a decision is made, how statements arrive.
 
