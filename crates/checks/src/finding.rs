@@ -19,6 +19,10 @@ pub struct Finding {
 /// A finding without its latency; `Ok` is a plain success.
 pub(crate) type Verdict = Result<(), Issue>;
 
+/// Reason of a connection that ends within a response.
+#[cfg(feature = "kinds")]
+pub(crate) const CUT: &str = "the connection ended before the response was complete";
+
 /// The beginning of a text, with at most this many bytes.
 #[cfg(feature = "kinds")]
 pub(crate) fn at_most(text: &str, len_max: usize) -> &str {

@@ -11,6 +11,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tokio_rustls::TlsConnector;
@@ -140,9 +141,34 @@ pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsSt
     let connected = TlsConnector::from(Arc::clone(config)).connect(name, conn).await;
     connected.map_err(|error| {
         let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let reason = cause.map_or_else(|| crate::finding::cause_of(&error), ToString::to_string);
+        let reason = match cause {
+            Some(cause) => reason_of(cause),
+            None if error.kind() == ErrorKind::UnexpectedEof => {
+                "the connection ended before the handshake was complete".to_owned()
+            }
+            None => crate::finding::cause_of(&error),
+        };
         Issue::failure(format!("TLS: {reason}"))
     })
+}
+
+/// The reason of a failed handshake. The texts of rustls for frequent causes name its own types, or
+/// times in seconds since 1970.
+fn reason_of(error: &rustls::Error) -> String {
+    use rustls::{CertificateError as Certificate, Error, InvalidMessage};
+    let text = match error {
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "the server does not speak TLS here: is this the right port?"
+        }
+        Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
+            "the certificate has expired"
+        }
+        Error::InvalidCertificate(Certificate::NotValidYet | Certificate::NotValidYetContext { .. }) => {
+            "the certificate is not valid yet"
+        }
+        other => return other.to_string(),
+    };
+    text.to_owned()
 }
 
 /// The roots of this system, read once.

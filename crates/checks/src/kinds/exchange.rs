@@ -2,7 +2,7 @@
 //!
 //! Does not know about: redirects, the evaluation of the response.
 
-use crate::finding::{Issue, cause_of};
+use crate::finding::{CUT, Issue, cause_of};
 use crate::kinds::expectations::HttpResponse;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
 use crate::options::{FieldValue, Url};
@@ -165,13 +165,20 @@ fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
     seen.last_modified = text(LAST_MODIFIED);
 }
 
+/// Whether an error states that an HTTP/2 connection ended within a response. Its type is not part
+/// of the interface of hyper.
+pub(crate) fn is_cut_http2(text: &str) -> bool {
+    text.ends_with("because of a broken pipe")
+}
+
 /// Describes a connection error by its innermost cause.
 pub(crate) fn broken(error: &hyper::Error) -> Issue {
     let cause = std::error::Error::source(error);
     let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
     let is_cut = io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof);
-    if error.is_incomplete_message() || is_cut {
-        return Issue::failure("the connection ended before the response was complete");
+    if error.is_incomplete_message() || is_cut || cause.is_some_and(|cause| is_cut_http2(&cause.to_string()))
+    {
+        return Issue::failure(CUT);
     }
     if error.is_parse() {
         return Issue::failure("the response is not HTTP/1");

@@ -5,9 +5,9 @@
 
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, handshake};
-use crate::finding::{Issue, Verdict, at_most};
+use crate::finding::{CUT, Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
-use crate::kinds::exchange::field;
+use crate::kinds::exchange::{field, is_cut_http2};
 use crate::kinds::expectations::in_time;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
 use crate::kinds::materials::Materials;
@@ -245,9 +245,9 @@ fn refused(status: &Status) -> Issue {
 /// Describes a status: its code, and the message of the server or the cause.
 pub(super) fn refused_by(status: &Status) -> String {
     let said = match status.message() {
-        // tonic uses these messages for errors of a lower layer; only the `source()` chain contains
-        // the cause.
-        "http2 error" | "transport error" => root_cause(status),
+        // tonic and hyper use these messages for errors of a lower layer; only the `source()` chain
+        // contains the cause.
+        "error reading a body from connection" | "http2 error" | "transport error" => root_cause(status),
         said => said.to_owned(),
     };
     format!("{:?}: {}", status.code(), at_most(&said, MESSAGE_SHOWN_MAX))
@@ -256,7 +256,8 @@ pub(super) fn refused_by(status: &Status) -> String {
 /// The last error in the `source()` chain.
 fn root_cause(status: &Status) -> String {
     let causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
-    causes.last().map_or_else(|| status.message().to_owned(), ToString::to_string)
+    let cause = causes.last().map_or_else(|| status.message().to_owned(), ToString::to_string);
+    if is_cut_http2(&cause) { CUT.to_owned() } else { cause }
 }
 
 fn broken(error: &hyper::Error) -> Status {

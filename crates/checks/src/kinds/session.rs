@@ -4,7 +4,7 @@
 
 use crate::connect::connector::Conn;
 use crate::connect::tls::{Protocols, Tls, handshake};
-use crate::finding::{Issue, Verdict, cause_of};
+use crate::finding::{CUT, Issue, Verdict, cause_of};
 use crate::kinds::materials::Materials;
 use crate::kinds::tls;
 use crate::options::{CertificateRule, ClientTls};
@@ -131,9 +131,7 @@ impl AsyncWrite for Session {
 /// The failure of a connection.
 pub(crate) fn broken(error: io::Error) -> Issue {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Issue::failure("the connection ended before the response was complete")
-        }
+        io::ErrorKind::UnexpectedEof => Issue::failure(CUT),
         _ => Issue::failure(cause_of(&error)),
     }
 }

@@ -190,6 +190,14 @@ fn becomes_up(check: &UdpCheck) {
     assert!(up.is_some(), "{:?}", block_on(runner.run()));
 }
 
+/// Stops the process of the server, and then ends it.
+fn goes_down(server: Server, check: &UdpCheck) {
+    stop(&server.0);
+    is_within(SOON, check.clone(), Outcome::Timeout, "no response within 1s");
+    drop(server);
+    is(check.clone(), Outcome::Failure, &format!("{}: connection refused", check.address));
+}
+
 #[test]
 fn memcached_answers() {
     let addr = free_addr();
@@ -201,8 +209,7 @@ fn memcached_answers() {
     let check = udp(addr, asks(&frame(b"version\r\n"), "VERSION "));
     becomes_up(&check);
     is(udp(addr, asks(&frame(b"nonsense\r\n"), "VERSION ")), Outcome::Failure, "ERROR");
-    drop(server);
-    is(check, Outcome::Failure, "connection refused");
+    goes_down(server, &check);
 }
 
 #[test]
@@ -219,6 +226,5 @@ fn dnsmasq_answers() {
     // A `dns` check gets the same answer.
     let name = DnsCheck::new(HostPort::parse(&addr.to_string(), None).unwrap(), "a.test".to_owned());
     is(DnsCheck { contains: vec!["192.0.2.7".to_owned()], ..name }, Outcome::Success, "");
-    drop(server);
-    is(check, Outcome::Failure, "connection refused");
+    goes_down(server, &check);
 }

@@ -205,6 +205,11 @@ fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
 }
 
 pub(super) fn tls_config(days_left: i64) -> Arc<ServerConfig> {
+    tls_config_with(days_left).0
+}
+
+/// The configuration of a server, and its certificate as PEM.
+pub(super) fn tls_config_with(days_left: i64) -> (Arc<ServerConfig>, String) {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let now = i64::try_from(certificate::now().as_secs()).unwrap();
     let at = |days: i64| {
@@ -212,11 +217,12 @@ pub(super) fn tls_config(days_left: i64) -> Arc<ServerConfig> {
     };
     (params.not_before, params.not_after) = (at(-30), at(days_left));
     let key = KeyPair::generate().unwrap();
-    let cert = params.self_signed(&key).unwrap().der().clone();
+    let cert = params.self_signed(&key).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    Arc::new(config.with_no_client_auth().with_single_cert(vec![cert], key).unwrap())
+    let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+    (Arc::new(config), cert.pem())
 }
 
 /// A server with a configuration for each connection.

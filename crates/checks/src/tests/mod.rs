@@ -4,9 +4,17 @@
 
 #[cfg(feature = "alias")]
 mod alias;
-#[cfg(feature = "udp")]
 mod chains;
+#[cfg(feature = "udp")]
 mod datagrams;
+#[cfg(all(
+    feature = "alias",
+    feature = "mail",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "websocket"
+))]
+mod faults;
 #[cfg(feature = "icmp")]
 mod icmp;
 mod kinds;
@@ -18,7 +26,6 @@ mod names;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod pushes;
-#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
 mod real;
 mod requests;
 mod unary;
@@ -105,6 +112,15 @@ fn contains(text: &str) -> Payload {
 
 fn unverified() -> ClientTls {
     ClientTls { verify: false, ..ClientTls::default() }
+}
+
+/// Stops a program, and waits until all its threads have stopped.
+fn stop(program: &std::process::Child) {
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+    let pid = Pid::from_child(program);
+    kill_process(pid, Signal::STOP).unwrap();
+    let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+    assert!(status.stopped());
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -28,13 +28,16 @@ fn aiosmtpd_serves() {
         &format!("127.0.0.1:{port}"),
     ]);
     command.arg("--tlscert").arg(&certificate).arg("--tlskey").arg(&key);
-    let _server = Server::start(&mut command);
+    let server = Server::start(&mut command);
 
     let smtp = MailCheck::new(MailProtocol::Smtp, local(port));
     await_success(smtp.clone());
     succeeds(starttls(MailProtocol::Smtp, port, trusted(&certificate)));
     fails(starttls(MailProtocol::Smtp, port, ClientTls::default()), "TLS: invalid peer certificate: ");
     fails(MailCheck { protocol: MailProtocol::Imap, ..smtp }, "the response is not IMAP: \"220 ");
+    let check = MailCheck::new(MailProtocol::Smtp, at(port));
+    hangs(&server, check.clone());
+    ends(server, &[(check.into(), port)]);
 }
 
 #[test]
@@ -63,7 +66,7 @@ fn dovecot_serves() {
         services = services.concat(),
     );
     let config = scratch.write("dovecot.conf", &config);
-    let _server = Server::start(Command::new(dovecot).arg("-F").arg("-c").arg(config));
+    let server = Server::start(Command::new(dovecot).arg("-F").arg("-c").arg(config));
 
     for (protocol, port, tls_port) in [(MailProtocol::Imap, imap, imaps), (MailProtocol::Pop3, pop3, pop3s)] {
         await_success(MailCheck::new(protocol, local(port)));
@@ -72,4 +75,6 @@ fn dovecot_serves() {
         succeeds(tls.clone());
         fails(MailCheck { tls: Some(ClientTls::default()), ..tls }, "TLS: invalid peer certificate: ");
     }
+    let checks = [(MailProtocol::Imap, imap), (MailProtocol::Pop3, pop3)];
+    ends(server, &checks.map(|(protocol, port)| (MailCheck::new(protocol, at(port)).into(), port)));
 }

@@ -4,6 +4,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "servers are awaited")]
 
+mod grpc;
+mod http;
 #[cfg(feature = "mail")]
 mod mail;
 #[cfg(feature = "mysql")]
@@ -14,7 +16,9 @@ mod postgres;
 mod websocket;
 
 use super::*;
+use doorbell_testkit::peers::wait_until;
 use doorbell_testkit::skip::{Need, skipped};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -68,19 +72,21 @@ impl Server {
     fn start(command: &mut Command) -> Self {
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
+
+    fn signal(&self, signal: Signal) {
+        let _gone = kill_process(Pid::from_child(&self.0), signal);
+    }
 }
 
 impl Drop for Server {
     /// Ends the server by SIGTERM, so that it ends its child processes.
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        self.signal(Signal::TERM);
         let _gone = self.0.wait();
     }
 }
 
 /// The path of a program; without it the test is skipped.
-#[cfg(any(feature = "mail", feature = "mysql"))]
 fn program(name: &str) -> Option<PathBuf> {
     let dirs = std::env::var("PATH").unwrap_or_default();
     let dirs = dirs.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
@@ -92,11 +98,9 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// Debian's Python, for which packages install their modules.
-#[cfg(any(feature = "mail", feature = "websocket"))]
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Whether a module of Python exists; without it the test is skipped.
-#[cfg(any(feature = "mail", feature = "websocket"))]
 fn has_python_module(name: &str) -> bool {
     let tried = Command::new(PYTHON).args(["-c", &format!("import {name}")]).output();
     let has_module = tried.is_ok_and(|tried| tried.status.success());
@@ -112,6 +116,12 @@ fn free_port() -> u16 {
 
 fn local(port: u16) -> Address {
     address(format!("localhost:{port}"))
+}
+
+/// The address of this port without a name.
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
+fn at(port: u16) -> Address {
+    address(format!("127.0.0.1:{port}"))
 }
 
 fn trusted(certificate: &Path) -> ClientTls {
@@ -137,6 +147,30 @@ fn await_success(kind: impl Into<CheckKind>) {
         std::thread::sleep(Duration::from_millis(100));
     }
     panic!("the server does not start: {last}");
+}
+
+/// Ends a server. Each check of an IPv4 address and this port then has the reason of a server that
+/// is down.
+#[track_caller]
+fn ends(server: Server, checks: &[(CheckKind, u16)]) {
+    drop(server);
+    for (check, port) in checks {
+        // Other processes of the server may end after the first one.
+        let runner = runner(check.clone());
+        let is_closed = || block_on(runner.run()).reason.ends_with("connection refused");
+        assert!(wait_until(TIMEOUT * 5, is_closed).is_some(), "{:?}", found(check.clone()));
+        let reason = format!("127.0.0.1:{port}: connection refused");
+        assert_eq!(found(check.clone()), (Outcome::Failure, reason));
+    }
+}
+
+/// Checks of a server whose process is stopped: the kernel still accepts connections.
+#[track_caller]
+fn hangs(server: &Server, check: impl Into<CheckKind>) {
+    stop(&server.0);
+    let finding = block_on(runner_within(SOON, check).run());
+    server.signal(Signal::CONT);
+    assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, "no response within 1s"));
 }
 
 #[track_caller]

@@ -35,7 +35,7 @@ fn mariadb_serves() {
     command.arg(format!("--pid-file={}", scratch.path("pid").display()));
     command.arg(format!("--init-file={}", users.display()));
     command.arg(format!("--ssl-cert={}", certificate.display())).arg(format!("--ssl-key={}", key.display()));
-    let _server = Server::start(&mut command);
+    let server = Server::start(&mut command);
 
     let plain = MysqlCheck::new(local(port));
     await_success(plain.clone());
@@ -63,4 +63,6 @@ fn mariadb_serves() {
     let other = MysqlCheck { username: Some("other".to_owned()), ..user };
     fails(other, "the login method \"client_ed25519\" is not supported");
     fails(with_access(&plain, |access| access.tls = Some(ClientTls::default())), "TLS: ");
+    hangs(&server, MysqlCheck::new(at(port)));
+    ends(server, &[(MysqlCheck::new(at(port)).into(), port)]);
 }

@@ -56,7 +56,7 @@ fn postgres_serves() {
     ];
     let mut command = unprivileged(&programs.join("postgres"));
     command.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
-    let _server = Server::start(&mut command);
+    let server = Server::start(&mut command);
 
     let plain = PostgresCheck::new(local(port));
     await_success(plain.clone());
@@ -79,4 +79,6 @@ fn postgres_serves() {
     let missing = PostgresCheck { database: Some("none".to_owned()), ..user };
     fails(missing, "database \"none\" does not exist (3D000)");
     fails(with_access(&plain, |access| access.tls = Some(ClientTls::default())), "TLS: ");
+    hangs(&server, PostgresCheck::new(at(port)));
+    ends(server, &[(PostgresCheck::new(at(port)).into(), port)]);
 }

@@ -30,7 +30,7 @@ fn websockets_serves() {
     let [port, tls_port] = [(); 2].map(|()| free_port());
     let mut command = Command::new(PYTHON);
     command.args(["-c", ECHO, &port.to_string(), &tls_port.to_string()]).args([&certificate, &key]);
-    let _server = Server::start(&mut command);
+    let server = Server::start(&mut command);
 
     let plain = WebsocketCheck::new(url(format!("http://localhost:{port}/socket")));
     await_success(plain.clone());
@@ -48,4 +48,7 @@ fn websockets_serves() {
     fails(WebsocketCheck { tls: ClientTls::default(), ..wss }, "TLS: invalid peer certificate: ");
     let http = HttpCheck::new(url(format!("http://localhost:{port}/")));
     fails(http, "status 426");
+    let check = WebsocketCheck::new(url(format!("http://127.0.0.1:{port}/socket")));
+    hangs(&server, check.clone());
+    ends(server, &[(check.into(), port)]);
 }
