@@ -93,7 +93,7 @@ pub use kinds::materials::StateReader;
 #[cfg(feature = "kinds")]
 pub use progress::phases::Phases;
 #[cfg(feature = "kinds")]
-pub use progress::{Seen, Stage, Trace};
+pub use progress::{DnsAnswer, Seen, Stage, Trace};
 pub use runner::Runner;
 pub use runner::call::Call;
 pub use runner::descriptors::FDS_PER_LOOKUP;

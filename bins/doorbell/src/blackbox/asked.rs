@@ -23,7 +23,11 @@ impl Asked {
         let mut kind = module.kind.clone();
         let mut follows = FollowRedirects::No;
         let at = match &mut kind {
-            CheckKind::Grpc(_) | CheckKind::Tcp(_) => HostPort::parse(target, None)?,
+            // The exporter accepts an IPv6 address without brackets.
+            CheckKind::Dns(_) => HostPort::parse(target, Some(53))
+                .or_else(|| Some(HostPort { port: 53, ..HostPort::parse_host(target)? }))?,
+            CheckKind::Grpc(_) | CheckKind::Tcp(_) | CheckKind::Udp(_) => HostPort::parse(target, None)?,
+            CheckKind::Icmp(_) => HostPort::parse_host(target)?,
             CheckKind::Http(http) => {
                 let is_url = target.starts_with("http://") || target.starts_with("https://");
                 http.url = if is_url { Url::parse(target) } else { Url::parse(&format!("http://{target}")) }?;
@@ -45,17 +49,20 @@ impl Asked {
 
     /// Returns a check of exactly this address, with the host name of the target.
     pub(super) fn kind(&self, addr: SocketAddr) -> CheckKind {
-        let place = Address::Tcp(HostPort { host: addr.ip().to_string(), port: addr.port() });
+        let at = HostPort { host: addr.ip().to_string(), port: addr.port() };
+        let place = Address::Tcp(at.clone());
         let name = |tls: &mut ClientTls| {
             tls.server_name.get_or_insert_with(|| self.at.host.clone());
         };
         let mut kind = self.kind.clone();
         match &mut kind {
+            CheckKind::Dns(dns) => dns.server = at,
             CheckKind::Grpc(grpc) => {
                 grpc.tls.as_mut().map(name);
                 grpc.address = place;
             }
             CheckKind::Http(http) => http.address = Some(place),
+            CheckKind::Icmp(icmp) => icmp.host = at,
             CheckKind::Redis(redis) => {
                 redis.tls.as_mut().map(name);
                 redis.address = place;
@@ -65,6 +72,7 @@ impl Asked {
                 name(&mut tls.tls);
                 tls.address = place;
             }
+            CheckKind::Udp(udp) => udp.address = place,
             _ => {}
         }
         kind
@@ -119,12 +127,39 @@ fn without_credentials(http: &mut HttpCheck) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_checks::options::ProxyHeader;
+    use doorbell_checks::options::{DnsCheck, IcmpCheck, ProxyHeader, UdpCheck};
     use doorbell_config::Secret;
     use std::time::Duration;
 
     fn module(kind: impl Into<CheckKind>) -> Module {
         Module { name: "own".into(), timeout: Duration::from_secs(1), kind: kind.into() }
+    }
+
+    #[test]
+    fn targets_of_datagrams() {
+        let host = || HostPort::default();
+        let dns = || module(DnsCheck::new(host(), "a.test".to_owned()));
+        let icmp = || module(IcmpCheck::new(host()));
+        let udp = || module(UdpCheck::new(Address::Tcp(host())));
+        for (module, target, expected) in [
+            (dns(), "ns.test", Some("ns.test:53")),
+            (dns(), "192.0.2.1:5353", Some("192.0.2.1:5353")),
+            (dns(), "2001:db8::53", Some("[2001:db8::53]:53")),
+            (dns(), "unix:/run/a.sock", None),
+            (icmp(), "a.test", Some("a.test")),
+            (icmp(), "2001:db8::1", Some("2001:db8::1")),
+            (icmp(), "a.test:80", None),
+            (udp(), "[::1]:8125", Some("[::1]:8125")),
+            (udp(), "a.test", None),
+            (udp(), "unix:/run/a.sock", None),
+        ] {
+            let found = Asked::parse(&module, target);
+            assert_eq!(found.as_ref().map(|asked| asked.at().to_string()).as_deref(), expected, "{target}");
+            let Some(asked) = found else { continue };
+            // The check goes to the address that was allowed.
+            let kind = asked.kind(SocketAddr::from(([192, 0, 2, 9], asked.at().port)));
+            assert_eq!(kind.remote().unwrap().host, "192.0.2.9", "{target}");
+        }
     }
 
     #[test]

@@ -44,8 +44,10 @@ impl Module {
     /// The corresponding prober of blackbox_exporter.
     pub(super) const fn prober(&self) -> Kind {
         match self.kind {
+            CheckKind::Dns(_) => Kind::Dns,
             CheckKind::Grpc(_) => Kind::Grpc,
             CheckKind::Http(_) => Kind::Http,
+            CheckKind::Icmp(_) => Kind::Icmp,
             _ => Kind::Tcp,
         }
     }
@@ -53,11 +55,14 @@ impl Module {
     /// How the module uses the addresses of a name.
     pub(super) fn resolve(&self) -> Resolve {
         match &self.kind {
+            CheckKind::Dns(dns) => dns.resolve,
             CheckKind::Grpc(grpc) => grpc.resolve,
             CheckKind::Http(http) => http.resolve,
+            CheckKind::Icmp(icmp) => icmp.resolve,
             CheckKind::Redis(redis) => redis.resolve,
             CheckKind::Tcp(tcp) => tcp.resolve,
             CheckKind::Tls(tls) => tls.resolve,
+            CheckKind::Udp(udp) => udp.resolve,
             _ => Resolve::default(),
         }
     }

@@ -11,7 +11,7 @@ use super::asked::Asked;
 use super::module::Module;
 use crate::http::forwarded::Networks;
 use crate::probe::Exported;
-use doorbell_checks::options::{Check, HostPort, Pace, Prefer, Resolve};
+use doorbell_checks::options::{Check, CheckKind, HostPort, Pace, Prefer, Resolve};
 use doorbell_checks::{Phases, Runner, Seen, Shared, Trace, lookup_host};
 use doorbell_health::{Outcome, Severity};
 use std::fmt;
@@ -130,7 +130,11 @@ impl Prober {
     async fn run(&self, asked: &Asked, addr: SocketAddr, limit: Duration) -> (Outcome, Seen) {
         let limit = limit.max(Duration::from_millis(1));
         let pace = Pace { timeout: limit, connect_timeout: limit, ..Pace::default() };
-        let kind = asked.kind(addr);
+        let mut kind = asked.kind(addr);
+        if let CheckKind::Udp(udp) = &mut kind {
+            // The scrape timeout may be shorter than the wait of the module.
+            udp.wait = udp.wait.filter(|wait| *wait < limit);
+        }
         let check = Check { name: "probe".to_owned(), severity: Severity::Info, pace, kind };
         let built = Runner::build(&check, &mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
         let Ok(Some(runner)) = built else { return (Outcome::Error, Seen::default()) };

@@ -1,11 +1,11 @@
 //! Modules of blackbox_exporter as modules of `[blackbox]`.
 //!
-//! Does not know about: the options of the `http` and `tcp` probers.
+//! Does not know about: the options of the `dns`, `http` and `tcp` probers.
 
-use super::keys::{Keys, Placed};
+use super::keys::{KEEP, Keys, Placed};
 use super::notes::Note;
 use super::yaml::{Unreadable, parse};
-use super::{http, tcp};
+use super::{dns, http, tcp};
 use crate::config::parse_duration;
 use serde_json::{Map, Value as Json, json};
 use std::cell::RefCell;
@@ -26,7 +26,12 @@ pub(crate) struct Converted {
 /// Limits of `timeout`.
 const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(120);
 
-const CHECK_INSTEAD: &str = "write a [check.NAME] of this type, or keep the exporter for this module";
+/// Key of the source address, and why it has no equivalent.
+pub(super) const SOURCE: (&str, &str, &str) =
+    ("source_ip_address", "the source address is common to all modules", "set `check_defaults.egress`");
+
+/// Sizes of the content of an echo that a module can have.
+const SIZES: std::ops::RangeInclusive<u32> = 8..=65_507;
 
 /// Converts a `blackbox.yml`.
 ///
@@ -62,26 +67,18 @@ fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
         keys.note_itself("the module has no `prober`", "add it");
         return None;
     };
-    let why = match prober.value {
-        "dns" => "a module cannot query a name server",
-        "grpc" | "http" | "tcp" => "",
-        "icmp" => "a module cannot send ICMP",
-        _ => "doorbell has no such prober",
-    };
-    if !why.is_empty() {
-        let instead = match prober.value {
-            "dns" | "icmp" => CHECK_INSTEAD,
-            _ => "keep the exporter for this module",
-        };
-        keys.note(prober.line, prober.name, why, instead);
-        return None;
-    }
     let timeout = keys.text("timeout");
     let section = keys.table_or_empty(prober.value);
     let mut module = match prober.value {
+        "dns" => dns::module(section),
         "grpc" => Some(grpc(section)),
         "http" => Some(http::module(name, section)),
-        _ => tcp::module(section),
+        "icmp" => icmp(section),
+        "tcp" => tcp::module(section),
+        _ => {
+            keys.note(prober.line, prober.name, "doorbell has no such prober", KEEP);
+            None
+        }
     }?;
     if let Some(timeout) = timeout {
         match parse_duration(timeout.value).filter(|time| TIMEOUT.contains(time)) {
@@ -113,6 +110,28 @@ fn grpc(mut keys: Keys<'_>) -> Module {
     resolve(&mut keys, &mut module);
     keys.finish(&[("metadata", "values may be secrets", "add `metadata` to the module")]);
     module
+}
+
+/// Options of the `icmp` prober; `None` if a check cannot send such a request.
+fn icmp(mut keys: Keys<'_>) -> Option<Module> {
+    const DF: &str = "an unprivileged ICMP socket does not set the DF bit";
+    let mut module = typed("icmp");
+    let mut is_expressible = keys.have_only(&[("dont_fragment", "false", DF)]);
+    // Zero is the default of the exporter.
+    for (theirs, ours, range) in [("payload_size", "size", SIZES), ("ttl", "max_hops", 1..=255)] {
+        let Some(text) = keys.text(theirs).filter(|text| text.value != "0") else { continue };
+        match text.value.parse::<u32>().ok().filter(|number| range.contains(number)) {
+            Some(number) => drop(module.insert(ours.to_owned(), number.into())),
+            None => {
+                let why = format!("this is not a number from {} to {}", range.start(), range.end());
+                keys.note(text.line, theirs, &why, "correct the line");
+                is_expressible = false;
+            }
+        }
+    }
+    resolve(&mut keys, &mut module);
+    keys.finish(&[SOURCE]);
+    is_expressible.then_some(module)
 }
 
 /// A module of this type without other keys.
@@ -200,6 +219,15 @@ mod tests {
                 "prober: grpc\ngrpc: { service: a.B, tls: false, preferred_ip_protocol: ip4 }\n",
                 "[m]|service = \"a.B\"|type = \"grpc\"|[m.resolve]|prefer = \"ipv4\"",
             ),
+            ("prober: icmp\nicmp:\n  ttl: 5\n  payload_size: 0\n", "[m]|max_hops = 5|type = \"icmp\""),
+            (
+                "prober: dns\ndns: { query_name: a.test, query_type: SOA, tls_config: { ca_file: x } }\n",
+                "[m]|name = \"a.test\"|record = \"SOA\"|type = \"dns\"|[m.expect]|min_answers = 0",
+            ),
+            (
+                "prober: dns\ndns:\n  query_name: a.test\n  query_type: A\n  transport_protocol: udp\n  valid_rcodes: [NXDOMAIN]\n",
+                "[m]|name = \"a.test\"|record = \"A\"|type = \"dns\"|[m.expect]|code = \"NXDOMAIN\"",
+            ),
             (
                 "prober: tcp\ntcp:\n  query_response: [{ send: A }, { send: 'B${1}' }, { expect: '^C' }]\n",
                 "[m]|send = \"\"\"|A|B$${1}|\"\"\"|type = \"tcp\"|[m.expect]|matches = \"(?mR)^C\"",
@@ -216,7 +244,27 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_named() {
         for (module, note) in [
-            ("prober: icmp\nicmp:\n  ttl: 5\n", "3: modules.m.prober: a module cannot send ICMP"),
+            ("prober: unix\n", "3: modules.m.prober: doorbell has no such prober"),
+            (
+                "prober: icmp\nicmp:\n  ttl: 256\n",
+                "5: modules.m.icmp.ttl: this is not a number from 1 to 255",
+            ),
+            ("prober: icmp\nicmp:\n  dont_fragment: true\n", "5: modules.m.icmp.dont_fragment: "),
+            ("prober: dns\n", "2: modules.m.dns: the module has no `query_name`"),
+            ("prober: dns\ndns:\n  query_name: a\n", "5: modules.m.dns: without `query_type`"),
+            ("prober: dns\ndns:\n  query_name: a\n  query_type: HINFO\n", "6: modules.m.dns.query_type: "),
+            (
+                "prober: dns\ndns: { query_name: a, query_type: A, dns_over_tls: true }\n",
+                "4: modules.m.dns.dns_over_tls: ",
+            ),
+            (
+                "prober: dns\ndns:\n  query_name: a\n  query_type: A\n  valid_rcodes:\n  - NOERROR\n  - NXDOMAIN\n",
+                "8: modules.m.dns.valid_rcodes: a dns check expects one code",
+            ),
+            (
+                "prober: dns\ndns:\n  query_name: a\n  query_type: A\n  validate_answer_rrs:\n    fail_if_matches_regexp: [x]\n",
+                "7: modules.m.dns.validate_answer_rrs: a dns check compares records",
+            ),
             ("timeout: 5s\n", "2: modules.m: the module has no `prober`"),
             ("prober: http\ntimeout: 1h\n", "4: modules.m.timeout: this is not a duration"),
             ("prober: http\nhttp:\n  proxy_url: x\n", "5: modules.m.http.proxy_url: "),

@@ -3,7 +3,7 @@
 //! Does not know about: other probers.
 
 use super::blackbox::{Module, literal, resolve, secret_in, tls, typed};
-use super::keys::{Keys, Placed};
+use super::keys::{KEEP, Keys, Placed};
 use doorbell_checks::options::Pattern;
 use doorbell_config::is_credential;
 use serde_json::{Map, Value as Json, json};
@@ -22,8 +22,8 @@ const WITHOUT: [(&str, &str, &str); 11] = [
     ("fail_if_ssl", "a module does not refuse TLS", "write http:// into the targets"),
     ("no_proxy", "doorbell uses no HTTP proxy", "remove it"),
     ("oauth2", "doorbell requests no tokens", "use `bearer` with a token in a file"),
-    ("proxy_from_environment", "doorbell uses no HTTP proxy", "keep the exporter for this module"),
-    ("proxy_url", "doorbell uses no HTTP proxy", "keep the exporter for this module"),
+    ("proxy_from_environment", "doorbell uses no HTTP proxy", KEEP),
+    ("proxy_url", "doorbell uses no HTTP proxy", KEEP),
     ("skip_resolve_phase_with_proxy", "doorbell uses no HTTP proxy", "remove it"),
 ];
 

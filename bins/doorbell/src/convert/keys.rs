@@ -6,6 +6,9 @@ use super::notes::Note;
 use super::yaml::{Entry, Node, Value};
 use std::cell::RefCell;
 
+/// What to do instead, if there is no equivalent.
+pub(super) const KEEP: &str = "keep the exporter for this module";
+
 /// A table that is being converted.
 pub(super) struct Keys<'n> {
     path: String,
@@ -117,6 +120,24 @@ impl<'n> Keys<'n> {
             }
         }
         texts
+    }
+
+    /// Takes keys of which only one value has an equivalent: reports the others with the reason.
+    /// Returns whether there are none.
+    pub(super) fn have_only(&mut self, known: &[(&str, &str, &str)]) -> bool {
+        let mut is_known = true;
+        for (name, only, why) in known {
+            if let Some(text) = self.text(name).filter(|text| !text.value.eq_ignore_ascii_case(only)) {
+                self.note(text.line, text.name, why, KEEP);
+                is_known = false;
+            }
+        }
+        is_known
+    }
+
+    /// Whether one of these keys has not been taken.
+    pub(super) fn has_any(&self, names: &[&str]) -> bool {
+        self.entries.iter().any(|entry| names.contains(&entry.name.as_str()))
     }
 
     /// The tables in this table, by name.

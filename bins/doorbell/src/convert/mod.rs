@@ -6,6 +6,7 @@
 //! the reason, and what to do instead.
 
 mod blackbox;
+mod dns;
 mod http;
 mod keys;
 mod notes;

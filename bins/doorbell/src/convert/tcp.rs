@@ -2,7 +2,7 @@
 //!
 //! Does not know about: other probers.
 
-use super::blackbox::{Module, literal, resolve, tls, typed};
+use super::blackbox::{Module, SOURCE, literal, resolve, tls, typed};
 use super::http::is_pattern;
 use super::keys::Keys;
 use serde_json::Map;
@@ -69,10 +69,6 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
         module.insert("send".to_owned(), literal(&sent));
     }
     resolve(&mut keys, &mut module);
-    keys.finish(&[(
-        "source_ip_address",
-        "the source address is common to all modules",
-        "set `check_defaults.egress`",
-    )]);
+    keys.finish(&[SOURCE]);
     Some(module)
 }

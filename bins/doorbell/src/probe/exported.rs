@@ -28,9 +28,11 @@ pub(crate) struct Exported {
 /// The corresponding prober of blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    Dns,
     Grpc,
     Http,
-    /// TCP, and TLS without a protocol in it.
+    Icmp,
+    /// TCP, TLS without a protocol in it, and UDP, for which the exporter has no prober.
     Tcp,
 }
 
@@ -51,11 +53,19 @@ impl Exported {
     /// The metrics in the text format of Prometheus, sorted by name.
     pub(crate) fn finished(&self, duration: Duration) -> String {
         let mut all = Metrics::default();
+        if self.kind == Kind::Dns {
+            self.records(&mut all);
+        }
         all.gauge("probe_dns_lookup_time_seconds", "Time of the name lookups in seconds", secs(self.lookup));
+        if self.kind == Kind::Dns {
+            self.query(&mut all);
+        }
         all.gauge("probe_duration_seconds", "Duration of the probe in seconds", secs(duration));
         match self.kind {
+            Kind::Dns => {}
             Kind::Grpc => self.grpc(&mut all),
             Kind::Http => self.http(&mut all),
+            Kind::Icmp => self.icmp(&mut all),
             Kind::Tcp => self.regex(&mut all),
         }
         let hash = "Hash of the address, which shows when it changes";
@@ -83,6 +93,43 @@ impl Exported {
             all.labelled("probe_tls_version_info", "TLS version", &[(&value, 1.0)]);
         }
         all.0
+    }
+
+    /// The metrics of a question to a name server that precede the time of the name lookups.
+    fn records(&self, all: &mut Metrics) {
+        let answer = self.seen.dns.unwrap_or_default();
+        all.gauge("probe_dns_additional_rrs", "Number of additional records", answer.additional);
+        all.gauge("probe_dns_answer_rrs", "Number of records in the answer", answer.answers);
+        all.gauge("probe_dns_authority_rrs", "Number of authority records", answer.authority);
+        self.exchange(all, "probe_dns_duration_seconds", ["resolve", "connect", "request"]);
+    }
+
+    /// The metrics of a question to a name server that follow the time of the name lookups.
+    fn query(&self, all: &mut Metrics) {
+        let is_answered = u8::from(self.seen.dns.is_some());
+        all.gauge("probe_dns_query_succeeded", "1 if the name server answered", is_answered);
+        if let Some(serial) = self.seen.dns.and_then(|answer| answer.serial) {
+            all.gauge("probe_dns_serial", "Serial number of the zone", serial);
+        }
+    }
+
+    fn icmp(&self, all: &mut Metrics) {
+        self.exchange(all, "probe_icmp_duration_seconds", ["resolve", "setup", "rtt"]);
+        if let Some(hops) = self.seen.hop_limit {
+            all.gauge("probe_icmp_reply_hop_limit", "Remaining hop limit (TTL) of the reply", hops);
+        }
+    }
+
+    /// The duration of an exchange of datagrams in three phases: lookup, opening a socket, and the
+    /// exchange.
+    fn exchange(&self, all: &mut Metrics, name: &str, phases: [&str; 3]) {
+        let Phases { resolve, connect, tls: _, processing, transfer } = self.phases;
+        // A check looks up the address of its target, which is known, and then opens the socket.
+        let times = [self.lookup, resolve.saturating_sub(self.lookup) + connect, processing + transfer];
+        let labels = phases.map(|phase| format!("phase=\"{phase}\""));
+        let values: Vec<_> =
+            labels.iter().map(String::as_str).zip(times.map(|time| time.as_secs_f64())).collect();
+        all.labelled(name, "Duration of the phases in seconds", &values);
     }
 
     fn regex(&self, all: &mut Metrics) {
@@ -228,6 +275,7 @@ fn modified_at(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_checks::DnsAnswer;
 
     #[test]
     fn addresses_have_the_hashes_of_fnv() {
@@ -238,6 +286,42 @@ mod tests {
         // The value of Go's hash/fnv for 16 bytes.
         assert_eq!(hash_of("::1".parse().unwrap()), 0x6869_1772);
         assert_eq!(hash_of("::ffff:102.111.111.98".parse().unwrap()), 0x3f50_76ef);
+    }
+
+    #[test]
+    fn metrics_of_datagrams() {
+        let ms = Duration::from_millis;
+        let lines = |kind, change: fn(&mut Exported)| {
+            let mut report = Exported::new(kind, ms(5000));
+            // The check itself spends 1 ms on the address, which it knows, and the socket.
+            report.lookup = ms(10);
+            report.phases = Phases { resolve: ms(11), processing: ms(20), ..Phases::default() };
+            change(&mut report);
+            let text = report.finished(ms(40));
+            let names = text.lines().filter(|line| !line.starts_with('#'));
+            let names: Vec<String> = names.map(str::to_owned).collect();
+            assert!(names.is_sorted_by_key(|line| line.split(['{', ' ']).next()), "{text}");
+            names.join("\n")
+        };
+        let dns = lines(Kind::Dns, |report| {
+            report.seen.dns = Some(DnsAnswer { answers: 3, authority: 2, additional: 1, serial: Some(7) });
+        });
+        for line in [
+            "probe_dns_additional_rrs 1\nprobe_dns_answer_rrs 3\nprobe_dns_authority_rrs 2\n",
+            "probe_dns_duration_seconds{phase=\"resolve\"} 0.01\n",
+            "probe_dns_duration_seconds{phase=\"connect\"} 0.001\n",
+            "probe_dns_duration_seconds{phase=\"request\"} 0.02\n",
+            "probe_dns_query_succeeded 1\nprobe_dns_serial 7\n",
+        ] {
+            assert!(dns.contains(line), "{line} {dns}");
+        }
+        let none = lines(Kind::Dns, |_| {});
+        assert!(none.contains("probe_dns_answer_rrs 0\n") && none.contains("probe_dns_query_succeeded 0\n"));
+        assert!(!none.contains("probe_dns_serial"));
+        let icmp = lines(Kind::Icmp, |report| report.seen.hop_limit = Some(63));
+        assert!(icmp.contains("probe_icmp_duration_seconds{phase=\"setup\"} 0.001\n"), "{icmp}");
+        assert!(icmp.contains("probe_icmp_reply_hop_limit 63\n"), "{icmp}");
+        assert!(!lines(Kind::Icmp, |_| {}).contains("hop_limit"));
     }
 
     #[test]

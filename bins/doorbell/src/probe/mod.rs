@@ -227,8 +227,8 @@ impl Report {
         let kind = match ask.target {
             Target::Grpc { .. } => Kind::Grpc,
             Target::Http(_) => Kind::Http,
+            Target::Icmp(_) => Kind::Icmp,
             Target::Check(_)
-            | Target::Icmp(_)
             | Target::Redis(_)
             | Target::Tcp(_)
             | Target::Tls(_)

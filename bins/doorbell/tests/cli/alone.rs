@@ -249,11 +249,11 @@ fn modules_of_the_exporter_are_converted() {
     let file = scratch("converted.toml", &own).display().to_string();
     let (code, dumped, err) = run(&["config", "dump", "-c", &file]);
     assert!(code == 0 && dumped.contains("[blackbox.module.web]"), "{code} {err}\n{own}");
-    let (code, out, err) = convert("some.yml", &format!("{all}  ping: {{ prober: icmp }}\n"));
+    let (code, out, err) = convert("some.yml", &format!("{all}  ping: {{ prober: unix }}\n"));
     assert!(code == 1 && out.contains("[blackbox.module.web]"), "{code} {out}");
     assert_eq!(
         err,
-        "FILE:7: modules.ping.prober: a module cannot send ICMP; write a [check.NAME] of this type, or keep the exporter for this module\n"
+        "FILE:7: modules.ping.prober: doorbell has no such prober; keep the exporter for this module\n"
     );
     let login = "  login: { prober: http, http: { basic_auth: { username: \"a${B}\" } } }\n";
     let (code, out, err) = convert("login.yml", &format!("{all}{login}"));

@@ -3,7 +3,7 @@
 //! Does not know about: how a probe runs.
 
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +20,7 @@ on_auto! {
     a_failure_is_not_shared_with_requests_that_have_more_time
     targets_that_misbehave
     modules_have_their_own_requests_and_expectations
+    modules_send_datagrams
 }
 
 /// Starts an instance; the second address is that of `[blackbox]`.
@@ -129,7 +130,15 @@ fn check_with_promtool(text: &str) {
 }
 
 fn forbidden_targets_are_not_connected_to(engine: &str) {
-    let doorbell = start(engine, "cache = \"0s\"\nmodules = [\"http_2xx\", \"tcp_connect\"]\n");
+    let doorbell = start(
+        engine,
+        "cache = \"0s\"\nmodules = [\"http_2xx\", \"tcp_connect\"]\n\
+         [blackbox.module.names]\ntype = \"dns\"\nname = \"a.test\"\n\
+         [blackbox.module.echo]\ntype = \"icmp\"\n[blackbox.module.datagram]\ntype = \"udp\"\n",
+    );
+    for query in ["192.0.2.1&module=names", "192.0.2.1&module=echo", "192.0.2.1:1&module=datagram"] {
+        assert_eq!(asked(&doorbell, &format!("?target={query}")).0, 403, "{query}");
+    }
     for target in [
         "192.0.2.1",
         "169.254.169.254/latest/meta-data/",
@@ -267,6 +276,40 @@ fn modules_have_their_own_requests_and_expectations(engine: &str) {
     );
     assert_eq!(asked(&doorbell, "?target=192.0.2.1&module=shop").0, 403);
     assert_eq!(asked(&doorbell, "?target=a&module=grpc").0, 400);
+}
+
+/// A datagram with and without a required reply.
+fn modules_send_datagrams(engine: &str) {
+    let doorbell = start(
+        engine,
+        "cache = \"0s\"\n[blackbox.module.statsd]\ntype = \"udp\"\nsend = \"ping\"\nwait = \"5s\"\ntimeout = \"10s\"\n\
+         [blackbox.module.pong]\ntype = \"udp\"\nsend = \"ping\"\nexpect = { matches = '^pong' }\n",
+    );
+    let success = |target: &str, module: &str| {
+        let text = probe(&doorbell, &format!("target={target}&module={module}"));
+        (value(&text, "probe_success"), value(&text, "probe_failed_due_to_regex"))
+    };
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = peer.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for reply in [b"pong", b"nope"] {
+            let (_len, from) = peer.recv_from(&mut [0; 8]).unwrap();
+            peer.send_to(reply, from).unwrap();
+        }
+    });
+    assert_eq!(success(&at.to_string(), "pong"), (Some(1.0), Some(0.0)));
+    assert_eq!(success(&at.to_string(), "pong"), (Some(0.0), Some(1.0)));
+    let closed = crate::support::free_addr();
+    assert_eq!(success(&closed.to_string(), "statsd"), (Some(0.0), Some(0.0)));
+    // The scrape timeout is shorter than the wait: no error in a tenth of it is a success.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let head = format!(
+        "GET /probe?module=statsd&target={} HTTP/1.1\r\nHost: {}",
+        silent.local_addr().unwrap(),
+        doorbell.addr
+    );
+    let hasty = ask_with(&doorbell, &format!("{head}\r\nX-Prometheus-Scrape-Timeout-Seconds: 3"));
+    assert_eq!(value(&String::from_utf8(hasty.body).unwrap(), "probe_success"), Some(1.0));
 }
 
 fn targets_that_misbehave(engine: &str) {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
 use doorbell_testkit::peers::{exchange, wait_until};
@@ -19,11 +19,13 @@ use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, progr
 const LATER: [&str; 2] = ["probe_timeout_seconds", "serialnumber"];
 
 /// Metrics whose values vary between probes.
-const TIMES: [&str; 4] = [
+const TIMES: [&str; 6] = [
+    "probe_dns_duration_seconds",
     "probe_dns_lookup_time_seconds",
     "probe_duration_seconds",
     "probe_grpc_duration_seconds",
     "probe_http_duration_seconds",
+    "probe_icmp_duration_seconds",
 ];
 
 /// Differs, because `doorbell probe` does not use HTTP/2.
@@ -67,7 +69,7 @@ impl Both {
              [listener.secured]\nbind = \"127.0.0.1:0\"\nhttp2 = true\ntls = \"t\"\n\
              [route.ok]\nlistener = [\"plain\", \"secured\"]\npath = \"/ok\"\nmethods = [\"GET\", \"POST\"]\nreply = {{ body = \"ok\\n\" }}\n\
              [route.moved]\nlistener = \"plain\"\npath = \"/moved\"\nredirect = {{ scheme = \"http\", host = \"127.0.0.1\", path = \"/ok\", port = {} }}\n\
-             [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\"]\ncache = \"0s\"\ntimeout = \"1s\"\n{ours}",
+             [blackbox]\nbind = \"127.0.0.1:0\"\ntargets = [\"127.0.0.0/8\", \"::1/128\"]\ncache = \"0s\"\ntimeout = \"1s\"\n{ours}",
             plain.port(),
         );
         let file = scratch.write("doorbell.toml", &config);
@@ -182,11 +184,75 @@ fn greets(line: &'static str) -> SocketAddr {
     addr
 }
 
+/// A name server. Each name has a response code, and a number of records in each section. Questions
+/// for `silent.test` get no answer.
+fn names() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 512];
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            let question = &bytes[..len];
+            let end = 12 + question[12..].iter().position(|byte| *byte == 0).unwrap() + 5;
+            let (code, counts) = match &question[13..] {
+                [b'a', ..] => (0, [2, 1, 1]),
+                [b'n', b'x', ..] => (3, [0, 1, 0]),
+                [b's', b'i', ..] => continue,
+                _ => (0, [0; 3]),
+            };
+            let is_soa = question[end - 3] == 6;
+            let record: &[u8] = match is_soa {
+                // Two names, the serial number 7, and four times.
+                true => b"\xc0\x0c\0\x06\0\x01\0\0\0\x3c\0\x18\xc0\x0c\xc0\x0c\0\0\0\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                false => b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x07",
+            };
+            // An OPT record of the question requires one in the answer (RFC 6891 6.1.1).
+            let opt: &[u8] = if question[11] == 1 { b"\0\0\x29\x04\xd0\0\0\0\0\0\0" } else { b"" };
+            let mut answer = question[..end].to_vec();
+            answer[2..6].copy_from_slice(&[0x81, 0x80 | code, 0, 1]);
+            for (at, count) in [7, 9, 11].into_iter().zip(counts) {
+                (answer[at - 1], answer[at]) = (0, count);
+                answer.extend(record.repeat(usize::from(count)));
+            }
+            answer[11] += question[11];
+            answer.extend_from_slice(opt);
+            let _gone = socket.send_to(&answer, from);
+        }
+    });
+    addr
+}
+
+const EXAMPLE: &str = "/etc/prometheus/blackbox.yml";
+
+/// The example configuration of the Debian package with more modules, and its conversion.
+fn example_and(more: &str) -> Option<(String, String)> {
+    let Ok(example) = std::fs::read_to_string(EXAMPLE) else {
+        skipped(&format!("{EXAMPLE} is missing; the conversion of it was not tested"));
+        return None;
+    };
+    let scratch = Scratch::new();
+    let theirs = format!("{}\n{}", example.trim_end(), more.trim_start_matches('\n'));
+    let file = scratch.write("blackbox.yml", &theirs);
+    let converted = run(&binary(), &["config", "convert", "blackbox", &file]);
+    let notes = String::from_utf8(converted.stderr).unwrap();
+    assert_eq!(converted.status.code(), Some(1), "{notes}");
+    let mut keys: Vec<&str> = notes.lines().filter_map(|line| line.split(": ").nth(1)).collect();
+    keys.retain(|key| key.starts_with("modules."));
+    let expected = [
+        "modules.pop3s_banner.tcp.tls",
+        // A text that the exporter sends after it has read, which does not change the result.
+        "modules.ssh_banner.tcp.query_response.send",
+        "modules.irc_banner.tcp.query_response.send",
+        "modules.irc_banner.tcp.query_response.expect",
+    ];
+    assert_eq!(keys, expected, "{notes}");
+    Some((theirs, String::from_utf8(converted.stdout).unwrap()))
+}
+
 /// `doorbell config convert` converts the example configuration of the Debian package, and a
 /// configuration with expectations.
 #[test]
 fn converted_modules_export_the_same() {
-    const EXAMPLE: &str = "/etc/prometheus/blackbox.yml";
     const OWN: &str = "
   strict:
     prober: http
@@ -200,25 +266,32 @@ fn converted_modules_export_the_same() {
     prober: http
     timeout: 1s
     http: { follow_redirects: false, valid_status_codes: [301, 302, 307, 308], preferred_ip_protocol: ip4 }
+  dns_a:
+    prober: dns
+    timeout: 1s
+    dns: { query_name: a.test, query_type: A, preferred_ip_protocol: ip4 }
+  dns_soa:
+    prober: dns
+    dns: { query_name: a.test, query_type: SOA }
+  dns_none:
+    prober: dns
+    dns: { query_name: none.test, query_type: SOA }
+  dns_missing:
+    prober: dns
+    dns: { query_name: nx.test, query_type: A, valid_rcodes: [NXDOMAIN] }
+  dns_found:
+    prober: dns
+    dns: { query_name: nx.test, query_type: A }
+  dns_silent:
+    prober: dns
+    timeout: 1s
+    dns: { query_name: silent.test, query_type: A }
 ";
-    let Ok(example) = std::fs::read_to_string(EXAMPLE) else {
-        return skipped(&format!("{EXAMPLE} is missing; the conversion of it was not tested"));
-    };
-    let scratch = Scratch::new();
-    let theirs = format!("{}\n{}", example.trim_end(), OWN.trim_start_matches('\n'));
-    let file = scratch.write("blackbox.yml", &theirs);
-    let converted = run(&binary(), &["config", "convert", "blackbox", &file]);
-    let notes = String::from_utf8(converted.stderr).unwrap();
-    assert_eq!(converted.status.code(), Some(1), "{notes}");
-    for key in
-        ["pop3s_banner.tcp.tls", "irc_banner.tcp.query_response.expect", "icmp.prober", "icmp_ttl5.prober"]
-    {
-        assert!(notes.contains(&format!("modules.{key}: ")), "{key}\n{notes}");
-    }
-    let ours = String::from_utf8(converted.stdout).unwrap();
+    let Some((theirs, ours)) = example_and(OWN) else { return };
     let Some(both) = Both::start_with(&theirs, &ours) else { return };
     let plain = both.doorbell.addr_of(0);
     let (ssh, other, nobody) = (greets("SSH-2.0-x\r\n"), greets("220 mail\r\n"), free_addr());
+    let names = names();
     let mut differences = String::new();
     for (module, target) in [
         ("http_2xx", format!("http://{plain}/ok")),
@@ -233,10 +306,61 @@ fn converted_modules_export_the_same() {
         ("strict", format!("http://{plain}/livez")),
         ("refused", format!("http://{plain}/ok")),
         ("stays", format!("http://{plain}/moved")),
+        ("dns_a", names.to_string()),
+        ("dns_a", nobody.to_string()),
+        ("dns_a", "nowhere.invalid".to_owned()),
+        ("dns_soa", names.to_string()),
+        ("dns_none", names.to_string()),
+        ("dns_missing", names.to_string()),
+        ("dns_found", names.to_string()),
+        ("dns_silent", names.to_string()),
     ] {
         let (theirs, ours) = (both.theirs(module, &target), both.ours(module, &target));
         differ(&mut differences, &format!("{module} {target}"), &ours, &theirs);
     }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+/// Environment variable that is set for the run in a network namespace.
+const INSIDE: &str = "DOORBELL_EXPORTER_NAMESPACE";
+
+/// Echoes of both programs, in a network namespace of its own, where they are permitted.
+#[test]
+fn echoes_export_the_same() {
+    if std::env::var_os(INSIDE).is_some() {
+        return echoes();
+    }
+    let script = "ip link set lo up && echo 0 0 >/proc/sys/net/ipv4/ping_group_range || exit 99
+                  exec \"$0\" --exact --nocapture exporter::echoes_export_the_same";
+    let this = std::env::current_exe().unwrap();
+    let mut inside = Command::new("unshare");
+    inside.args(["--user", "--map-root-user", "--net", "sh", "-c", script]).arg(this).env(INSIDE, "1");
+    let done = inside.output().unwrap();
+    let log = String::from_utf8_lossy(&done.stderr);
+    match done.status.code() {
+        Some(0) => {}
+        Some(101) => panic!("{log}"),
+        _ => skipped(&format!("a network namespace: {log}; echoes were not compared")),
+    }
+}
+
+fn echoes() {
+    let Some((theirs, ours)) = example_and("") else { return };
+    let Some(both) = Both::start_with(&theirs, &ours) else { return };
+    let mut differences = String::new();
+    for (module, target) in [
+        ("icmp", "127.0.0.1"),
+        ("icmp", "::1"),
+        ("icmp", "localhost"),
+        ("icmp_ttl5", "127.0.0.2"),
+        ("icmp_ttl5", "::1"),
+        ("icmp", "nowhere.invalid"),
+    ] {
+        let (theirs, ours) = (both.theirs(module, target), both.ours(module, target));
+        differ(&mut differences, &format!("{module} {target}"), &ours, &theirs);
+    }
+    let by_hand = stdout(&binary(), &["probe", "icmp://127.0.0.1", "-o", "prom"]);
+    differ(&mut differences, "by hand", &series(&by_hand), &both.theirs("icmp", "127.0.0.1"));
     assert!(differences.is_empty(), "{differences}");
 }
 

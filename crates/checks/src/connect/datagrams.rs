@@ -3,6 +3,8 @@
 //! Does not know about: names, the content of datagrams.
 
 use crate::connect::connector::Connector;
+#[cfg(feature = "icmp")]
+use crate::connect::hops;
 use crate::finding::{Issue, cause_of};
 use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, recv};
@@ -18,7 +20,16 @@ use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
 /// Maximum length of a datagram.
-const LEN_MAX: usize = 64 << 10;
+pub(super) const LEN_MAX: usize = 64 << 10;
+
+/// A received datagram.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) bytes: Vec<u8>,
+    /// Remaining number of hops, which only echo sockets report.
+    #[cfg(feature = "icmp")]
+    pub(crate) hop_limit: Option<u8>,
+}
 
 /// A connected socket: the kernel drops datagrams of other senders, and reports ICMP errors.
 #[derive(Debug)]
@@ -27,17 +38,22 @@ pub(crate) struct Datagrams {
     socket: UdpSocket,
     /// Name of the peer in reasons.
     peer: String,
+    receive: fn(&UdpSocket) -> io::Result<Received>,
 }
 
 impl Datagrams {
     pub(crate) fn udp(connector: &Connector, peer: SocketAddr) -> io::Result<Self> {
-        Ok(Self { socket: UdpSocket::from_std(connector.begin_udp(peer)?)?, peer: peer.to_string() })
+        let socket = UdpSocket::from_std(connector.begin_udp(peer)?)?;
+        Ok(Self { socket, peer: peer.to_string(), receive })
     }
 
+    /// Opens an echo socket whose requests take at most `max_hops` hops.
     #[cfg(feature = "icmp")]
-    pub(crate) fn echo(connector: &Connector, peer: SocketAddr) -> io::Result<Self> {
-        let socket = UdpSocket::from_std(connector.begin_echo(peer)?)?;
-        Ok(Self { socket, peer: peer.ip().to_string() })
+    pub(crate) fn echo(connector: &Connector, peer: SocketAddr, max_hops: Option<u8>) -> io::Result<Self> {
+        let socket = connector.begin_echo(peer)?;
+        hops::prepare(&socket, peer.is_ipv4(), max_hops)?;
+        let socket = UdpSocket::from_std(socket)?;
+        Ok(Self { socket, peer: peer.ip().to_string(), receive: hops::receive })
     }
 
     /// Binds the socket to an abstract address that the kernel chooses, so that the peer can reply.
@@ -48,7 +64,7 @@ impl Datagrams {
         bind(&socket, &SocketAddrUnix::new_unnamed())?;
         socket.connect(peer)?;
         let socket = UdpSocket::from_std(std::os::fd::OwnedFd::from(socket).into())?;
-        Ok(Self { socket, peer: peer.display().to_string() })
+        Ok(Self { socket, peer: peer.display().to_string(), receive })
     }
 
     /// Sends `bytes` up to `sends` times, `every` apart, until `read` accepts a datagram.
@@ -56,7 +72,7 @@ impl Datagrams {
         &self,
         bytes: &[u8],
         (sends, every): (u32, Duration),
-        mut read: impl FnMut(Vec<u8>) -> Result<Option<T>, Issue>,
+        mut read: impl FnMut(Received) -> Result<Option<T>, Issue>,
     ) -> Result<T, Issue> {
         for _resend in 1..sends {
             self.send(bytes).await?;
@@ -72,7 +88,10 @@ impl Datagrams {
         self.socket.send(bytes).await.map(drop).map_err(|error| self.broken(&error))
     }
 
-    async fn reply<T>(&self, read: &mut impl FnMut(Vec<u8>) -> Result<Option<T>, Issue>) -> Result<T, Issue> {
+    async fn reply<T>(
+        &self,
+        read: &mut impl FnMut(Received) -> Result<Option<T>, Issue>,
+    ) -> Result<T, Issue> {
         loop {
             if let Some(reply) = read(self.receive().await?)? {
                 return Ok(reply);
@@ -82,13 +101,8 @@ impl Datagrams {
 
     /// Receives the next datagram. An ICMP error sets only the error readiness of the socket, for
     /// which the receive methods of Tokio do not wait.
-    async fn receive(&self) -> Result<Vec<u8>, Issue> {
-        let receive = || {
-            // Allocated when a datagram has arrived.
-            let mut datagram = Vec::with_capacity(LEN_MAX);
-            recv(&self.socket, spare_capacity(&mut datagram), RecvFlags::empty())?;
-            Ok(datagram)
-        };
+    async fn receive(&self) -> Result<Received, Issue> {
+        let receive = || (self.receive)(&self.socket);
         let received = self.socket.async_io(Interest::READABLE | Interest::ERROR, receive).await;
         received.map_err(|error| self.broken(&error))
     }
@@ -96,4 +110,15 @@ impl Datagrams {
     fn broken(&self, error: &io::Error) -> Issue {
         Issue::failure(format!("{}: {}", self.peer, cause_of(error)))
     }
+}
+
+/// Receives a datagram. Its buffer is allocated when it has arrived.
+fn receive(socket: &UdpSocket) -> io::Result<Received> {
+    let mut bytes = Vec::with_capacity(LEN_MAX);
+    recv(socket, spare_capacity(&mut bytes), RecvFlags::empty())?;
+    Ok(Received {
+        bytes,
+        #[cfg(feature = "icmp")]
+        hop_limit: None,
+    })
 }

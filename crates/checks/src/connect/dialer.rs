@@ -103,9 +103,13 @@ impl Dialer {
 
     /// Opens an ICMP echo socket for the first address, which is also returned.
     #[cfg(feature = "icmp")]
-    pub(crate) async fn begin_echo(&self, progress: &Progress) -> Result<(Datagrams, IpAddr), Issue> {
+    pub(crate) async fn begin_echo(
+        &self,
+        progress: &Progress,
+        max_hops: Option<u8>,
+    ) -> Result<(Datagrams, IpAddr), Issue> {
         let addr = self.first_addr(progress).await?;
-        let begun = Datagrams::echo(&self.connector, addr);
+        let begun = Datagrams::echo(&self.connector, addr, max_hops);
         begun.map(|socket| (socket, addr.ip())).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => Issue::error(NO_ECHO),
             _ => issue_of(addr.ip(), &error),

@@ -3,16 +3,17 @@
 //!
 //! Does not know about: the resolver of this system, which other checks use.
 
+use crate::connect::datagrams::Received;
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
 use crate::kinds::materials::Materials;
 use crate::options::{Address, DnsCheck, DnsCode, DnsRecord};
-use crate::progress::{Progress, Stage};
+use crate::progress::{DnsAnswer, Progress, Stage};
 use domain::base::iana::{Class, Rcode};
 use domain::base::{Message, MessageBuilder, Name, Rtype};
-use domain::rdata::AllRecordData;
+use domain::rdata::{AllRecordData, Soa};
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -62,6 +63,7 @@ impl DnsRunner {
             answer = self.over_tcp(&question, progress).await?;
         }
         let latency = start.elapsed();
+        progress.see(|seen| seen.dns = Some(content(&answer, self.check.record)));
         self.evaluate(&answer)?;
         in_time(latency, self.check.latency)
     }
@@ -96,7 +98,7 @@ impl DnsRunner {
         let socket = self.dialer.begin_udp(progress).await?;
         progress.enter(Stage::Response);
         let mut strangers = 0;
-        let read = |datagram: Vec<u8>| match answer_of(&datagram, question) {
+        let read = |datagram: Received| match answer_of(&datagram.bytes, question) {
             None if strangers == STRANGERS_MAX => {
                 Err(Issue::failure("the answer does not match the question"))
             }
@@ -158,6 +160,18 @@ impl DnsRunner {
 fn answer_of(bytes: &[u8], question: &Message<Vec<u8>>) -> Option<Message<Vec<u8>>> {
     let answer = Message::from_octets(bytes.to_vec()).ok()?;
     answer.is_answer(question).then_some(answer)
+}
+
+/// The content of the answer to a question for records of this type.
+fn content(answer: &Message<Vec<u8>>, asked: DnsRecord) -> DnsAnswer {
+    let counts = answer.header_counts();
+    let serial = || answer.answer().ok()?.limit_to::<Soa<_>>().flatten().last();
+    DnsAnswer {
+        answers: counts.ancount(),
+        authority: counts.nscount(),
+        additional: counts.arcount() - u16::from(answer.opt().is_some()),
+        serial: (asked == DnsRecord::Soa).then(|| serial().map_or(0, |soa| soa.data().serial().into_int())),
+    }
 }
 
 /// The records of this type in presentation format.

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: identifiers and checksums, which the kernel sets.
 
+use crate::connect::datagrams::Received;
 use crate::connect::dialer::Dialer;
 use crate::finding::Verdict;
 use crate::kinds::ask_by_dialer;
@@ -34,12 +35,13 @@ impl IcmpRunner {
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
-        let (socket, peer) = self.dialer.begin_echo(progress).await?;
+        let (socket, peer) = self.dialer.begin_echo(progress, self.check.max_hops).await?;
         progress.enter(Stage::Response);
         let (request, reply) = if peer.is_ipv4() { (8, 0) } else { (128, 129) };
         let message = self.message(request, start);
-        let read = |received: Vec<u8>| Ok(is_reply(&received, reply, &message).then_some(()));
-        socket.ask(&message, (self.check.sends, self.resend_every), read).await?;
+        let read = |received: Received| Ok(Some(received).filter(|it| is_reply(&it.bytes, reply, &message)));
+        let reply = socket.ask(&message, (self.check.sends, self.resend_every), read).await?;
+        progress.see(|seen| seen.hop_limit = reply.hop_limit);
         in_time(start.elapsed(), self.check.latency)
     }
 

@@ -44,7 +44,7 @@ impl UdpRunner {
         }
         let reply = self.reply(&socket).await?;
         let latency = start.elapsed();
-        self.evaluate(&reply)?;
+        self.evaluate(&reply).inspect_err(|_| progress.see(|seen| seen.fails_pattern = true))?;
         in_time(latency, self.check.latency)
     }
 
@@ -63,7 +63,8 @@ impl UdpRunner {
 
     /// Sends the datagram until a reply arrives.
     async fn reply(&self, socket: &Datagrams) -> Result<Vec<u8>, Issue> {
-        socket.ask(&self.check.payload.send, (self.check.sends, self.resend_every), |any| Ok(Some(any))).await
+        let sends = (self.check.sends, self.resend_every);
+        socket.ask(&self.check.payload.send, sends, |any| Ok(Some(any.bytes))).await
     }
 
     fn evaluate(&self, reply: &[u8]) -> Verdict {

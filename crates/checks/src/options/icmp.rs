@@ -18,6 +18,9 @@ pub struct IcmpCheck {
     /// the MTU are sent in fragments.
     #[key(default = 56, range = 8..=65_507)]
     pub size: u32,
+    /// Maximum number of hops to the host: TTL, or hop limit of IPv6. Default: that of the system.
+    #[key(range = 1..=255)]
+    pub max_hops: Option<u8>,
     /// Number of times that the request is sent, spread evenly over `timeout`, until a reply
     /// arrives.
     #[key(default = 1, range = 1..=10)]

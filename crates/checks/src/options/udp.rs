@@ -57,7 +57,7 @@ impl UdpCheck {
     }
 
     /// Reports a wait that does not end before the timeout of a run.
-    pub(super) fn check_wait(&self, timeout: Duration, at: &Section<'_>) {
+    pub fn check_wait(&self, timeout: Duration, at: &Section<'_>) {
         if let Some(wait) = at.right_place("wait").filter(|_| self.wait.is_some_and(|wait| wait >= timeout)) {
             let message =
                 format!("the wait is not shorter than `timeout`, which is {}", format_duration(timeout));

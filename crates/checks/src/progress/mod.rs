@@ -103,6 +103,23 @@ pub struct Seen {
     pub grpc_status: Option<i32>,
     /// Serving status of the gRPC service.
     pub serving_status: Option<&'static str>,
+    /// Remaining number of hops of an ICMP echo reply.
+    pub hop_limit: Option<u8>,
+    /// Answer of the name server.
+    pub dns: Option<DnsAnswer>,
+}
+
+/// The content of an answer of a name server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DnsAnswer {
+    /// Number of records in the answer section.
+    pub answers: u16,
+    /// Number of records in the authority section.
+    pub authority: u16,
+    /// Number of records in the additional section, without the pseudo-record OPT.
+    pub additional: u16,
+    /// Serial number of the zone if the question was for SOA; 0 if the answer has none.
+    pub serial: Option<u32>,
 }
 
 impl Trace {

@@ -64,6 +64,7 @@ fn echoes() {
     is(icmp("2001:db8::1"), Outcome::Failure, "2001:db8::1: network is unreachable");
     let latency = LatencyRule { degraded_above: Some(Duration::from_nanos(1)), ..LatencyRule::default() };
     is(IcmpCheck { latency, ..icmp("::1") }, Outcome::Degraded, "above the maximum of");
+    hops();
     set("ipv4/icmp_echo_ignore_all", "1");
     is_within(SOON, icmp("127.0.0.1"), Outcome::Timeout, "no response within 1s");
     // The last of three requests gets a reply.
@@ -74,4 +75,27 @@ fn echoes() {
     });
     is(IcmpCheck { sends: 3, ..icmp("127.0.0.1") }, Outcome::Success, "");
     replies.join().unwrap();
+}
+
+/// The hop limit of a request is that of the check, and the one of the reply is observed.
+fn hops() {
+    let raw = (socket2::Domain::IPV4, socket2::Type::RAW, Some(socket2::Protocol::ICMPV4));
+    let mut all = socket2::Socket::new(raw.0, raw.1, raw.2).unwrap();
+    all.set_read_timeout(Some(TIMEOUT)).unwrap();
+    is(IcmpCheck { max_hops: Some(7), ..icmp("127.0.0.1") }, Outcome::Success, "");
+    let mut packet = [0; 256];
+    // The type of a message follows the header of IPv4, whose ninth byte is the TTL.
+    while packet[20] != 8 {
+        let _len = all.read(&mut packet).unwrap();
+    }
+    assert_eq!(packet[8], 7);
+    is(IcmpCheck { max_hops: Some(1), ..icmp("::1") }, Outcome::Success, "");
+    set("ipv4/ip_default_ttl", "33");
+    set("ipv6/conf/all/hop_limit", "34");
+    set("ipv6/conf/lo/hop_limit", "34");
+    for (host, hops) in [("127.0.0.1", 33), ("::1", 34)] {
+        let trace = Trace::begin();
+        let finding = block_on(runner(icmp(host)).run_traced(&trace));
+        assert_eq!((finding.outcome, trace.seen().hop_limit), (Outcome::Success, Some(hops)), "{host}");
+    }
 }

@@ -82,8 +82,11 @@ impl OwnModule {
         &["resolve.all", "resolve.ttl"]
     }
 
-    /// Reports keys that have no effect on a single probe.
+    /// Reports keys that have no effect on a single probe, and a wait that takes the whole probe.
     fn check(&self, at: &Section<'_>) {
+        if let (CheckKind::Udp(udp), Some(timeout)) = (&self.kind.0, self.timeout) {
+            udp.check_wait(timeout, at);
+        }
         let is_watch = matches!(&self.kind.0, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch);
         let keys = [("mode", is_watch), ("resolve.all", true), ("resolve.ttl", true)];
         for (key, _) in keys.into_iter().filter(|(_, is_useless)| *is_useless) {
