@@ -1,5 +1,5 @@
 //! Measurements by a program of the workspace that runs once in the guest: the cost of waking a
-//! thread, and of echoing a datagram.
+//! thread, of echoing a datagram, and of a probe beside a flood of datagrams.
 //!
 //! Does not know about: the programs.
 
@@ -16,17 +16,26 @@ const SECONDS_MAX: u32 = 120;
 pub(crate) struct GuestProgram {
     package: &'static str,
     example: &'static str,
+    args: &'static [&'static str],
     figures: &'static str,
 }
 
+/// Fails if a flood adds more than 5 % to the cost of a probe.
 pub(crate) const DATAGRAMS: GuestProgram = GuestProgram {
     package: "doorbell-benches",
     example: "datagram_cost",
-    figures: "Instructions of the server, and their ratio to those of the loop",
+    args: &["5"],
+    figures: "Instructions of the server: for a datagram and their ratio to those of the loop; for a probe \
+              alone and beside a flood, their ratio, those for a datagram of the flood, and the bytes \
+              sent for each byte received",
 };
 
-pub(crate) const WAKES: GuestProgram =
-    GuestProgram { package: "doorbell-ring", example: "wakes", figures: "Instructions of each thread" };
+pub(crate) const WAKES: GuestProgram = GuestProgram {
+    package: "doorbell-ring",
+    example: "wakes",
+    args: &[],
+    figures: "Instructions of each thread",
+};
 
 /// Returns the output of the program, and whether it completed.
 pub(crate) fn run(program: &GuestProgram, session: &Session) -> Result<(String, bool), RigError> {
@@ -34,7 +43,8 @@ pub(crate) fn run(program: &GuestProgram, session: &Session) -> Result<(String, 
     let path = format!("/rig/{}", program.example);
     // Under SCHED_BATCH a woken thread does not preempt the other, so each wake-up finds its thread
     // asleep.
-    let argv = [CHRT, "--batch", "0", &path].map(str::to_owned).into();
+    let argv =
+        [CHRT, "--batch", "0", &path].iter().chain(program.args).map(|&word| word.to_owned()).collect();
     let check = Check { name: program.example.into(), argv, seconds_max: SECONDS_MAX };
     let plan = Plan { checks: vec![check], ..Plan::default() };
     let contents = Contents { load: None, programs: vec![(file, path)], files: Vec::new() };

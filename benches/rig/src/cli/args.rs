@@ -49,7 +49,8 @@ pub(super) enum Command {
     },
     /// Measure doorbell and its peers, in one table
     Compare(RunArgs),
-    /// Measure the cost of echoing a datagram, compared with a loop of recvmmsg and sendmmsg
+    /// Measure the cost of echoing a datagram, compared with a loop of recvmmsg and sendmmsg, and of a
+    /// TCP probe beside a flood of datagrams
     Datagrams(Session),
     /// Compare a few rows with the committed figures, and fail if one costs more
     Gate(GateArgs),

@@ -1,0 +1,143 @@
+//! The cost of echoing a datagram.
+//!
+//! Does not know about: connections.
+
+use std::hint::black_box;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use doorbell::Limits;
+use doorbell::datagram::{DatagramListen, DatagramReply, DatagramRequest};
+use doorbell::driver::Driver;
+use doorbell::http::limit::Quota;
+use doorbell::worker::ServerShared;
+use doorbell_ring::datagram::{Outgoing, RecvBatch, SendBatch};
+use doorbell_testkit::skip;
+
+use crate::median;
+use crate::server::{BATCH_MAX, Client, Open, PAYLOAD, SIZE_MAX, epoll, io_uring, start};
+
+/// Datagrams of a sample.
+const DATAGRAMS: u64 = 6_400;
+/// Samples of each figure, taken in turn with those of the other figures. A figure is the median.
+const SAMPLES: usize = 7;
+
+/// The loop to compare with.
+fn plain(socket: &UdpSocket, batch: &mut RecvBatch, sends: &mut SendBatch) {
+    let len = batch.recv(socket.as_fd()).unwrap();
+    let replies = (0..len).filter_map(|index| {
+        let datagram = batch.get(index)?;
+        Some(Outgoing { payload: datagram.payload, to: datagram.peer, from: datagram.local })
+    });
+    black_box(sends.send(socket.as_fd(), false, replies));
+}
+
+pub(crate) fn echo(request: &DatagramRequest<'_>, reply: &mut DatagramReply<'_>) {
+    reply.send(request.payload());
+}
+
+/// Replies that are one byte too long.
+fn too_long(request: &DatagramRequest<'_>, reply: &mut DatagramReply<'_>) {
+    reply.send(request.payload());
+    reply.send("x");
+}
+
+pub(crate) fn listen() -> DatagramListen {
+    DatagramListen::udp((Ipv4Addr::LOCALHOST, 0).into())
+}
+
+fn limited() -> DatagramListen {
+    listen().limit(Some((Quota::new(1 << 20, 10_000_000, Duration::from_secs(1)).unwrap(), 65_536)))
+}
+
+/// A server: its name, and a function that echoes batches of a number of datagrams and returns the
+/// time for a number of rounds.
+struct Row {
+    name: String,
+    time: Box<dyn FnMut(u64, usize) -> Duration>,
+}
+
+/// The time of `serve` for `rounds` batches of `count` datagrams, all with a reply or all without.
+fn time(
+    client: &mut Client,
+    (rounds, count): (u64, usize),
+    replies: bool,
+    mut serve: impl FnMut(),
+) -> Duration {
+    let mut sum = Duration::ZERO;
+    for _ in 0..rounds {
+        client.send(count);
+        let began = Instant::now();
+        serve();
+        sum += began.elapsed();
+        assert_eq!(client.reply_bytes(), if replies { count * PAYLOAD.len() } else { 0 });
+    }
+    sum
+}
+
+fn plain_loop() -> Row {
+    let (mut client, socket) = Client::new();
+    let (mut batch, mut sends) = (RecvBatch::new(BATCH_MAX, SIZE_MAX).unwrap(), SendBatch::new(BATCH_MAX));
+    let time = move |rounds, count| {
+        time(&mut client, (rounds, count), true, || plain(&socket, &mut batch, &mut sends))
+    };
+    Row { name: "loop".to_owned(), time: Box::new(time) }
+}
+
+fn of_driver<D: Driver + 'static>(name: &str, open: Open<D>) -> Vec<Row> {
+    let shared = || ServerShared::new(Vec::new(), Limits::default(), 1);
+    let rows = [
+        ("", shared().receiving(&listen(), echo), true),
+        (", limit", shared().receiving(&limited(), echo), true),
+        (", refused by the guard", shared().receiving(&listen(), too_long), false),
+    ];
+    let row = |(row, server, replies)| {
+        let (mut client, socket) = Client::new();
+        let mut server = start(open, None, socket, server);
+        let mut received = 0;
+        let time = move |rounds, count| {
+            time(&mut client, (rounds, count), replies, || {
+                received += count as u64;
+                while server.shared.datagrams()[0].received < received {
+                    (server.turn)();
+                }
+            })
+        };
+        Row { name: format!("{name}{row}"), time: Box::new(time) }
+    };
+    rows.into_iter().map(row).collect()
+}
+
+/// Nanoseconds of each server for a datagram in batches of `count`.
+fn measure(rows: &mut [Row], count: usize) -> Vec<f64> {
+    let mut samples = vec![Vec::new(); rows.len()];
+    for turn in 0..=SAMPLES {
+        for (row, samples) in rows.iter_mut().zip(&mut samples) {
+            let time = (row.time)(DATAGRAMS / count as u64, count);
+            // The first sample warms up.
+            if turn > 0 {
+                samples.push(time.as_secs_f64() * 1e9 / DATAGRAMS as f64);
+            }
+        }
+    }
+    samples.into_iter().map(median).collect()
+}
+
+/// Measures and prints.
+pub(crate) fn print() {
+    let mut rows = vec![plain_loop()];
+    rows.extend(of_driver("epoll", epoll));
+    if skip::io_uring() {
+        rows.extend(of_driver("io_uring", io_uring));
+    }
+    let figures = [1, BATCH_MAX].map(|count| measure(&mut rows, count));
+    println!("{:34}{:>10}{:>8}{:>10}{:>8}", "a datagram", "alone", "", "of 64", "");
+    for (index, row) in rows.iter().enumerate() {
+        print!("{:34}", row.name);
+        for figures in &figures {
+            print!("{:>10.0}{:>8.3}", figures[index], figures[index] / figures[0]);
+        }
+        println!();
+    }
+}
