@@ -133,29 +133,41 @@ pub fn detach_reuseport_filter(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// `asm-generic/socket.h`; the libc crate has no name for it on every target.
 const SO_DETACH_REUSEPORT_BPF: i32 = 68;
 
-/// Re-enables the kernel's tuning of both buffer sizes (`SO_BUF_LOCK` 0, Linux 5.14), which
-/// `SO_SNDBUF` and `SO_RCVBUF` disable.
+/// The buffers of a socket whose size the kernel does not change (`SO_BUF_LOCK`): `SO_RCVBUF` and
+/// `SO_SNDBUF` fix the size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufLocks {
+    /// The size of the receive buffer is fixed.
+    pub recv: bool,
+    /// The size of the send buffer is fixed.
+    pub send: bool,
+}
+
+/// Returns which buffer sizes are fixed (Linux 5.14).
+///
+/// # Errors
+/// As `getsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
+pub fn buf_locks(fd: BorrowedFd<'_>) -> Result<BufLocks, Errno> {
+    let mut value = [0; 4];
+    get(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BUF_LOCK, &mut value)?;
+    let locks = i32::from_ne_bytes(value);
+    Ok(BufLocks { recv: locks & SOCK_RCVBUF_LOCK != 0, send: locks & SOCK_SNDBUF_LOCK != 0 })
+}
+
+/// Fixes buffer sizes, or re-enables the kernel's tuning (Linux 5.14).
 ///
 /// Both buffers keep their current size until the kernel changes it.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
-pub fn unlock_buf_lens(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    set(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, 0)
+pub fn set_buf_locks(fd: BorrowedFd<'_>, locks: BufLocks) -> Result<(), Errno> {
+    let value = i32::from(locks.recv) * SOCK_RCVBUF_LOCK + i32::from(locks.send) * SOCK_SNDBUF_LOCK;
+    set(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, value)
 }
 
-/// Whether the size of the send buffer is fixed by `SO_SNDBUF` (`SO_BUF_LOCK`, Linux 5.14).
-///
-/// # Errors
-/// As `getsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
-pub fn is_send_buf_len_locked(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let mut value = [0; 4];
-    get(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BUF_LOCK, &mut value)?;
-    Ok(u32::from_ne_bytes(value) & SOCK_SNDBUF_LOCK != 0)
-}
-
-/// `linux/socket.h`; the libc crate has no name for it.
-const SOCK_SNDBUF_LOCK: u32 = 1;
+/// `linux/socket.h`; the libc crate has no names for them.
+const SOCK_SNDBUF_LOCK: i32 = 1;
+const SOCK_RCVBUF_LOCK: i32 = 2;
 
 /// `linux/in.h`; the libc crate has no name for it.
 const IP_LOCAL_PORT_RANGE: i32 = 51;
@@ -373,14 +385,22 @@ mod tests {
     #[test]
     fn a_buffer_that_was_fixed_is_the_kernels_again() {
         let (_listener, client, _server) = pair();
-        let Ok(before) = is_send_buf_len_locked(client.as_fd()) else {
-            assert_eq!(unlock_buf_lens(client.as_fd()), Err(Errno(libc::ENOPROTOOPT)), "before Linux 5.14");
+        let locks = || buf_locks(client.as_fd());
+        let none = BufLocks::default();
+        let Ok(before) = locks() else {
+            let refused = set_buf_locks(client.as_fd(), none);
+            assert_eq!(refused, Err(Errno(libc::ENOPROTOOPT)), "before Linux 5.14");
             return;
         };
+        assert_eq!(before, none);
         set(client.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, 40_000).unwrap();
-        let fixed = is_send_buf_len_locked(client.as_fd());
-        unlock_buf_lens(client.as_fd()).unwrap();
-        assert_eq!((before, fixed, is_send_buf_len_locked(client.as_fd())), (false, Ok(true), Ok(false)));
+        assert_eq!(locks(), Ok(BufLocks { send: true, recv: false }));
+        set(client.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, 40_000).unwrap();
+        assert_eq!(locks(), Ok(BufLocks { send: true, recv: true }));
+        for expected in [BufLocks { send: false, recv: true }, none] {
+            set_buf_locks(client.as_fd(), expected).unwrap();
+            assert_eq!(locks(), Ok(expected));
+        }
     }
 
     #[test]

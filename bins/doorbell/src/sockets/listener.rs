@@ -81,8 +81,10 @@ pub(crate) fn acceptor(
 }
 
 fn options(listen: Listen, listener: &Listener) -> Listen {
+    let tcp = &listener.tcp;
+    let bytes = |size: Option<u32>| size.map(|bytes| bytes as usize);
     let listen = listen
-        .backlog(listener.tcp.backlog)
+        .backlog(tcp.backlog)
         .balance(match listener.balance {
             Balance::Cpu => doorbell::Balance::Cpu,
             Balance::Kernel => doorbell::Balance::Kernel,
@@ -90,9 +92,14 @@ fn options(listen: Listen, listener: &Listener) -> Listen {
             Balance::RoundRobin => doorbell::Balance::RoundRobin,
             Balance::SourceHash => doorbell::Balance::SourceHash,
         })
-        .defer_accept(listener.tcp.defer_accept.then_some(DEFER_ACCEPT))
-        .nodelay(listener.tcp.nodelay)
-        .quickack(listener.tcp.quickack);
+        .defer_accept(tcp.defer_accept.then_some(DEFER_ACCEPT))
+        .nodelay(tcp.nodelay)
+        .quickack(tcp.quickack)
+        .recv_buf_len(bytes(tcp.receive_buffer))
+        .send_buf_len(bytes(tcp.send_buffer))
+        .keepalive(tcp.keepalive)
+        .fast_open(tcp.fast_open.unwrap_or(0))
+        .dscp(u8::try_from(tcp.dscp).unwrap_or(0));
     let trusted = || networks(listener);
     match listener.proxy_protocol {
         ProxyProtocol::Accept => listen.proxy_protocol(doorbell::ProxyProtocol::accept(trusted())),

@@ -71,6 +71,7 @@ fn options(listen: DatagramListen, udp: &Udp) -> DatagramListen {
         .size_max(udp.max_size as usize)
         .amplification(factor.unwrap_or(NonZeroU16::MIN))
         .limit(quota.map(|quota| (quota, ADDRESSES_MAX)))
+        .recv_buf_len(udp.receive_buffer.map(|bytes| bytes as usize))
 }
 
 impl Closable {

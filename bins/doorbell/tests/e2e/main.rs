@@ -93,6 +93,7 @@ mod scraped;
 mod signals;
 mod slow;
 mod soak;
+mod socket_options;
 mod systemd;
 mod testssl;
 mod tls;

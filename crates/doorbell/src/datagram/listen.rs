@@ -17,7 +17,9 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use super::handler::DatagramHandler;
 use super::service::{PAYLOAD_MAX, Service, Settings};
 use crate::driver::DatagramSocket;
-use crate::net::{Balance, Bound, Failure, Identity, ListenError, LocalAddr, Unusable, copies, patient};
+use crate::net::{
+    Balance, Bound, BufLens, Failure, Identity, ListenError, LocalAddr, Unusable, copies, patient,
+};
 
 /// Settings of a datagram listener. The documentation of each method names the default.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub struct DatagramListen {
     addr: Addr,
     settings: Settings,
     has_name: bool,
-    recv_buf_len: Option<usize>,
+    buf_lens: BufLens,
     v6_only: bool,
     sockets: Vec<OwnedFd>,
 }
@@ -38,7 +40,8 @@ enum Addr {
 
 impl DatagramListen {
     const fn at(addr: Addr, settings: Settings) -> Self {
-        Self { addr, settings, has_name: false, recv_buf_len: None, v6_only: false, sockets: Vec::new() }
+        let buf_lens = BufLens { recv: None, send: None };
+        Self { addr, settings, has_name: false, buf_lens, v6_only: false, sockets: Vec::new() }
     }
 
     /// Receives at a UDP address; with port 0 the kernel chooses a port. An IPv6 wildcard also
@@ -107,7 +110,7 @@ impl DatagramListen {
     /// kernel.
     #[must_use]
     pub const fn recv_buf_len(mut self, bytes: Option<usize>) -> Self {
-        self.recv_buf_len = bytes;
+        self.buf_lens.recv = bytes;
         self
     }
 
@@ -263,9 +266,14 @@ impl DatagramListen {
 
     fn set_options(&self, socket: &SockRef<'_>) -> Result<(), Failure> {
         let option = |error| ("setsockopt", error);
-        if let Some(bytes) = self.recv_buf_len {
-            socket.set_recv_buffer_size(bytes).map_err(option)?;
-        }
+        let sized = match &self.addr {
+            Addr::Udp(_) => self.buf_lens.apply(socket),
+            // The size is the owner's unless it is set here.
+            Addr::Inherited(_) => {
+                self.buf_lens.recv.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes))
+            }
+        };
+        sized.map_err(option)?;
         let is_v6 = socket.domain().map_err(|error| ("getsockopt", error))? == Domain::IPV6;
         set_recv_pktinfo(socket.as_fd(), is_v6).map_err(|errno| option(errno.into()))
     }

@@ -17,7 +17,7 @@
 //! | option | in the ring lane | handed over |
 //! |---|---|---|
 //! | `TCP_USER_TIMEOUT` | 15 s, or twice the time of [`Listen::keepalive`](crate::Listen::keepalive) if that is longer: a peer that does not acknowledge, or keeps its window closed, is dropped | off: the new owner decides how long a client may pause |
-//! | `SO_SNDBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | autotuned by the kernel from that value on; unchanged before Linux 5.14 |
+//! | `SO_SNDBUF`, `SO_RCVBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len), [`Listen::recv_buf_len`](crate::Listen::recv_buf_len) | autotuned by the kernel from that value on; unchanged before Linux 5.14 |
 //! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | unchanged: each write is sent at once, without waiting for an acknowledgement |
 //! | blocking | non-blocking | unchanged, and close-on-exec |
 //!

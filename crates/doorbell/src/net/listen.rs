@@ -15,10 +15,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::bind::{Failure, copies, patient};
+use super::buf_lens::BufLens;
 use super::options::{Options, user_timeout};
 use super::unix::{self, SocketFile};
 use super::unusable::check_listens;
 use super::{Balance, ProxyProtocol};
+use doorbell_ring::sockopt::{BufLocks, buf_locks, set_buf_locks};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
@@ -45,7 +47,7 @@ pub struct Listen {
     defer_accept: Option<Duration>,
     nodelay: bool,
     quickack: bool,
-    send_buf_len: Option<usize>,
+    pub(super) buf_lens: BufLens,
     pub(super) options: Options,
     v6_only: bool,
     pub(super) overlap: bool,
@@ -146,7 +148,7 @@ impl Listen {
             defer_accept: Some(Duration::from_secs(3)),
             nodelay: true,
             quickack: true,
-            send_buf_len: Some(256 * 1024),
+            buf_lens: BufLens { recv: None, send: Some(256 * 1024) },
             options: Options::NONE,
             v6_only: false,
             overlap: false,
@@ -232,7 +234,7 @@ impl Listen {
     /// over](crate::hand_over).
     #[must_use]
     pub const fn send_buf_len(mut self, bytes: Option<usize>) -> Self {
-        self.send_buf_len = bytes;
+        self.buf_lens.send = bytes;
         self
     }
 
@@ -507,9 +509,7 @@ impl Listen {
     fn set_options(&self, socket: &SockRef<'_>, speaks_first: bool) -> Result<(), Failure> {
         let option = |error| ("setsockopt", error);
         socket.set_tcp_nodelay(self.nodelay).map_err(option)?;
-        if let Some(bytes) = self.send_buf_len {
-            socket.set_send_buffer_size(bytes).map_err(option)?;
-        }
+        self.buf_lens.apply(socket).map_err(option)?;
         self.options.apply(socket).map_err(option)?;
         let secs = match self.defer_accept.filter(|_| !speaks_first) {
             Some(time) => u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX),
@@ -533,7 +533,7 @@ impl Listen {
 
 /// Options of a connection that are reset before the connection is handed over: the user timeout,
 /// which also ends a connection whose peer keeps its window closed for that time (tcp(7)), and the
-/// fixed send buffer. The options are not reset if they come from an inherited listener.
+/// fixed buffer sizes. The options are not reset if they come from an inherited listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inherited {
     is_ours: bool,
@@ -550,8 +550,8 @@ impl Inherited {
         let idle = keepalive.then(|| sockopt::tcp_keepidle(conn).unwrap_or_default());
         let ours = user_timeout(idle).as_millis();
         let is_ours = sockopt::tcp_user_timeout(conn).is_ok_and(|millis| u128::from(millis) == ours);
-        let is_buf_fixed = doorbell_ring::sockopt::is_send_buf_len_locked(conn);
-        Self { is_ours, is_buf_fixed: is_buf_fixed.is_ok_and(|fixed| fixed && is_ours) }
+        let is_buf_fixed = buf_locks(conn).is_ok_and(|locks| locks != BufLocks::default());
+        Self { is_ours, is_buf_fixed: is_buf_fixed && is_ours }
     }
 
     /// Resets the options. A failure means that the connection is gone, which its owner will
@@ -562,7 +562,7 @@ impl Inherited {
             let _gone = sockopt::set_tcp_user_timeout(conn, 0);
         }
         if self.is_buf_fixed {
-            let _gone = doorbell_ring::sockopt::unlock_buf_lens(conn);
+            let _gone = set_buf_locks(conn, BufLocks::default());
         }
     }
 }

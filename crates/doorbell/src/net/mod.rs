@@ -4,6 +4,7 @@
 
 mod balance;
 mod bind;
+mod buf_lens;
 pub(crate) mod last_call;
 mod listen;
 mod options;
@@ -14,6 +15,7 @@ mod unusable;
 pub use balance::Balance;
 pub(crate) use balance::allowed_cpus;
 pub(crate) use bind::{Failure, copies, patient};
+pub(crate) use buf_lens::BufLens;
 pub(crate) use listen::{Bound, Identity, Inherited};
 pub use listen::{Listen, ListenAddr, ListenError, LocalAddr};
 pub(crate) use proxy::Expected;

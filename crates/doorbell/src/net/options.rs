@@ -30,7 +30,6 @@ pub(super) fn user_timeout(keepalive: Option<Duration>) -> Duration {
 /// Options that are at the defaults of the kernel unless they are set explicitly.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    recv_buf_len: Option<usize>,
     keepalive: Option<Duration>,
     fast_open: u32,
     dscp: u8,
@@ -38,14 +37,11 @@ pub(super) struct Options {
 
 impl Options {
     /// The defaults of the kernel.
-    pub(super) const NONE: Self = Self { recv_buf_len: None, keepalive: None, fast_open: 0, dscp: 0 };
+    pub(super) const NONE: Self = Self { keepalive: None, fast_open: 0, dscp: 0 };
 
     /// Sets the options on a listening socket. Defaults are set too, because a predecessor may have
-    /// set other values; only a receive buffer size that a predecessor has set stays.
+    /// set other values.
     pub(super) fn apply(&self, socket: &SockRef<'_>) -> io::Result<()> {
-        if let Some(bytes) = self.recv_buf_len {
-            socket.set_recv_buffer_size(bytes)?;
-        }
         // Detects that a peer with unacknowledged bytes is gone; the deadline of a connection
         // detects an idle peer. SO_KEEPALIVE would add a timer to each connection, so it is off
         // by default.
@@ -81,7 +77,7 @@ impl Listen {
     /// Default `None`: the kernel tunes the size.
     #[must_use]
     pub const fn recv_buf_len(mut self, bytes: Option<usize>) -> Self {
-        self.options.recv_buf_len = bytes;
+        self.buf_lens.recv = bytes;
         self
     }
 
@@ -138,6 +134,7 @@ mod tests {
     fn accepted(addr: SocketAddr, listen: &Listen) -> Socket {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
         socket.bind(&addr.into()).unwrap();
+        listen.buf_lens.apply(&SockRef::from(&socket)).unwrap();
         listen.options.apply(&SockRef::from(&socket)).unwrap();
         socket.listen(8).unwrap();
         let _client = TcpStream::connect(socket.local_addr().unwrap().as_socket().unwrap()).unwrap();

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd as _;
 
 use doorbell::{Descriptors, Engine, HandOver, HandedConn, Http1, Listen, ListenAddr, Server, service_fn};
-use doorbell_ring::sockopt::is_send_buf_len_locked;
+use doorbell_ring::sockopt::buf_locks;
 use doorbell_testkit::peers::{PATIENCE, wait_until};
 use rustix::net::sockopt::{
     set_socket_send_buffer_size, set_tcp_user_timeout, socket_send_buffer_size, tcp_nodelay, tcp_user_timeout,
@@ -45,7 +45,7 @@ fn handed(server: &Server, away: &Away) -> (HandedConn, std::net::TcpStream) {
 
 /// Whether the size of the send buffer is fixed; `None` before Linux 5.14.
 fn is_locked(conn: &HandedConn) -> Option<bool> {
-    is_send_buf_len_locked(conn.fd.as_fd()).ok()
+    buf_locks(conn.fd.as_fd()).ok().map(|locks| locks.send)
 }
 
 fn a_connection_leaves_with_the_systems_timeout_and_buffer(engine: Engine) {

@@ -156,7 +156,8 @@ pub struct Limits {
     pub requests_in_flight: Option<u32>,
 }
 
-/// Options of the socket.
+/// Options of the sockets that the listener opens. A reload changes them for new connections. A
+/// socket that was passed to the process keeps the options of its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Tcp {
     /// Maximum number of connections that wait for an accept; the kernel caps it at somaxconn.
@@ -171,7 +172,43 @@ pub struct Tcp {
     /// Acknowledges a request before its reply (TCP_QUICKACK).
     #[key(default = true)]
     pub quickack: bool,
+    /// Bytes of a connection that the kernel stores before they are read (SO_RCVBUF), or auto (tuned
+    /// by the kernel). The kernel caps it at net.core.rmem_max.
+    #[key(default = "auto", none = "auto", range = "4KiB..=64MiB", size)]
+    pub receive_buffer: Option<u32>,
+    /// Bytes of a connection that the kernel stores until the client acknowledges them (SO_SNDBUF), or
+    /// auto (tuned by the kernel). The kernel caps it at net.core.wmem_max. A slow client binds up to
+    /// twice as much memory.
+    #[key(default = "256KiB", none = "auto", range = "4KiB..=64MiB", size)]
+    pub send_buffer: Option<u32>,
+    // The kernel accepts at most 32,767 seconds.
+    /// Time without a segment after which the kernel probes the client (SO_KEEPALIVE), in whole
+    /// seconds, or off. The connection ends if the client acknowledges nothing for twice this time, at
+    /// least 15s.
+    #[key(default = "off", none = "off", range = "1s..=9h")]
+    pub keepalive: Option<Duration>,
+    /// Maximum number of connections in the handshake whose first segment has data (TCP_FASTOPEN), or
+    /// off. Needs bit 2 of net.ipv4.tcp_fastopen. The kernel may deliver such data twice, so every
+    /// request must be safe to repeat.
+    #[key(default = "off", none = "off", range = 1..=65_535)]
+    pub fast_open: Option<u32>,
+    /// Class of traffic of all packets (DSCP, RFC 2474), such as 46 for expedited forwarding.
+    #[key(default = 0, range = 0..=63)]
+    pub dscp: u32,
 }
+
+/// Options of the socket: a Unix socket has the first, a TCP socket has all.
+const OPTIONS: [&str; 9] = [
+    "tcp.backlog",
+    "tcp.defer_accept",
+    "tcp.dscp",
+    "tcp.fast_open",
+    "tcp.keepalive",
+    "tcp.nodelay",
+    "tcp.quickack",
+    "tcp.receive_buffer",
+    "tcp.send_buffer",
+];
 
 /// Returns links to the listeners at these positions.
 pub(crate) fn links_to(listeners: &[Listener], positions: impl IntoIterator<Item = usize>) -> Vec<At<Link>> {
@@ -212,8 +249,13 @@ impl Listener {
         self.is_http() && self.http2
     }
 
+    /// Keys without effect.
+    fn useless(&self) -> Vec<&'static str> {
+        [self.useless_of_protocol(), self.useless_options()].concat()
+    }
+
     /// Keys without effect for this protocol.
-    fn useless(&self) -> &'static [&'static str] {
+    const fn useless_of_protocol(&self) -> &'static [&'static str] {
         match self.protocol {
             Protocol::Http1 => &["reply", "speaks_first"],
             Protocol::Raw => &[
@@ -228,8 +270,30 @@ impl Listener {
         }
     }
 
+    /// Options without effect for these addresses.
+    fn useless_options(&self) -> &'static [&'static str] {
+        let has = |is: fn(&Bind) -> bool| self.addresses().any(is);
+        if self.binds.is_empty() || has(|bind| matches!(bind, Bind::Tcp(_))) {
+            &[]
+        } else if has(|bind| matches!(bind, Bind::Unix(_))) {
+            &OPTIONS[1..]
+        } else {
+            &OPTIONS
+        }
+    }
+
     fn check(&mut self, at: &Section<'_>) {
-        for (key, place) in self.useless().iter().filter_map(|key| Some((key, at.right_place(key)?))) {
+        let right = |key: &&'static str| Some((*key, at.right_place(key)?));
+        for (key, place) in self.useless_options().iter().filter_map(right) {
+            let bind = &self.binds[0].value;
+            let message = format!("`{key}` has no effect on \"{bind}\"");
+            let help = match bind {
+                Bind::Unix(_) => "remove it, or add an address and a port to `bind`",
+                _ => "remove it, and set the option where the socket is created, as in the .socket unit",
+            };
+            at.problem(Problem::error("useless-key", place, message).help(help));
+        }
+        for (key, place) in self.useless_of_protocol().iter().filter_map(right) {
             let (message, help) = match self.protocol {
                 Protocol::Http1 => (
                     format!("`{key}` belongs to a raw listener"),
