@@ -39,6 +39,7 @@
 //! | remember what a peer stated | [`RemoteStates`], [`Opinion`] |
 //! | decide by several places | [`decide`], [`Decision`] |
 //! | measure | [`LinkReport`], [`MinuteReport`], [`Receipt`] |
+//! | pause between attempts to connect | [`Backoff`] |
 //! | connect with Tokio and rustls (feature `tokio`) | `net::Dial`, `net::Acceptor`, `net::LinkHandle` |
 //!
 //! The frames are described in the source of the module `wire`; those of version 1 are frozen.
@@ -46,6 +47,7 @@
 //! Does not know about: checks, configuration.
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod conn;
 mod ended;
 mod link;
@@ -62,6 +64,7 @@ mod report;
 mod time;
 mod wire;
 
+pub use backoff::Backoff;
 pub use ended::Ended;
 pub use link::{Event, Link, LinkOptions, Receipt};
 pub use minute::{MinuteReport, Quantiles};

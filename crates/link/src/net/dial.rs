@@ -2,9 +2,9 @@
 //!
 //! Does not know about: certificates, frames.
 
-use super::backoff::Backoff;
 use super::handle::LinkHandle;
 use super::tls::LinkTls;
+use crate::Backoff;
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;

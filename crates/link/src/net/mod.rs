@@ -3,7 +3,6 @@
 //! Does not know about: frames, what the events cause.
 
 mod accept;
-mod backoff;
 mod clock;
 mod dial;
 mod handle;

@@ -16,6 +16,7 @@ pub mod misbehave;
 mod port;
 mod probe;
 pub mod process;
+pub mod redis;
 mod reply;
 mod slow;
 mod unique;

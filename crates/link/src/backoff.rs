@@ -10,23 +10,26 @@ const MAX: Duration = Duration::from_secs(15);
 /// Pauses that double up to a maximum, each shortened at random by up to half, so that many
 /// instances do not return to a restarted peer at the same time.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     /// State of SplitMix64.
     random: u64,
 }
 
 impl Backoff {
-    pub(crate) const fn new(seed: u64) -> Self {
+    /// Begins with short pauses. `seed` is any number that differs between instances.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
         Self { next: MIN, random: seed }
     }
 
     /// Begins again with short pauses, after a good connection.
-    pub(crate) const fn reset(&mut self) {
+    pub const fn reset(&mut self) {
         self.next = MIN;
     }
 
-    pub(crate) fn pause(&mut self) -> Duration {
+    /// The pause after a further attempt.
+    pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(MAX);
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

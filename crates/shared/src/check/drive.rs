@@ -1,0 +1,192 @@
+//! Runs the machines of all shared checks on Tokio.
+//!
+//! Does not know about: decisions, how a check runs.
+
+use super::machine::{Action, ShareCounters, ShareMachine, ShareOptions};
+use super::message::{Message, SharedResult};
+use crate::store::{Lease, SharedStore, Stamp};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+/// Maximum number of events that wait for a check; further ones are dropped and counted.
+const EVENTS_MAX: usize = 64;
+
+/// Longest sleep of a task.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// The checks of this instance.
+pub trait Local: Send + Sync + 'static {
+    /// Starts a run soon. Its end is reported by [`Shares::ran`].
+    fn run(&self, check: usize);
+
+    /// Applies a result of another instance.
+    fn take(&self, check: usize, from: &str, result: &SharedResult);
+}
+
+/// The shared checks of this instance, by position in the options.
+#[derive(Debug)]
+pub struct Shares {
+    checks: Vec<Share>,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Share {
+    options: ShareOptions,
+    events: mpsc::Sender<Event>,
+    /// The other end, until [`Shares::run`].
+    waiting: Mutex<Option<mpsc::Receiver<Event>>>,
+    view: Mutex<ShareView>,
+}
+
+/// State of a shared check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShareView {
+    /// Whether this instance runs the check for all.
+    pub is_holder: bool,
+    /// The instance that found the last result; `None` for this instance, or without a result.
+    pub from: Option<String>,
+    /// Counters.
+    pub counters: ShareCounters,
+}
+
+#[derive(Debug)]
+enum Event {
+    Heard(Vec<u8>),
+    Leased(Option<Lease>),
+    Published(Stamp, Option<bool>),
+    Ran(Duration, Option<SharedResult>),
+    Told,
+}
+
+impl Shares {
+    /// The checks with these options.
+    #[must_use]
+    pub fn new(checks: Vec<ShareOptions>) -> Arc<Self> {
+        let share = |options| {
+            let (events, waiting) = mpsc::channel(EVENTS_MAX);
+            Share { options, events, waiting: Mutex::new(Some(waiting)), view: Mutex::default() }
+        };
+        Arc::new(Self { checks: checks.into_iter().map(share).collect(), dropped: AtomicU64::new(0) })
+    }
+
+    /// Shares the checks; never completes. The second call does nothing.
+    pub async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<impl Local>) {
+        let mut tasks = JoinSet::new();
+        for check in 0..self.checks.len() {
+            let waiting = lock(&self.checks[check].waiting).take();
+            let Some(events) = waiting else { return };
+            tasks.spawn(drive(Arc::clone(&self), check, events, store.clone(), Arc::clone(&local)));
+        }
+        let ids = self.checks.iter().map(|share| share.options.check.clone()).collect();
+        store.follow(ids, |check, message| self.leave(check, Event::Heard(message))).await;
+    }
+
+    /// Reports the end of a run. `next` is the time until the next one; `result` is `None` if the
+    /// run found nothing out.
+    pub fn ran(&self, check: usize, next: Duration, result: Option<SharedResult>) {
+        self.leave(check, Event::Ran(next, result));
+    }
+
+    fn leave(&self, check: usize, event: Event) {
+        let Some(share) = self.checks.get(check) else { return };
+        if share.events.try_send(event).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// State of a check.
+    #[must_use]
+    pub fn view(&self, check: usize) -> Option<ShareView> {
+        Some(lock(&self.checks.get(check)?.view).clone())
+    }
+
+    /// Number of dropped events: messages, or reports of runs.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn show(&self, check: usize, machine: &ShareMachine, from: Option<Option<String>>) {
+        let mut view = lock(&self.checks[check].view);
+        (view.is_holder, view.counters) = (machine.is_holder(), machine.counters());
+        if let Some(from) = from {
+            view.from = from;
+        }
+    }
+}
+
+async fn drive(
+    shares: Arc<Shares>,
+    check: usize,
+    mut events: mpsc::Receiver<Event>,
+    store: impl SharedStore,
+    local: Arc<impl Local>,
+) {
+    let origin = Instant::now();
+    let mut machine = ShareMachine::new(shares.checks[check].options.clone(), Duration::ZERO);
+    let mut calls = JoinSet::new();
+    loop {
+        while let Some(action) = machine.poll(origin.elapsed()) {
+            match action {
+                Action::Run => local.run(check),
+                Action::Take(Message { from, result, .. }) => {
+                    result.iter().for_each(|result| local.take(check, &from, result));
+                    shares.show(check, &machine, Some(Some(from)));
+                }
+                other => call(&mut calls, store.clone(), &shares.checks[check].options.check, other),
+            }
+        }
+        shares.show(check, &machine, None);
+        let deadline = machine.deadline().min(origin.elapsed() + SLEEP_MAX);
+        let event = tokio::select! {
+            Some(event) = events.recv() => event,
+            // A call that panicked counts as one without a reply.
+            Some(called) = calls.join_next() => called.unwrap_or(Event::Leased(None)),
+            () = sleep_until(origin + deadline) => continue,
+        };
+        let now = origin.elapsed();
+        match event {
+            Event::Heard(message) => machine.heard(now, &message),
+            Event::Leased(lease) => machine.leased(now, lease),
+            Event::Published(stamp, accepted) => machine.published(now, stamp, accepted),
+            Event::Ran(next, result) => {
+                machine.ran(now, next, result);
+                shares.show(check, &machine, Some(None));
+            }
+            Event::Told => {}
+        }
+    }
+}
+
+/// Calls the store in the background.
+fn call<S: SharedStore>(calls: &mut JoinSet<Event>, store: S, check: &str, action: Action) {
+    let check = check.to_owned();
+    match action {
+        Action::Lease(request) => {
+            calls.spawn(async move { Event::Leased(store.lease(request).await.ok()) });
+        }
+        Action::Publish(result) => {
+            calls.spawn(async move {
+                let stamp = result.stamp;
+                Event::Published(stamp, store.publish(result).await.ok())
+            });
+        }
+        Action::Tell(message) => {
+            calls.spawn(async move {
+                // A lost message is replaced by the next one, or by a poll.
+                let _lost = store.tell(check, message.encode()).await;
+                Event::Told
+            });
+        }
+        Action::Run | Action::Take(_) => {}
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

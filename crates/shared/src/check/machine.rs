@@ -1,0 +1,352 @@
+//! Decides who runs a shared check, and which results count.
+//!
+//! Does not know about: clocks, the store, how a check runs.
+//!
+//! One instance holds the lease of the check. It extends the lease four times in an interval and
+//! tells this to the others, so that its end is noticed within three quarters of an interval. The
+//! others ask for the lease only when they hear nothing, which is also how they find results whose
+//! messages were lost.
+//!
+//! Every other instance runs the check for itself if the store cannot be used, or if the last result
+//! would otherwise become older than permitted. Such a result is not shared.
+
+use super::message::{Message, SharedResult};
+use crate::store::{Lease, LeaseRequest, Publication, Stamp};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Parts of an interval after which a holder extends its lease.
+const EXTENDS_PER_INTERVAL: u32 = 4;
+
+/// Maximum number of actions that wait to be taken.
+const ACTIONS_MAX: usize = 64;
+
+/// The options of a shared check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareOptions {
+    /// Identifies the check and its options in the store.
+    pub check: String,
+    /// Name of this instance.
+    pub instance: String,
+    /// Identifies this run of this instance.
+    pub holder: String,
+    /// Time between two runs.
+    pub interval: Duration,
+    /// Maximum time of a run.
+    pub timeout: Duration,
+    /// Maximum age of a result.
+    pub max_age: Duration,
+    /// Any number that differs between instances, for random delays.
+    pub seed: u64,
+}
+
+/// What the machine wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ask for the lease, then call [`ShareMachine::leased`].
+    Lease(LeaseRequest),
+    /// Store a result, then call [`ShareMachine::published`].
+    Publish(Publication),
+    /// Run the check, then call [`ShareMachine::ran`].
+    Run,
+    /// Apply the result of another instance.
+    Take(Message),
+    /// Tell the followers.
+    Tell(Message),
+}
+
+/// Counters of a shared check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareCounters {
+    /// Runs for all instances.
+    pub runs: u64,
+    /// Runs of this instance for itself.
+    pub own_runs: u64,
+    /// Results of other instances that were applied.
+    pub taken: u64,
+    /// Results that were refused by their fencing token: own ones by the store, and those of others.
+    pub fenced: u64,
+    /// Messages that could not be decoded: of other versions, or nonsense.
+    pub ignored: u64,
+    /// Leases that this instance got.
+    pub leases: u64,
+}
+
+/// One shared check at one instance.
+#[derive(Debug)]
+pub struct ShareMachine {
+    options: ShareOptions,
+    role: Role,
+    /// The newest result, own or of another instance: older ones are refused.
+    newest: Stamp,
+    newest_at: Duration,
+    /// When the last result was found, on any instance.
+    found_at: Option<Duration>,
+    /// When the next run is due.
+    next_run: Duration,
+    started_at: Duration,
+    /// When to ask for the lease; `None` while a reply is awaited.
+    ask_at: Option<Duration>,
+    asked_at: Duration,
+    /// Whether the store replied to the last request.
+    is_usable: bool,
+    /// When a run in progress counts as lost, such as one that a reload has ended.
+    running_until: Option<Duration>,
+    actions: VecDeque<Action>,
+    counters: ShareCounters,
+    random: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Follower,
+    Holder {
+        token: u64,
+        /// Number of the last run.
+        round: u64,
+        until: Duration,
+    },
+}
+
+impl ShareMachine {
+    /// A check without results. Times are counted from any moment.
+    #[must_use]
+    pub fn new(options: ShareOptions, now: Duration) -> Self {
+        Self {
+            role: Role::Follower,
+            newest: Stamp::default(),
+            newest_at: now,
+            found_at: None,
+            next_run: now,
+            started_at: now,
+            ask_at: Some(now),
+            asked_at: now,
+            is_usable: false,
+            running_until: None,
+            actions: VecDeque::new(),
+            counters: ShareCounters::default(),
+            random: options.seed,
+            options,
+        }
+    }
+
+    /// How long a lease lasts. With the random delay of the next instance, less than an interval.
+    #[must_use]
+    pub fn lasts(&self) -> Duration {
+        self.options.interval * 5 / 8
+    }
+
+    /// The next action at this time.
+    pub fn poll(&mut self, now: Duration) -> Option<Action> {
+        if let Role::Holder { until, .. } = self.role
+            && until <= now
+        {
+            self.role = Role::Follower;
+        }
+        if let Some(action) = self.actions.pop_front() {
+            return Some(action);
+        }
+        if self.ask_at.is_some_and(|at| at <= now) {
+            (self.ask_at, self.asked_at) = (None, now);
+            return Some(Action::Lease(LeaseRequest {
+                check: self.options.check.clone(),
+                holder: self.options.holder.clone(),
+                lasts: self.lasts(),
+                known: self.newest,
+            }));
+        }
+        if self.running_until.is_none_or(|until| until <= now) && self.run_at() <= now {
+            self.running_until = Some(now + self.options.timeout + self.options.interval);
+            return Some(Action::Run);
+        }
+        None
+    }
+
+    /// When to call [`Self::poll`] next, if nothing else happens.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        let run = self.run_at().max(self.running_until.unwrap_or_default());
+        let until = match self.role {
+            Role::Holder { until, .. } => until,
+            Role::Follower => Duration::MAX,
+        };
+        self.ask_at.unwrap_or(Duration::MAX).min(run).min(until)
+    }
+
+    /// When this instance runs the check, if nothing else happens.
+    fn run_at(&self) -> Duration {
+        let interval = self.options.interval;
+        match (self.role, self.found_at) {
+            (Role::Holder { .. }, _) => self.next_run,
+            // Without a store, all instances run the check. The delay gives it time to reply.
+            (Role::Follower, None) if !self.is_usable => self.started_at + interval / 2,
+            (Role::Follower, Some(_)) if !self.is_usable => self.next_run + interval / 8,
+            // The result of another instance is late: in time for an own one.
+            (Role::Follower, found_at) => {
+                let patience = self.options.max_age.saturating_sub(self.options.timeout + interval / 8);
+                found_at.unwrap_or(self.started_at) + patience.max(interval)
+            }
+        }
+    }
+
+    /// The reply to a request for the lease; `None` if there was none.
+    pub fn leased(&mut self, now: Duration, lease: Option<Lease>) {
+        self.is_usable = lease.is_some();
+        let Some(Lease { is_own, token, remaining, latest }) = lease else {
+            self.ask_at = Some(now + self.spread(self.options.interval / 4));
+            return;
+        };
+        // Tokens increase, unless the store lost its data and its clock was set back. A reply from
+        // before the newest result shows nothing.
+        if token < self.newest.token && self.newest_at < self.asked_at {
+            self.newest = Stamp { token, round: 0 };
+        }
+        if let Some(stored) = latest {
+            match Message::decode(&stored.value) {
+                Some(message) => self.take(now, stored.age, message),
+                None => self.counters.ignored += 1,
+            }
+        }
+        if is_own {
+            let until = self.asked_at + self.lasts();
+            let round = match self.role {
+                Role::Holder { token: own, round, .. } if own == token => round,
+                _ => {
+                    self.counters.leases += 1;
+                    if self.newest.token == token { self.newest.round } else { 0 }
+                }
+            };
+            self.role = Role::Holder { token, round, until };
+            self.ask_at = Some(self.asked_at + self.options.interval / EXTENDS_PER_INTERVAL);
+            self.tell(token, round);
+        } else {
+            self.role = Role::Follower;
+            self.ask_at = Some(now + remaining + self.spread(self.options.interval / 8));
+        }
+    }
+
+    /// A message that was sent to all followers.
+    pub fn heard(&mut self, now: Duration, bytes: &[u8]) {
+        let Some(message) = Message::decode(bytes) else {
+            self.counters.ignored += 1;
+            return;
+        };
+        if matches!(self.role, Role::Holder { token, .. } if token == message.token) {
+            return;
+        }
+        if message.token < self.newest.token {
+            self.counters.fenced += u64::from(message.result.is_some());
+            return;
+        }
+        self.role = Role::Follower;
+        let (stamp, is_result) = (message.stamp(), message.result.is_some());
+        if self.ask_at.is_some() {
+            self.ask_at = Some(now + self.lasts() + self.spread(self.options.interval / 8));
+        }
+        if is_result {
+            self.take(now, Duration::ZERO, message);
+        } else if stamp.round > 0 && stamp > self.newest && self.ask_at.is_some() {
+            // The message with this result was lost.
+            self.ask_at = Some(now);
+        }
+    }
+
+    /// Applies a result of another instance, if it is newer than all before.
+    fn take(&mut self, now: Duration, age: Duration, message: Message) {
+        let Some(result) = &message.result else {
+            self.counters.ignored += 1;
+            return;
+        };
+        if message.stamp() <= self.newest {
+            self.counters.fenced += 1;
+            return;
+        }
+        (self.newest, self.newest_at) = (message.stamp(), now);
+        let found_at = now.saturating_sub(age);
+        if self.found_at.is_some_and(|last| last >= found_at) {
+            return;
+        }
+        // A run is due by the interval, whatever another version or a broken clock states.
+        let next = Duration::from_millis(result.next_ms).min(self.options.max_age);
+        (self.found_at, self.next_run) = (Some(found_at), found_at + next);
+        // An older result is not current, but the order of runs follows it.
+        if age <= next.max(self.options.interval) && self.actions.len() < ACTIONS_MAX {
+            self.counters.taken += 1;
+            self.actions.push_back(Action::Take(message));
+        }
+    }
+
+    /// A run has ended, also one that an operator started. `next` is the time from now to the next.
+    /// `None` if the result cannot be shared: the run found nothing out.
+    pub fn ran(&mut self, now: Duration, next: Duration, result: Option<SharedResult>) {
+        self.running_until = None;
+        (self.found_at, self.next_run) = (Some(now), now + next);
+        let Role::Holder { token, round, until } = self.role else {
+            self.counters.own_runs += 1;
+            return;
+        };
+        self.counters.runs += 1;
+        let stamp = Stamp { token, round: round + 1 };
+        self.role = Role::Holder { token, round: stamp.round, until };
+        (self.newest, self.newest_at) = (self.newest.max(stamp), now);
+        let Some(result) = result else { return };
+        let from = self.options.instance.clone();
+        let message = Message { token, round: stamp.round, from, result: Some(result) };
+        self.push(Action::Publish(Publication {
+            check: self.options.check.clone(),
+            holder: self.options.holder.clone(),
+            stamp,
+            value: message.encode(),
+            keep: self.options.max_age.max(self.options.interval),
+        }));
+    }
+
+    /// Whether the store accepted a result; `None` if there was no reply.
+    pub fn published(&mut self, now: Duration, stamp: Stamp, accepted: Option<bool>) {
+        match accepted {
+            Some(true) => {}
+            Some(false) => {
+                self.counters.fenced += 1;
+                if matches!(self.role, Role::Holder { token, .. } if token == stamp.token) {
+                    self.role = Role::Follower;
+                    self.ask_at = self.ask_at.map(|_| now);
+                }
+            }
+            // Shows at once whether the store can be used.
+            None => self.ask_at = self.ask_at.map(|_| now),
+        }
+    }
+
+    fn tell(&mut self, token: u64, round: u64) {
+        let from = self.options.instance.clone();
+        self.push(Action::Tell(Message { token, round, from, result: None }));
+    }
+
+    fn push(&mut self, action: Action) {
+        if self.actions.len() < ACTIONS_MAX {
+            self.actions.push_back(action);
+        }
+    }
+
+    /// Whether this instance runs the check for all.
+    #[must_use]
+    pub const fn is_holder(&self) -> bool {
+        matches!(self.role, Role::Holder { .. })
+    }
+
+    /// Counters since the start of the machine.
+    #[must_use]
+    pub const fn counters(&self) -> ShareCounters {
+        self.counters
+    }
+
+    /// A random part of a duration.
+    fn spread(&mut self, most: Duration) -> Duration {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        most * u32::try_from((mixed ^ (mixed >> 31)) % 1024).unwrap_or_default() / 1024
+    }
+}

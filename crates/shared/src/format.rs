@@ -1,0 +1,27 @@
+//! Values in the store: a byte with the version, then bitcode.
+//!
+//! Does not know about: the content.
+
+use bitcode::{DecodeOwned, Encode};
+
+pub(crate) fn encode(version: u8, value: &impl Encode) -> Vec<u8> {
+    let mut bytes = vec![version];
+    bytes.extend_from_slice(&bitcode::encode(value));
+    bytes
+}
+
+/// Decodes a value of this version and up to this size; `None` for another one, or nonsense.
+pub(crate) fn decode<T: DecodeOwned>(version: u8, len_max: usize, bytes: &[u8]) -> Option<T> {
+    let (found, rest) = bytes.split_first()?;
+    (*found == version && rest.len() < len_max).then(|| bitcode::decode(rest).ok()).flatten()
+}
+
+/// The beginning of a text, with at most this many bytes.
+pub(crate) fn at_most(text: &str, len_max: usize) -> &str {
+    &text[..text.floor_char_boundary(len_max)]
+}
+
+#[cfg(test)]
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

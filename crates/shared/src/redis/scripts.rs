@@ -1,0 +1,81 @@
+//! The scripts, which run as one step in the server. They use commands that Redis has since version
+//! 5, and Valkey.
+//!
+//! Does not know about: connections.
+
+/// Keys: the lease and the result of a check. Arguments: holder, duration in milliseconds, known
+/// token and round. Returns: 1 if own, the token, the remaining milliseconds, the result or nil, and
+/// its age in milliseconds.
+///
+/// A token is a time in microseconds, so that tokens increase although the server may lose its data.
+/// A set clock cannot make it lower than that of the stored result.
+pub(super) const LEASE: &str = r"
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local token, holder = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (.*)$')
+local last = redis.call('HMGET', KEYS[2], 'token', 'round', 'at', 'value')
+local own = 0
+if not token then
+  token = string.format('%.0f', math.max(now, (tonumber(last[1]) or 0) + 1))
+  holder = ARGV[1]
+  redis.call('SET', KEYS[1], token .. ' ' .. holder, 'PX', ARGV[2])
+  own = 1
+elseif holder == ARGV[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  own = 1
+end
+local value, age = false, 0
+if last[4] and not (last[1] == ARGV[3] and last[2] == ARGV[4]) then
+  value = last[4]
+  age = math.max(0, math.floor((now - (tonumber(last[3]) or 0)) / 1000))
+end
+return {own, token, redis.call('PTTL', KEYS[1]), value, age}
+";
+
+/// Keys: the lease and the result of a check. Arguments: holder, token, round, value, milliseconds
+/// for which it is kept, channel. Returns 1, or 0 if it was refused.
+pub(super) const PUBLISH: &str = r"
+if redis.call('GET', KEYS[1]) ~= ARGV[2] .. ' ' .. ARGV[1] then return 0 end
+local last = redis.call('HMGET', KEYS[2], 'token', 'round')
+local token, round = tonumber(last[1]) or 0, tonumber(last[2]) or 0
+local own = tonumber(ARGV[2])
+if token > own or (token == own and round >= tonumber(ARGV[3])) then return 0 end
+local t = redis.call('TIME')
+local at = string.format('%.0f', t[1] * 1000000 + t[2])
+redis.call('HSET', KEYS[2], 'token', ARGV[2], 'round', ARGV[3], 'at', at, 'value', ARGV[4])
+redis.call('PEXPIRE', KEYS[2], ARGV[5])
+redis.call('PUBLISH', ARGV[6], ARGV[4])
+return 1
+";
+
+/// Keys: values by instance, expiries by instance. Arguments: instance, value, duration in
+/// milliseconds. Also removes what has expired.
+pub(super) const ANNOUNCE: &str = r"
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)) do
+  redis.call('HDEL', KEYS[1], name)
+  redis.call('ZREM', KEYS[2], name)
+end
+for _, key in ipairs(KEYS) do
+  redis.call('PEXPIRE', key, math.max(ARGV[3] + 0, redis.call('PTTL', key)))
+end
+return 1
+";
+
+/// Keys: values by instance, expiries by instance. Returns names and values in turn.
+pub(super) const ANNOUNCED: &str = r"
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local all = {}
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')) do
+  local value = redis.call('HGET', KEYS[1], name)
+  if value then
+    all[#all + 1] = name
+    all[#all + 1] = value
+  end
+end
+return all
+";

@@ -1,0 +1,91 @@
+//! Whether a store can be used, and counters.
+//!
+//! Does not know about: connections, metrics.
+
+use crate::store::StoreError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// State of a store, shared between its connections and readers.
+#[derive(Debug, Default)]
+pub struct Status {
+    is_connected: AtomicBool,
+    commands: AtomicU64,
+    errors: AtomicU64,
+    refused: AtomicU64,
+    connections: AtomicU64,
+    /// Why the last connection or attempt ended; empty while connected.
+    last_error: Mutex<String>,
+}
+
+/// Counters of a store since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounters {
+    /// Commands that were sent.
+    pub commands: u64,
+    /// Commands without a usable reply, and connections that failed.
+    pub errors: u64,
+    /// Commands that were not sent: no connection, or too many wait.
+    pub refused: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+}
+
+impl Status {
+    /// Whether commands can be sent now.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Acquire)
+    }
+
+    /// Why the last connection or attempt ended; empty while connected.
+    #[must_use]
+    pub fn last_error(&self) -> String {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A snapshot of the counters.
+    #[must_use]
+    pub fn counters(&self) -> StoreCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StoreCounters {
+            commands: read(&self.commands),
+            errors: read(&self.errors),
+            refused: read(&self.refused),
+            connections: read(&self.connections),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn connected(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.is_connected.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the state or the reason is new.
+    #[cfg(feature = "redis")]
+    pub(crate) fn lost(&self, why: &StoreError) -> bool {
+        self.failed();
+        let was_connected = self.is_connected.swap(false, Ordering::AcqRel);
+        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = was_connected || *last != why.0;
+        last.clone_from(&why.0);
+        is_new
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn failed(&self) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn sent(&self) {
+        self.commands.fetch_add(1, Ordering::Relaxed);
+    }
+}

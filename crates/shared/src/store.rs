@@ -1,0 +1,106 @@
+//! What a store must do.
+//!
+//! Does not know about: any store, the meaning of values.
+
+use std::future::Future;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The store cannot be used now, or its reply cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);
+
+/// A request for the lease of a check, to get it or to extend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// Identifies the check and its options.
+    pub check: String,
+    /// Identifies one run of one instance.
+    pub holder: String,
+    /// How long the lease lasts from now.
+    pub lasts: Duration,
+    /// The last known result, which the reply does not repeat.
+    pub known: Stamp,
+}
+
+/// The order of results: the fencing token, then the number of the run under this token. The
+/// default is before all results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// Increases whenever the lease gets another holder.
+    pub token: u64,
+    /// Counts the runs under one token, from 1.
+    pub round: u64,
+}
+
+/// The lease of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Whether the requesting instance has it.
+    pub is_own: bool,
+    /// The fencing token of the holder.
+    pub token: u64,
+    /// Time until it ends.
+    pub remaining: Duration,
+    /// The last result, unless it is the known one.
+    pub latest: Option<Stored>,
+}
+
+/// A value in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The value.
+    pub value: Vec<u8>,
+    /// Time since it was stored, on the clock of the store.
+    pub age: Duration,
+}
+
+/// A result that the holder of a lease stores for all instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// Identifies the check and its options.
+    pub check: String,
+    /// Identifies one run of one instance.
+    pub holder: String,
+    /// Its order among the results of the check.
+    pub stamp: Stamp,
+    /// The encoded result.
+    pub value: Vec<u8>,
+    /// How long it is stored.
+    pub keep: Duration,
+}
+
+/// A store that all instances use. Every function fails at once while the store cannot be used, and
+/// after its timeout at the latest.
+pub trait SharedStore: Clone + Send + Sync + 'static {
+    /// Gets the lease of a check if it is free, extends an own one, and reads the last result. A
+    /// new holder gets a token that is higher than all before, also if the store has lost its data.
+    fn lease(&self, request: LeaseRequest) -> impl Future<Output = Result<Lease, StoreError>> + Send;
+
+    /// Stores a result and sends it to all followers; `false` if the lease has another holder, or a
+    /// result with the same or a later stamp is stored.
+    fn publish(&self, result: Publication) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Sends a message to the followers of a check, which may get lost.
+    fn tell(&self, check: String, message: Vec<u8>) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Passes all messages and results of these checks to `heard`, with the position of the check.
+    /// Connects again after each failure, and never completes.
+    fn follow(
+        &self,
+        checks: Vec<String>,
+        heard: impl FnMut(usize, Vec<u8>) + Send,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// Stores the description of an instance, which expires after `lasts`.
+    fn announce(
+        &self,
+        instance: String,
+        value: Vec<u8>,
+        lasts: Duration,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The descriptions of all instances that have not expired, by name.
+    fn announced(&self) -> impl Future<Output = Result<Vec<(String, Vec<u8>)>, StoreError>> + Send;
+}

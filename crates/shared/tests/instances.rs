@@ -1,0 +1,474 @@
+//! Many instances that share one check, on a simulated store and network with lost messages.
+//!
+//! Does not know about: Redis, Tokio.
+
+use doorbell_link::Outcome;
+use doorbell_shared::{
+    Action, Lease, LeaseRequest, Message, Publication, ShareMachine, ShareOptions, SharedResult, Stamp,
+    Stored,
+};
+use doorbell_testkit::figures;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_millis(300);
+const MAX_AGE: Duration = Duration::from_secs(3);
+
+/// Longest delay of a request or message in one direction.
+const DELAY_MAX_MS: u64 = 10;
+
+/// Longest duration of a run.
+const RUN_MAX_MS: u64 = 40;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// The store: what the scripts do, on a clock of its own.
+#[derive(Default)]
+struct Store {
+    lease: Option<(u64, String, Duration)>,
+    result: Option<(Stamp, Duration, Vec<u8>)>,
+    is_down: bool,
+}
+
+impl Store {
+    fn lease(&mut self, now: Duration, request: &LeaseRequest) -> Option<Lease> {
+        if self.is_down {
+            return None;
+        }
+        let last = self.result.as_ref().map_or(0, |(stamp, ..)| stamp.token);
+        let held = self.lease.take().filter(|(_, _, until)| *until > now);
+        let (token, holder, until) = match held {
+            None => {
+                let token = u64::try_from(now.as_micros()).unwrap().max(last + 1);
+                (token, request.holder.clone(), now + request.lasts)
+            }
+            Some((token, holder, _)) if holder == request.holder => (token, holder, now + request.lasts),
+            Some(other) => other,
+        };
+        let is_own = holder == request.holder;
+        self.lease = Some((token, holder, until));
+        let latest = self.result.as_ref().filter(|(stamp, ..)| *stamp != request.known);
+        let latest = latest.map(|(_, at, value)| Stored { value: value.clone(), age: now - *at });
+        Some(Lease { is_own, token, remaining: until - now, latest })
+    }
+
+    fn publish(&mut self, now: Duration, result: &Publication) -> Option<bool> {
+        if self.is_down {
+            return None;
+        }
+        let is_holder = self.lease.as_ref().is_some_and(|(token, holder, until)| {
+            *until > now && *token == result.stamp.token && *holder == result.holder
+        });
+        let is_new = self.result.as_ref().is_none_or(|(stamp, ..)| *stamp < result.stamp);
+        if is_holder && is_new {
+            self.result = Some((result.stamp, now, result.value.clone()));
+        }
+        Some(is_holder && is_new)
+    }
+}
+
+/// What arrives at an instance or the store.
+enum Event {
+    AskLease(LeaseRequest),
+    Leased(Option<Lease>),
+    AskPublish(Publication),
+    Published(Stamp, Option<bool>),
+    Told(Vec<u8>),
+    Ran,
+    Wake,
+}
+
+struct Instance {
+    machine: ShareMachine,
+    /// `false`: killed. Its requests in flight still arrive.
+    lives: bool,
+    /// Does nothing until then, like a stopped process.
+    stopped_until: Duration,
+    last_result: Duration,
+    /// What it accepted from others.
+    accepted: HashMap<Stamp, Vec<u8>>,
+    wakes_at: Duration,
+}
+
+struct World {
+    now: Duration,
+    events: BTreeMap<(Duration, u64), (usize, Event)>,
+    number: u64,
+    random: u64,
+    store: Store,
+    instances: Vec<Instance>,
+    loss_percent: u64,
+    runs: u64,
+    /// Times at which a lease got a new holder.
+    takeovers: Vec<(Duration, usize)>,
+    oldest: Duration,
+}
+
+impl World {
+    fn new(seed: u64, instances: usize) -> Self {
+        let mut world = Self {
+            now: Duration::from_secs(1_000),
+            events: BTreeMap::new(),
+            number: 0,
+            random: seed,
+            store: Store::default(),
+            instances: Vec::new(),
+            loss_percent: 1,
+            runs: 0,
+            takeovers: Vec::new(),
+            oldest: Duration::ZERO,
+        };
+        (0..instances).for_each(|_| world.add());
+        world
+    }
+
+    fn chance(&mut self, of: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % of
+    }
+
+    fn add(&mut self) {
+        let at = self.instances.len();
+        let options = ShareOptions {
+            check: "db".into(),
+            instance: format!("i{at}"),
+            holder: format!("h{at}"),
+            interval: INTERVAL,
+            timeout: TIMEOUT,
+            max_age: MAX_AGE,
+            seed: self.chance(u64::MAX),
+        };
+        self.instances.push(Instance {
+            machine: ShareMachine::new(options, self.now),
+            lives: true,
+            stopped_until: Duration::ZERO,
+            last_result: self.now,
+            accepted: HashMap::new(),
+            wakes_at: Duration::MAX,
+        });
+        self.after(Duration::ZERO, at, Event::Wake);
+    }
+
+    fn after(&mut self, delay: Duration, to: usize, event: Event) {
+        self.number += 1;
+        self.events.insert((self.now + delay, self.number), (to, event));
+    }
+
+    fn delay(&mut self) -> Duration {
+        ms(1 + self.chance(DELAY_MAX_MS))
+    }
+
+    fn run_until(&mut self, end: Duration) {
+        while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= end) {
+            let ((at, _), (to, event)) = entry.remove_entry();
+            self.now = at;
+            self.handle(to, event);
+        }
+        self.now = end;
+    }
+
+    fn handle(&mut self, to: usize, event: Event) {
+        let (now, delay) = (self.now, self.delay());
+        match event {
+            Event::AskLease(request) => {
+                let before = self.store.lease.as_ref().map(|(token, ..)| *token);
+                let lease = self.store.lease(now, &request);
+                if lease.as_ref().is_some_and(|lease| lease.is_own && Some(lease.token) != before) {
+                    self.takeovers.push((now, to));
+                }
+                self.after(delay, to, Event::Leased(lease));
+                return;
+            }
+            Event::AskPublish(result) => {
+                let accepted = self.store.publish(now, &result);
+                self.after(delay, to, Event::Published(result.stamp, accepted));
+                if accepted == Some(true) {
+                    self.broadcast(&result.value);
+                }
+                return;
+            }
+            _ => {}
+        }
+        let instance = &mut self.instances[to];
+        if !instance.lives {
+            return;
+        }
+        if instance.stopped_until > now {
+            // It waits in a queue of the stopped process.
+            let left = instance.stopped_until - now;
+            return self.after(left, to, event);
+        }
+        let machine = &mut instance.machine;
+        match event {
+            Event::Leased(lease) => machine.leased(now, lease),
+            Event::Published(stamp, accepted) => machine.published(now, stamp, accepted),
+            Event::Told(bytes) => machine.heard(now, &bytes),
+            Event::Ran => {
+                let result = SharedResult::new(Outcome::Success, ms(10), "", INTERVAL);
+                // Distinguishes results.
+                let result = SharedResult { latency_us: self.number, ..result };
+                machine.ran(now, INTERVAL, Some(result));
+                self.runs += 1;
+                self.found(to);
+            }
+            Event::Wake => self.instances[to].wakes_at = Duration::MAX,
+            Event::AskLease(_) | Event::AskPublish(_) => unreachable!("the store has taken it"),
+        }
+        self.act(to);
+    }
+
+    fn act(&mut self, at: usize) {
+        while let Some(action) = self.instances[at].machine.poll(self.now) {
+            let delay = self.delay();
+            match action {
+                Action::Lease(request) => self.after(delay, at, Event::AskLease(request)),
+                Action::Publish(result) => self.after(delay, at, Event::AskPublish(result)),
+                Action::Run => {
+                    let lasts = ms(5 + self.chance(RUN_MAX_MS));
+                    self.after(lasts, at, Event::Ran);
+                }
+                Action::Tell(message) => {
+                    if !self.store.is_down {
+                        self.broadcast(&message.encode());
+                    }
+                }
+                Action::Take(message) => {
+                    let before = self.instances[at].accepted.insert(message.stamp(), message.encode());
+                    assert_eq!(before, None, "two results for {:?}", message.stamp());
+                    self.found(at);
+                }
+            }
+        }
+        let deadline = self.instances[at].machine.deadline();
+        if deadline < self.instances[at].wakes_at {
+            self.instances[at].wakes_at = deadline;
+            self.after(deadline.saturating_sub(self.now), at, Event::Wake);
+        }
+    }
+
+    fn found(&mut self, at: usize) {
+        self.oldest = self.oldest.max(self.now - self.instances[at].last_result);
+        self.instances[at].last_result = self.now;
+    }
+
+    fn broadcast(&mut self, bytes: &[u8]) {
+        for to in 0..self.instances.len() {
+            if self.chance(100) >= self.loss_percent {
+                let delay = self.delay();
+                self.after(delay, to, Event::Told(bytes.to_vec()));
+            }
+        }
+    }
+
+    /// The instance that runs the check; waits until there is one.
+    fn holder(&mut self) -> usize {
+        loop {
+            let instances = self.instances.iter().enumerate();
+            let mut holders = instances.filter(|(_, one)| one.lives && one.machine.is_holder());
+            let held = self.store.lease.as_ref().map(|(_, holder, _)| holder.clone());
+            let holder = holders.find(|(at, _)| Some(format!("h{at}")) == held);
+            if let Some((at, _)) = holder {
+                return at;
+            }
+            self.run_until(self.now + ms(1));
+        }
+    }
+
+    fn total(&self, counter: impl Fn(&ShareMachine) -> u64) -> u64 {
+        self.instances.iter().map(|one| counter(&one.machine)).sum()
+    }
+
+    /// All instances have accepted the same result for each stamp.
+    fn assert_one_result_for_each_stamp(&self) {
+        let mut all: HashMap<Stamp, &[u8]> = HashMap::new();
+        for (stamp, value) in self.instances.iter().flat_map(|one| &one.accepted) {
+            assert_eq!(*all.entry(*stamp).or_insert(value), value.as_slice(), "{stamp:?}");
+        }
+    }
+}
+
+/// Half of the holders are killed, half are stopped and continue later.
+#[test]
+fn two_hundred_instances_survive_fifty_killed_holders() {
+    let seeds = if figures::is_long() { 0..20 } else { 0..1 };
+    for seed in seeds {
+        let mut world = World::new(seed, 200);
+        world.run_until(world.now + 3 * INTERVAL);
+        let (begin, runs) = (world.now, world.runs);
+        let mut slowest = Duration::ZERO;
+        for kill in 0..50 {
+            let pause = INTERVAL * 4 + ms(world.chance(1_000));
+            world.run_until(world.now + pause);
+            let (holder, killed_at, known) = (world.holder(), world.now, world.takeovers.len());
+            if kill % 2 == 0 {
+                world.instances[holder].lives = false;
+                world.add();
+            } else {
+                world.instances[holder].stopped_until = world.now + INTERVAL * 2;
+                // Its own age says nothing while it is stopped.
+                world.instances[holder].last_result = world.now + INTERVAL * 2;
+            }
+            while world.takeovers.len() == known {
+                world.run_until(world.now + ms(1));
+            }
+            let (at, next) = world.takeovers[known];
+            assert_ne!(next, holder);
+            slowest = slowest.max(at - killed_at);
+        }
+        world.run_until(world.now + 2 * INTERVAL);
+        world.assert_one_result_for_each_stamp();
+        let intervals = (world.now - begin).as_secs_f64() / INTERVAL.as_secs_f64();
+        let ratio = (world.runs - runs) as f64 / intervals;
+        println!(
+            "seed {seed}: {intervals:.0} intervals, {ratio:.3} runs an interval, slowest takeover {slowest:?}, \
+             oldest result {:?}, {} fenced",
+            world.oldest,
+            world.total(|machine| machine.counters().fenced),
+        );
+        assert!(ratio <= 1.05, "{ratio}");
+        assert!(slowest <= INTERVAL, "{slowest:?}");
+        assert!(world.oldest <= MAX_AGE, "{:?}", world.oldest);
+        assert!(world.total(|machine| machine.counters().taken) > 200 * 100);
+    }
+}
+
+/// Without a store, each instance runs the check for itself, and shares it again afterwards.
+#[test]
+fn each_instance_checks_for_itself_while_there_is_no_store() {
+    let mut world = World::new(9, 20);
+    world.store.is_down = true;
+    world.run_until(world.now + 10 * INTERVAL);
+    let alone = world.runs;
+    assert!((20 * 8..=20 * 10).contains(&alone), "{alone}");
+    world.store.is_down = false;
+    world.run_until(world.now + 2 * INTERVAL);
+    let runs = world.runs;
+    world.run_until(world.now + 10 * INTERVAL);
+    assert!((9..=11).contains(&(world.runs - runs)), "{}", world.runs - runs);
+    world.store = Store { is_down: true, ..Store::default() };
+    world.run_until(world.now + 10 * INTERVAL);
+    assert!(world.oldest <= MAX_AGE, "{:?}", world.oldest);
+    world.assert_one_result_for_each_stamp();
+}
+
+/// The poll alone keeps all instances fresh.
+#[test]
+fn results_arrive_without_messages() {
+    let mut world = World::new(4, 20);
+    world.loss_percent = 100;
+    world.run_until(world.now + 20 * INTERVAL);
+    assert!(world.oldest <= MAX_AGE, "{:?}", world.oldest);
+    let own = world.total(|machine| machine.counters().own_runs);
+    assert_eq!(own, 0, "runs besides those of the holder");
+    assert!((19..=22).contains(&world.runs), "{}", world.runs);
+}
+
+/// A holder whose runs never end is alive, so the others keep its lease, but not its silence.
+#[test]
+fn a_silent_holder_does_not_make_others_stale() {
+    let mut world = World::new(5, 10);
+    world.run_until(world.now + 3 * INTERVAL);
+    let holder = world.holder();
+    // The run is in progress until it counts as lost.
+    world.events.retain(|_, (to, event)| *to != holder || !matches!(event, Event::Ran));
+    for _ in 0..1_000 {
+        world.run_until(world.now + ms(10));
+        world.events.retain(|_, (to, event)| *to != holder || !matches!(event, Event::Ran));
+    }
+    let others = world.instances.iter().enumerate().filter(|(at, _)| *at != holder);
+    let oldest = others.map(|(_, one)| world.now - one.last_result).max();
+    assert!(oldest <= Some(MAX_AGE), "{oldest:?}");
+    assert!(world.total(|machine| machine.counters().own_runs) >= 9 * 2);
+}
+
+fn options() -> ShareOptions {
+    ShareOptions {
+        check: "db".into(),
+        instance: "a".into(),
+        holder: "a-1".into(),
+        interval: INTERVAL,
+        timeout: TIMEOUT,
+        max_age: MAX_AGE,
+        seed: 1,
+    }
+}
+
+fn result(token: u64, round: u64) -> Message {
+    let result = Some(SharedResult::new(Outcome::Failure, ms(3), "refused", INTERVAL));
+    Message { token, round, from: "b".into(), result }
+}
+
+fn other(token: u64) -> Lease {
+    Lease { is_own: false, token, remaining: ms(500), latest: None }
+}
+
+/// What is accepted after results with these stamps.
+#[test]
+fn results_are_accepted_in_order_and_once() {
+    for (heard, expected) in [
+        (vec![(5, 1)], vec![(5, 1)]),
+        (vec![(5, 1), (5, 1)], vec![(5, 1)]),
+        (vec![(5, 2), (5, 1), (5, 3)], vec![(5, 2), (5, 3)]),
+        (vec![(5, 9), (6, 1), (5, 10)], vec![(5, 9), (6, 1)]),
+        (vec![(6, 1), (5, 1), (6, 2)], vec![(6, 1), (6, 2)]),
+    ] {
+        let mut machine = ShareMachine::new(options(), Duration::ZERO);
+        let mut taken = Vec::new();
+        for (second, (token, round)) in (1..).zip(&heard) {
+            machine.heard(ms(second), &result(*token, *round).encode());
+            while let Some(action) = machine.poll(ms(second)) {
+                if let Action::Take(message) = action {
+                    taken.push((message.token, message.round));
+                }
+            }
+        }
+        assert_eq!(taken, expected, "{heard:?}");
+        let counters = machine.counters();
+        assert_eq!(
+            (counters.taken, counters.fenced),
+            (taken.len() as u64, (heard.len() - taken.len()) as u64)
+        );
+    }
+}
+
+#[test]
+fn a_store_without_its_data_and_an_older_clock_is_followed() {
+    let mut machine = ShareMachine::new(options(), Duration::ZERO);
+    let is_taken = |machine: &mut ShareMachine, now| {
+        std::iter::from_fn(|| machine.poll(now)).any(|action| matches!(action, Action::Take(_)))
+    };
+    assert!(matches!(machine.poll(Duration::ZERO), Some(Action::Lease(_))));
+    machine.leased(ms(1), Some(other(900)));
+    machine.heard(ms(2), &result(900, 7).encode());
+    assert!(is_taken(&mut machine, ms(2)));
+    machine.heard(ms(3), &result(100, 1).encode());
+    assert!(!is_taken(&mut machine, ms(3)), "a token that was not confirmed");
+    let asked = (4..).map(ms).find(|now| matches!(machine.poll(*now), Some(Action::Lease(_)))).unwrap();
+    machine.leased(asked + ms(1), Some(other(100)));
+    machine.heard(asked + ms(2), &result(100, 2).encode());
+    assert!(is_taken(&mut machine, asked + ms(2)));
+}
+
+/// Nonsense and other versions are counted and change nothing.
+#[test]
+fn nonsense_is_ignored() {
+    let mut machine = ShareMachine::new(options(), Duration::ZERO);
+    let mut newer = result(5, 1).encode();
+    newer[0] = 99;
+    let deadline = machine.deadline();
+    for bytes in [&b""[..], b"nonsense", &newer] {
+        machine.heard(ms(1), bytes);
+    }
+    assert_eq!((machine.counters().ignored, machine.deadline()), (3, deadline));
+    assert!(matches!(machine.poll(ms(1)), Some(Action::Lease(_))));
+    let latest = Some(Stored { value: newer, age: Duration::ZERO });
+    machine.leased(ms(2), Some(Lease { latest, ..other(5) }));
+    assert_eq!(machine.counters().ignored, 4);
+    assert_eq!(machine.poll(ms(2)), None);
+}

@@ -1,0 +1,306 @@
+//! The store against a real server.
+//!
+//! Does not know about: the meaning of values.
+
+use doorbell_shared::redis::{Redis, RedisOptions, Server};
+use doorbell_shared::{Lease, LeaseRequest, Publication, SharedStore as _, Stamp, Status, StoreError};
+use doorbell_testkit::peers::redis::Redis as Peer;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+/// Longer than any reply takes on a busy machine.
+const PATIENT: Duration = Duration::from_secs(60);
+
+/// A lease that does not end during a test.
+const LONG: Duration = Duration::from_secs(600);
+
+const KEEP: Duration = Duration::from_secs(600);
+
+fn options(peer: &Peer, timeout: Duration) -> RedisOptions {
+    let server = Server::new(&format!("redis://{}", peer.addr)).expect("a URL");
+    RedisOptions { server, prefix: "doorbell:".into(), timeout, seed: 7 }
+}
+
+/// A client whose connection runs in the background, before it is connected.
+fn start(options: RedisOptions) -> Redis {
+    let (redis, commands) = Redis::new(options, Arc::new(Status::default()));
+    tokio::spawn(commands.run(|_| {}));
+    redis
+}
+
+async fn connected(redis: &Redis) {
+    while !redis.status().is_connected() {
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn client(peer: &Peer) -> Redis {
+    let redis = start(options(peer, PATIENT));
+    connected(&redis).await;
+    redis
+}
+
+fn ask(holder: &str, lasts: Duration) -> LeaseRequest {
+    LeaseRequest { check: "db:1".into(), holder: holder.into(), lasts, known: Stamp::default() }
+}
+
+fn result(holder: &str, token: u64, round: u64, value: &[u8]) -> Publication {
+    let stamp = Stamp { token, round };
+    Publication { check: "db:1".into(), holder: holder.into(), stamp, value: value.into(), keep: KEEP }
+}
+
+/// The value of the last result, and its order.
+fn latest(lease: &Lease) -> Option<&[u8]> {
+    lease.latest.as_ref().map(|stored| &*stored.value)
+}
+
+#[tokio::test]
+async fn a_lease_has_one_holder_and_a_token_that_only_increases() {
+    let Some(mut peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    let first = redis.lease(ask("a", LONG)).await.unwrap();
+    assert!(first.is_own && first.latest.is_none() && first.remaining <= LONG);
+    let other = redis.lease(ask("b", LONG)).await.unwrap();
+    assert!(!other.is_own);
+    assert_eq!(other.token, first.token);
+    // A shorter time: the same holder, and the same token.
+    let again = redis.lease(ask("a", Duration::from_millis(1))).await.unwrap();
+    assert_eq!((again.is_own, again.token), (true, first.token));
+    let next = loop {
+        let lease = redis.lease(ask("b", LONG)).await.unwrap();
+        if lease.is_own {
+            break lease;
+        }
+    };
+    assert!(next.token > first.token);
+    // A server without its data.
+    peer.restart();
+    let after = loop {
+        match redis.lease(ask("a", LONG)).await {
+            Ok(lease) => break lease,
+            Err(_) => sleep(Duration::from_millis(5)).await,
+        }
+    };
+    assert!(after.is_own && after.token > next.token);
+}
+
+#[tokio::test]
+async fn a_result_is_stored_once_for_each_stamp_and_by_the_holder_only() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    let token = redis.lease(ask("a", LONG)).await.unwrap().token;
+    let publish = async |publication: Publication| redis.publish(publication).await.unwrap();
+    assert!(publish(result("a", token, 1, b"one")).await);
+    assert!(!publish(result("a", token, 1, b"one again")).await);
+    assert!(publish(result("a", token, 3, b"\0\xff\r\n")).await);
+    assert!(!publish(result("a", token, 2, b"late")).await);
+    assert!(!publish(result("b", token, 4, b"no holder")).await);
+    assert!(!publish(result("a", token + 1, 4, b"no token")).await);
+    let lease = redis.lease(ask("b", LONG)).await.unwrap();
+    assert_eq!(latest(&lease), Some(&b"\0\xff\r\n"[..]));
+    let known = LeaseRequest { known: Stamp { token, round: 3 }, ..ask("b", LONG) };
+    assert_eq!(redis.lease(known).await.unwrap().latest, None);
+    // The lease is lost: by its end, or by an operator.
+    let _deleted = peer.cli(&["DEL", "doorbell:lease:db:1"]);
+    assert!(!publish(result("a", token, 4, b"without a lease")).await);
+    // A stored token above the clock of the server is followed by a higher one.
+    let _set = peer.cli(&["HSET", "doorbell:check:db:1", "token", "4000000000000000"]);
+    assert_eq!(redis.lease(ask("c", LONG)).await.unwrap().token, 4_000_000_000_000_001);
+    assert!(publish(result("c", 4_000_000_000_000_001, 1, b"newest")).await);
+}
+
+#[tokio::test]
+async fn nonsense_in_the_keys_is_an_error_or_no_lease() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    let _set = peer.cli(&["SET", "doorbell:lease:db:1", "nonsense"]);
+    assert!(redis.lease(ask("a", LONG)).await.unwrap().is_own);
+    let _set = peer.cli(&["HSET", "doorbell:check:db:1", "token", "x", "at", "y", "value", "z"]);
+    let lease = redis.lease(ask("a", LONG)).await.unwrap();
+    assert_eq!((lease.is_own, latest(&lease)), (true, Some(&b"z"[..])));
+    let _set = peer.cli(&["SET", "doorbell:check:db:1", "a string"]);
+    let error = redis.lease(ask("a", LONG)).await.unwrap_err();
+    assert!(error.0.starts_with("WRONGTYPE"), "{error}");
+    assert!(redis.status().is_connected());
+    assert_eq!(redis.status().counters().errors, 1);
+}
+
+#[tokio::test]
+async fn followers_get_messages_and_results_and_follow_again_after_a_restart() {
+    let Some(mut peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    let (sender, mut heard) = mpsc::unbounded_channel();
+    let follower = redis.clone();
+    tokio::spawn(async move {
+        let checks = ["other:2", "db:1"].map(str::to_owned).into();
+        follower.follow(checks, |at, message| sender.send((at, message)).unwrap()).await;
+    });
+    for _ in 0..2 {
+        // Messages before the subscription are lost.
+        while heard.try_recv().is_err() {
+            let _not_connected = redis.tell("db:1".into(), b"alive".into()).await;
+            sleep(Duration::from_millis(5)).await;
+        }
+        let token = redis.lease(ask("a", LONG)).await.unwrap().token;
+        assert!(redis.publish(result("a", token, 1, b"result")).await.unwrap());
+        redis.tell("unknown:3".into(), b"not followed".into()).await.unwrap();
+        redis.tell("other:2".into(), b"last".into()).await.unwrap();
+        let mut last = Vec::new();
+        while last.last() != Some(&(0, b"last".to_vec())) {
+            last.extend(heard.recv().await);
+        }
+        assert_eq!(last[last.len() - 2..], [(1, b"result".to_vec()), (0, b"last".to_vec())]);
+        peer.restart();
+    }
+}
+
+#[tokio::test]
+async fn instances_are_listed_until_they_expire() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    assert_eq!(redis.announced().await, Ok(vec![]));
+    for (name, value, lasts) in
+        [("b", "1", LONG), ("a", "2", LONG), ("c", "3", Duration::from_millis(1)), ("a", "4", LONG)]
+    {
+        redis.announce(name.into(), value.into(), lasts).await.unwrap();
+    }
+    let listed = async || {
+        let all = redis.announced().await.unwrap();
+        all.into_iter()
+            .map(|(name, value)| format!("{name}{}", String::from_utf8_lossy(&value)))
+            .collect::<Vec<_>>()
+    };
+    while listed().await.len() > 2 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let mut all = listed().await;
+    all.sort();
+    assert_eq!(all, ["a4", "b1"]);
+    // The next announcement removes what has expired.
+    redis.announce("b".into(), "5".into(), LONG).await.unwrap();
+    assert_eq!(peer.cli(&["HLEN", "doorbell:fleet"]), "2");
+    assert_eq!(peer.cli(&["ZCARD", "doorbell:fleet:until"]), "2");
+    let ttl: i64 = peer.cli(&["PTTL", "doorbell:fleet"]).parse().unwrap();
+    assert!(ttl > 0, "an abandoned view expires: {ttl}");
+}
+
+#[tokio::test]
+async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
+    let acl = "doorbell on >se\"cret ~doorbell:* &doorbell:* -@all +eval +get +set +pexpire +pttl +hmget +hset +hget \
+               +hdel +zadd +zrem +zrangebyscore +time +publish +subscribe +ping +select";
+    let Some(peer) = Peer::start(
+        &["--user", "default", "off", "--user"]
+            .into_iter()
+            .chain(acl.split(' '))
+            .collect::<Vec<_>>()
+            .as_slice(),
+    ) else {
+        return;
+    };
+    let mut options = options(&peer, PATIENT);
+    options.server = Server::new(&format!("redis://{}/3", peer.addr)).expect("a URL");
+    let refused = |options: RedisOptions| async move {
+        let (_redis, commands) = Redis::new(options, Arc::default());
+        let (sender, mut told) = mpsc::unbounded_channel();
+        tokio::spawn(commands.run(move |state| {
+            let _ended = sender.send(state.map_err(StoreError::clone));
+        }));
+        told.recv().await.expect("a state").expect_err("no login").0
+    };
+    let error = refused(options.clone()).await;
+    assert!(error.starts_with("SELECT: NOAUTH"), "{error}");
+    (options.server.username, options.server.password) = ("doorbell".into(), "wrong".into());
+    let error = refused(options.clone()).await;
+    assert!(error.starts_with("AUTH: WRONGPASS"), "{error}");
+    options.server.password = "se\"cret".into();
+    let redis = start(options);
+    connected(&redis).await;
+    let token = redis.lease(ask("a", LONG)).await.unwrap().token;
+    assert!(redis.lease(ask("a", LONG)).await.unwrap().is_own);
+    assert!(redis.publish(result("a", token, 1, b"one")).await.unwrap());
+    redis.tell("db:1".into(), b"alive".into()).await.unwrap();
+    redis.announce("a".into(), b"1".to_vec(), Duration::from_millis(1)).await.unwrap();
+    sleep(Duration::from_millis(20)).await;
+    redis.announce("b".into(), b"1".to_vec(), LONG).await.unwrap();
+    assert_eq!(redis.announced().await.unwrap().len(), 1);
+    let other = redis.call(vec![b"GET".to_vec(), b"other:key".to_vec()]).await.unwrap();
+    assert!(format!("{other:?}").contains("NOPERM"), "{other:?}");
+}
+
+#[tokio::test]
+async fn without_a_usable_server_calls_fail_and_the_connection_returns() {
+    let Some(mut peer) = Peer::start(&[]) else { return };
+    let redis = start(options(&peer, Duration::from_millis(500)));
+    connected(&redis).await;
+    // A process that accepts and says nothing.
+    peer.hang(true);
+    let errors = redis.status().counters().errors;
+    assert!(redis.lease(ask("a", LONG)).await.is_err());
+    assert!(!redis.status().is_connected() && redis.status().counters().errors > errors);
+    let error = redis.lease(ask("a", LONG)).await.unwrap_err();
+    assert_eq!(error.0, "the server did not reply in time");
+    assert!(redis.status().counters().refused > 0);
+    peer.hang(false);
+    connected(&redis).await;
+    peer.kill();
+    while redis.status().is_connected() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    peer.restart();
+    connected(&redis).await;
+    while redis.lease(ask("a", LONG)).await.is_err() {
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A server without memory or disk space replies, and refuses to write.
+#[tokio::test]
+async fn a_server_that_refuses_to_write_is_an_error() {
+    let disk = ["--dir", "/proc", "--save", "900", "1"];
+    for (arguments, cause, expected) in
+        [(&[][..], &["CONFIG", "SET", "maxmemory", "1"][..], "OOM"), (&disk, &["BGSAVE"], "MISCONF")]
+    {
+        let Some(peer) = Peer::start(arguments) else { return };
+        let redis = client(&peer).await;
+        let token = redis.lease(ask("a", LONG)).await.unwrap().token;
+        let _caused = peer.cli(cause);
+        // Saving fails in the background.
+        let mut rounds = 1..;
+        let error = loop {
+            match redis.publish(result("a", token, rounds.next().unwrap(), b"one")).await {
+                Err(error) => break error,
+                Ok(_) => sleep(Duration::from_millis(5)).await,
+            }
+        };
+        assert!(error.0.contains(expected), "{error}");
+        assert!(redis.status().is_connected());
+    }
+}
+
+/// A server that replies with nonsense, or with replies that no command asked for.
+#[tokio::test]
+async fn nonsense_closes_the_connection() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    for nonsense in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"+OK\r\n+OK\r\n+OK\r\n", &[b'+'; 9_000]] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut command = [0; 64];
+                let _read = stream.read(&mut command).await;
+                let _sent = stream.write_all(nonsense).await;
+                open.push(stream);
+            }
+        });
+        let server = Server::new(&format!("redis://{addr}")).expect("a URL");
+        let options = RedisOptions { server, prefix: String::new(), timeout: PATIENT, seed: 1 };
+        let redis = start(options);
+        while redis.status().counters().errors < 2 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert!(redis.lease(ask("a", LONG)).await.is_err());
+    }
+}
