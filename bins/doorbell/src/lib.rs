@@ -29,6 +29,7 @@ mod reload;
 mod routes;
 mod serve;
 pub use build::sample::service;
+mod sharing;
 mod sockets;
 mod stats;
 mod supervisor;

@@ -63,6 +63,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     operator.end_events();
     drop(control_plane);
     drop(watch);
+    generations.shared().end_sharing();
     generations.shared().end_history();
     if ended.is_ok() {
         sum_up(&operator, &generations);

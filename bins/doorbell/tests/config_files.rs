@@ -135,9 +135,11 @@ fn dumped(config: &Config, with_defaults: bool) -> String {
         assert_eq!(token, "***");
         *token = "${file:/bearer}".into();
     }
-    if let Some(password) = value.pointer_mut("/history/clickhouse/password") {
-        assert_eq!(password, "***");
-        *password = "${file:/run/secrets/clickhouse}".into();
+    for (table, name) in [("/history/clickhouse", "clickhouse"), ("/shared", "redis")] {
+        if let Some(password) = value.pointer_mut(&format!("{table}/password")) {
+            assert_eq!(password, "***");
+            *password = format!("${{file:/run/secrets/{name}}}").into();
+        }
     }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
     for (name, rule) in rules.into_iter().flatten() {

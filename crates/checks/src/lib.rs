@@ -102,6 +102,8 @@ pub use scheduler::lag::{LAG_BOUNDS_US, Lag, LagCounts};
 pub use scheduler::push::{Push, PushRefused};
 pub use scheduler::run::Run;
 pub use scheduler::run_requests::RunRequest;
+#[cfg(feature = "kinds")]
+pub use scheduler::run_requests::RunStart;
 pub use scheduler::sink::{LastRun, ResultSink};
 pub use scheduler::work::first_runs;
 pub use scheduler::{Heartbeat, Plan, ReadyScheduler, RunNow, Scheduler};

@@ -2,13 +2,18 @@
 //!
 //! Does not know about: the meaning of values.
 
+use doorbell_link::State;
 use doorbell_shared::redis::{Redis, RedisOptions, Server};
-use doorbell_shared::{Lease, LeaseRequest, Publication, SharedStore as _, Stamp, Status, StoreError};
+use doorbell_shared::{
+    Announcement, EndpointState, Lease, LeaseRequest, Publication, SharedStore as _, Stamp, Status,
+    StoreError,
+};
+use doorbell_testkit::figures;
 use doorbell_testkit::peers::redis::Redis as Peer;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Longer than any reply takes on a busy machine.
 const PATIENT: Duration = Duration::from_secs(60);
@@ -303,4 +308,31 @@ async fn nonsense_closes_the_connection() {
         }
         assert!(redis.lease(ask("a", LONG)).await.is_err());
     }
+}
+
+#[tokio::test]
+async fn a_thousand_instances_are_one_view() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    let endpoint =
+        |at: u64| EndpointState { name: format!("readyz-{at}"), state: State::Up, note: "".into() };
+    let announcement = Announcement {
+        version: "0.1.0".into(),
+        zone: "eu-1".into(),
+        lifecycle: "ready".into(),
+        started_unix_ms: 1_795_288_003_819,
+        config_hash: "0123456789abcdef".into(),
+        endpoints: (0..8).map(endpoint).collect(),
+        endpoints_total: 8,
+    };
+    for at in 0..1_000 {
+        redis.announce(format!("web-{at}"), announcement.encode(), LONG).await.unwrap();
+    }
+    let begin = Instant::now();
+    let all = redis.announced().await.unwrap();
+    assert!(all.iter().all(|(_, value)| Announcement::decode(value).as_ref() == Some(&announcement)));
+    let took = begin.elapsed();
+    assert_eq!(all.len(), 1_000);
+    println!("a view of 1,000 instances: {took:?}");
+    assert!(!figures::is_long() || took <= Duration::from_secs(2), "{took:?}");
 }

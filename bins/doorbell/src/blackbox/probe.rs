@@ -13,7 +13,7 @@ use crate::http::forwarded::Networks;
 use crate::probe::Exported;
 use doorbell_checks::options::{Check, CheckKind, HostPort, Pace, Prefer, Resolve};
 use doorbell_checks::{Phases, Runner, Seen, Shared, Trace, lookup_host};
-use doorbell_health::{Outcome, Severity};
+use doorbell_health::Outcome;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -135,7 +135,7 @@ impl Prober {
             // The scrape timeout may be shorter than the wait of the module.
             udp.wait = udp.wait.filter(|wait| *wait < limit);
         }
-        let check = Check { name: "probe".to_owned(), severity: Severity::Info, pace, kind };
+        let check = Check { pace, ..Check::new("probe", kind) };
         let built = Runner::build(&check, &mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
         let Ok(Some(runner)) = built else { return (Outcome::Error, Seen::default()) };
         let trace = Trace::begin();

@@ -93,6 +93,9 @@ pub enum Command {
     /// Examine this system: io_uring, limits, network settings
     #[command(after_help = super::doctor::HELP)]
     Doctor(super::doctor::DoctorArgs),
+    /// List all instances that announce themselves in the shared store
+    #[command(after_help = super::fleet::HELP)]
+    Fleet(super::fleet::FleetArgs),
     /// Query the health of a running instance; for containers
     #[command(after_help = super::healthcheck::HELP)]
     Healthcheck(super::healthcheck::HealthcheckArgs),

@@ -27,11 +27,12 @@ const WITHOUT_CONFIG: [&[&str]; 11] = [
 ];
 
 /// Commands that write no log, besides [`OperateCommand`].
-const WITHOUT_LOG: [&str; 10] = [
+const WITHOUT_LOG: [&str; 11] = [
     "await",
     "completions",
     "config",
     "doctor",
+    "fleet",
     "healthcheck",
     "history",
     "man",

@@ -11,7 +11,7 @@ use crate::config::{
 use crate::exit::{Exit, Failure};
 use crate::reload::Reading;
 use clap::ValueEnum;
-use doorbell_checks::options::{Check, CheckKind, Pace};
+use doorbell_checks::options::{Check, CheckKind};
 use doorbell_health::Severity;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -245,7 +245,7 @@ fn add_checks(config: &mut Config, targets: Vec<CheckKind>) -> Result<(), Failur
             );
             return Err(Failure::new(Exit::Usage, message));
         }
-        config.checks.push(Check { name, severity: Severity::Required, pace: Pace::default(), kind });
+        config.checks.push(Check::new(name, kind));
         let readyz = config.health.iter_mut().filter(|health| health.name == "readyz");
         readyz.for_each(|health| health.uses.push(CheckUse::new(position, Severity::Required)));
     }

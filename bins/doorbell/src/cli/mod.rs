@@ -9,6 +9,7 @@ mod command;
 mod convert;
 mod diff;
 mod doctor;
+mod fleet;
 mod healthcheck;
 mod history;
 mod init;
@@ -98,6 +99,7 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
         Command::Config { command: ConfigCommand::Init(args) } => say(init::text(&args)),
         Command::Config { command: ConfigCommand::Schema } => say(&format!("{:#}\n", config::schema())),
         Command::Doctor(args) => doctor::run(&args, global),
+        Command::Fleet(args) => fleet::run(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
         Command::History { command } => history::run(&command, global),
         Command::Man(args) => say(&about::man(&args)?),

@@ -172,6 +172,13 @@ impl<S: ResultSink> ResultSink for Recorded<S> {
         self.sink.found(check, finding)
     }
 
+    fn pushed(&self, check: usize, finding: &Finding) {
+        if let Some(results) = &self.history {
+            results.record(check, finding);
+        }
+        self.sink.pushed(check, finding);
+    }
+
     fn last_run(&self, check: usize) -> Option<LastRun> {
         self.sink.last_run(check)
     }

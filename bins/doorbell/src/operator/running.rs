@@ -5,6 +5,7 @@
 use crate::config::model::{Config, Lifecycle};
 use crate::registry::HealthRegistry;
 use crate::reload::Awaited;
+use crate::sharing::SharedChecks;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::ServerStats;
 use crate::wire::{CheckView, WorkerView};
@@ -12,6 +13,7 @@ use doorbell::io_uring::Cause;
 use doorbell::{DriverReport, Handle};
 use doorbell_checks::options::Check;
 use doorbell_checks::{Heartbeat, Push, RunNow};
+use doorbell_shared::ShareView;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +44,8 @@ pub(crate) struct Running {
     pub(crate) push: Option<Push>,
     /// Heartbeat of the check thread; `None` without checks.
     pub(crate) pulse: Option<Heartbeat>,
+    /// The shared checks and their store; `None` without `[shared]`.
+    pub(crate) shared_checks: Option<SharedChecks>,
 }
 
 /// Changes of the workers of one server since its start. The workers of an earlier server, which
@@ -102,9 +106,17 @@ impl Running {
             let kind = self.check_kinds.get(at).copied().unwrap_or_default();
             // An on-demand check has a next run only before its first result.
             let next_in_ms = view.next_in_ms.filter(|_| !kind.is_asked || view.last.is_none());
-            CheckView { kind: kind.word.to_owned(), next_in_ms, ..view }
+            let from = self.shared_checks.as_ref().and_then(|checks| checks.view(at)?.from);
+            CheckView { kind: kind.word.to_owned(), next_in_ms, from, ..view }
         };
         self.registry.checks(name, history).into_iter().map(named).collect()
+    }
+
+    /// The shared checks by name, and their states.
+    pub(crate) fn shared_views(&self) -> Vec<(String, ShareView)> {
+        let Some(shared) = &self.shared_checks else { return Vec::new() };
+        let named = self.registry.checks(None, false).into_iter();
+        named.filter_map(|(at, check)| Some((check.name, shared.view(at)?))).collect()
     }
 
     pub(super) fn workers(&self) -> Vec<WorkerView> {

@@ -4,16 +4,31 @@
 
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};
-use crate::wire::{CheckView, Event, LinkView, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
+use crate::wire::{
+    CheckView, EndpointView, EndpointWord, Event, LinkView, ProberView, Refusal, RefusalKind,
+    RefusedReloadView, Status,
+};
 use doorbell_checks::{Finding, PushRefused};
 use doorbell_health::CheckIndex;
 use doorbell_history::{Counter, Counts};
+use doorbell_link::State;
+use doorbell_shared::{Announcement, EndpointState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum time to wait for a requested run of a check.
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// The state of an endpoint as other instances know it.
+const fn stated(state: EndpointWord) -> State {
+    match state {
+        EndpointWord::Degraded => State::Degraded,
+        EndpointWord::Down => State::Down,
+        EndpointWord::Drain | EndpointWord::Maintenance => State::Maintenance,
+        EndpointWord::Up => State::Up,
+    }
+}
 
 impl Operator {
     /// Time since the start of the program.
@@ -77,6 +92,27 @@ impl Operator {
             status.counters.extend(self.history_counters());
         }
         status
+    }
+
+    /// Describes this instance for the view of all instances.
+    pub(crate) fn announcement(&self) -> Announcement {
+        let status = self.status();
+        let running = self.running();
+        let shared = running.as_ref().and_then(|running| running.shared_checks.as_ref());
+        let endpoint = |one: &EndpointView| EndpointState {
+            name: one.name.clone(),
+            state: stated(one.state),
+            note: one.note.clone(),
+        };
+        Announcement {
+            version: status.version,
+            zone: shared.map(|shared| shared.zone().to_owned()).unwrap_or_default(),
+            lifecycle: status.lifecycle.as_str().to_owned(),
+            started_unix_ms: status.now_unix_ms.saturating_sub(status.uptime_ms),
+            config_hash: running.as_ref().map(|running| running.config_hash.clone()).unwrap_or_default(),
+            endpoints_total: status.endpoints.len() as u64,
+            endpoints: status.endpoints.iter().map(endpoint).collect(),
+        }
     }
 
     fn history_counters(&self) -> Vec<(String, u64)> {

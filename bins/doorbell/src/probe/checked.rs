@@ -10,7 +10,6 @@ use doorbell_checks::options::{
 };
 use doorbell_checks::{Connector, GRPC_UNKNOWN, Phases, Runner, Shared, Stage, Trace, tls_client};
 use doorbell_health::Outcome;
-use doorbell_health::Severity;
 use std::sync::Arc;
 
 /// Calls `grpc.health.v1`.
@@ -77,7 +76,7 @@ fn blank() -> Report {
 /// failure after connecting.
 fn run(ask: &Ask, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict) -> Report {
     let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
-    let check = Check { name: "probe".into(), severity: Severity::Required, pace, kind };
+    let check = Check { pace, ..Check::new("probe", kind) };
     let mut report = blank();
     let runner = Connector::open(&EgressOptions::default())
         .and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));

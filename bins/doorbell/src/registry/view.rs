@@ -97,6 +97,7 @@ fn check_view(name: &str, check: &Check, history: usize, now: Time) -> CheckView
     CheckView {
         name: name.to_owned(),
         kind: String::new(),
+        from: None,
         state: check.state().into(),
         age_ms: millis(now.since(check.state_since())),
         last: check.last().map(|(at, result)| ResultView {

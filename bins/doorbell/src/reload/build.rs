@@ -21,6 +21,7 @@ use crate::registry::HealthRegistry;
 use crate::registry::agent;
 use crate::reload::watch::Watched;
 use crate::routes::{Materials, RouteServices};
+use crate::sharing;
 use crate::sockets::udp::{self, Closable};
 use crate::sockets::{descriptor_store, listener};
 use crate::stats::server::ServerStats;
@@ -175,11 +176,13 @@ fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
     let of_checks = checks.map_or(0, ChecksPlan::descriptors);
     let of_history = if config.history.clickhouse.is_some() { history::DESCRIPTORS } else { 0 };
+    let of_shared = if config.shared.is_some() { sharing::DESCRIPTORS } else { 0 };
     let of_store = descriptor_store::descriptors(config, workers::count(config));
     let all = [
         of_admin,
         of_checks,
         of_history,
+        of_shared,
         of_store,
         ControlPlane::descriptors(config),
         Ports::descriptors(config),

@@ -289,7 +289,8 @@ impl Generations {
 
     /// Makes a started generation the current one and retires its predecessor.
     fn put_in_place(&self, inside: &mut Inside, started: Started) {
-        let Started { mut generation, server, same, checks, ports, waiter, history } = started;
+        let Started { mut generation, server, same, checks, ports, waiter, history, sharing, starts } =
+            started;
         let number = generation.number;
         let running = generation.running(&self.shared, &server, &self.origin);
         waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
@@ -317,6 +318,9 @@ impl Generations {
             history.follow(states, millis(time_of_day()));
         }
         generation.checks = checks.map(ReadyScheduler::go);
+        let operator = self.shared.operator.clone();
+        let describe = Box::new(move || operator.announcement());
+        self.shared.sharing.commit(sharing, starts, generation.push.clone(), describe);
         self.shared.operator.install(running);
         self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);

@@ -36,6 +36,7 @@ use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, time_of_da
 use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
+use crate::sharing::{self, SharedChecks, SharedSink, SharingSlot};
 use crate::sockets::udp::Closable;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::ServerStats;
@@ -44,10 +45,12 @@ use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server};
 use doorbell_checks::options::ClientTls;
 use doorbell_checks::{
-    Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
+    Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, RunStart, Scheduler as Checks,
+    SchedulerCounters,
 };
 use doorbell_probes::SameChecks;
 use ports::{Ports, Unopened};
+use std::collections::HashMap;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -66,6 +69,7 @@ pub(crate) struct SharedState {
     http2: Arc<http2::Common>,
     history: HistorySlot,
     links: Arc<LinkPeers>,
+    sharing: SharingSlot,
     /// The threads of `[compute]` and their settings. Created on first use and never dropped,
     /// because running jobs need the threads.
     compute: OnceLock<(Compute, Offload)>,
@@ -96,6 +100,7 @@ pub(crate) struct Generation {
     /// State of the checks for the next generation.
     left: Option<Left>,
     tables: Arc<Tables>,
+    shared_checks: Option<SharedChecks>,
     /// Listeners that wait for their certificate.
     awaited: Arc<Awaited>,
     services: RouteServices,
@@ -120,6 +125,9 @@ pub(crate) struct Started {
     ports: Unopened,
     waiter: Waiter,
     history: Prepared,
+    sharing: sharing::Prepared,
+    /// Starts the runs of shared checks, by position.
+    starts: HashMap<usize, RunStart>,
 }
 
 impl SharedState {
@@ -137,6 +145,7 @@ impl SharedState {
             http2: Arc::default(),
             history: HistorySlot::new(time_of_day, counters),
             links,
+            sharing: SharingSlot::new(),
             compute: OnceLock::new(),
             files: Mutex::default(),
         }
@@ -165,6 +174,11 @@ impl SharedState {
         self.operator.store_in(None);
         self.links.store_in(None);
         self.history.end();
+    }
+
+    /// Ends the thread of the shared store.
+    pub(crate) fn end_sharing(&self) {
+        self.sharing.end();
     }
 
     /// Whether the threads of `[compute]` run.
@@ -232,7 +246,11 @@ impl Generation {
         let of_links = (&shared.links, &shared.operator);
         let ports = Ports::prepare(&config, open, &shared.process_stats, of_links)?;
         let history = shared.history.prepare(&config).map_err(|why| Failure::new(Exit::BadConfig, why))?;
+        let bad_config = |why| Failure::new(Exit::BadConfig, why);
+        let sharing = shared.sharing.prepare(&config).map_err(bad_config)?;
+        let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
         let sink = Recorded::new(registry.result_sink(), &config, history.history(), time_of_day);
+        let sink = SharedSink::new(sink, sharing.checks());
         let checks = checks.map(|plan| plan.start(Arc::new(sink))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // The server is started last: nothing after this can fail.
@@ -258,13 +276,14 @@ impl Generation {
             ports: Ports::default(),
             left,
             tables,
+            shared_checks: sharing.checks().cloned(),
             awaited: Arc::new(awaited),
             services,
             watch: Some(watch),
             stamps,
             is_hurried: false,
         };
-        Ok(Started { generation, server, same, checks, ports, waiter, history })
+        Ok(Started { generation, server, same, checks, ports, waiter, history, sharing, starts })
     }
 
     /// Builds the operator's view of the generation.
@@ -285,6 +304,7 @@ impl Generation {
             hurry: self.hurry.clone(),
             push: self.push.clone(),
             pulse: self.pulse.clone(),
+            shared_checks: self.shared_checks.clone(),
             process_stats: Arc::clone(&shared.process_stats),
         }
     }
@@ -363,7 +383,7 @@ impl Generation {
 /// Returns the checks that test the same target in both configurations. The registry waits for a
 /// first result of the others, at most as long as a run or a push may take.
 fn same_checks(before: &Config, now: &Config) -> SameChecks {
-    let known: std::collections::HashMap<&str, usize> =
+    let known: HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
     let mut same = SameChecks::default();
     for check in &now.checks {
@@ -383,7 +403,8 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
 /// The files that checks, the history and links read once: CA and own certificates.
 fn stamps(config: &Config) -> Stamps {
     let of_checks = config.checks.iter().filter_map(|check| check.kind.tls()).flat_map(ClientTls::files);
-    Stamps::of(of_checks.chain(history::files(config)).chain(links::files(config)))
+    let of_shared = config.shared.iter().flat_map(sharing::files);
+    Stamps::of(of_checks.chain(history::files(config)).chain(links::files(config)).chain(of_shared))
 }
 
 /// Hash of a configuration, independent of its notation. Excludes secrets.

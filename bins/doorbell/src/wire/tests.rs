@@ -67,6 +67,7 @@ fn check() -> CheckView {
     CheckView {
         name: "db".into(),
         kind: "tcp".into(),
+        from: Some("web-2".into()),
         state: CheckWord::Flapping,
         age_ms: 3_000,
         last: Some(result),

@@ -170,6 +170,8 @@ pub struct CheckView {
     pub name: String,
     /// The `type` of the check.
     pub kind: String,
+    /// The instance that ran it last, if it is shared and another one did.
+    pub from: Option<String>,
     /// Its state.
     pub state: CheckWord,
     /// Time in this state.

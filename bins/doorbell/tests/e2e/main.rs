@@ -90,6 +90,7 @@ mod replies;
 mod restart;
 mod restart_kept;
 mod scraped;
+mod sharing;
 mod signals;
 mod slow;
 mod soak;

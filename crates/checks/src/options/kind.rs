@@ -352,7 +352,8 @@ impl CheckKind {
     }
 
     /// Whether the check follows a state of this program.
-    pub(super) fn is_local_alias(&self) -> bool {
+    #[must_use]
+    pub fn is_local_alias(&self) -> bool {
         #[cfg(feature = "alias")]
         if let Self::Alias(alias) = self {
             return alias.followed().is_some();

@@ -99,6 +99,10 @@ pub struct Check {
     /// Severity in endpoints that do not list their checks: required, degrading or info.
     #[key(default = "required", words = SEVERITIES)]
     pub severity: Severity,
+    /// Whether one of all instances with the same options of this check runs it, and the others
+    /// apply its results, through `[shared]`. Without the store, each instance runs it.
+    #[key(default = false)]
+    pub share: bool,
     /// When the check runs and how its results become states.
     #[key(flatten)]
     pub pace: Pace,
@@ -120,7 +124,8 @@ pub struct CheckDefaults {
 
 /// Keys that concern runs, and therefore have no effect on a check whose results are pushed.
 /// `max_age`, the last one, has an effect on states that arrive on links.
-const OF_RUNS: [&str; 8] = [
+const OF_RUNS: [&str; 9] = [
+    "share",
     "interval",
     "fast_interval",
     "down_interval",
@@ -136,7 +141,7 @@ impl Check {
     #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<CheckKind>) -> Self {
         let (severity, pace) = (Severity::Required, Pace::default());
-        Self { name: name.into(), severity, pace, kind: kind.into() }
+        Self { name: name.into(), severity, share: false, pace, kind: kind.into() }
     }
 
     fn useless(&self) -> &'static [&'static str] {
@@ -150,6 +155,12 @@ impl Check {
 
     fn complete(&mut self, at: &Section<'_>) {
         let useless = self.useless();
+        if !useless.is_empty() {
+            self.share = false;
+        }
+        if self.share {
+            self.pace.run_by_interval(at);
+        }
         let pace = &mut self.pace;
         match &self.kind {
             // Without a valid type, nothing is known about the check.

@@ -158,6 +158,17 @@ impl Pace {
         }
     }
 
+    /// Ignores a `cache` that the check does not set itself.
+    pub(super) fn run_by_interval(&mut self, at: &Section<'_>) {
+        if at.is_own("cache") {
+            return;
+        }
+        (self.cache, self.is_scheduled) = (None, true);
+        if !at.is_right("max_age") {
+            self.max_age = self.default_max_age();
+        }
+    }
+
     /// Sets a default interval other than 5s, and the defaults that follow from it.
     pub(super) fn set_default_interval(&mut self, interval: Duration, at: &Section<'_>) {
         if at.is_right("interval") {

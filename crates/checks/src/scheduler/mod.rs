@@ -25,6 +25,8 @@ use crate::runner::descriptors::Descriptors;
 use crate::scheduler::counters::{SchedulerCounters, count};
 use crate::scheduler::push::Push;
 use crate::scheduler::run::Run;
+#[cfg(feature = "kinds")]
+use crate::scheduler::run_requests::RunStart;
 use crate::scheduler::run_requests::{Request, RequestQueue, RunRequest};
 use crate::scheduler::sink::{PanicSafe, ResultSink};
 use crate::scheduler::work::Work;
@@ -173,6 +175,14 @@ impl Plan {
         runs.map(|(at, run)| (run.check, self.requests.run_request(at, &run.is_asked)))
     }
 
+    /// Handles to start runs of the checks that instances share, by check number. These checks run
+    /// only when started, or on request of an operator.
+    #[cfg(feature = "kinds")]
+    pub fn run_starts(&self) -> impl Iterator<Item = (usize, RunStart)> {
+        let runs = self.runs.iter().enumerate().filter(|(_, run)| run.is_shared);
+        runs.map(|(at, run)| (run.check, self.requests.run_start(at, &run.is_changed)))
+    }
+
     /// All runners, by check number.
     pub fn runners(&self) -> impl Iterator<Item = (usize, &Arc<Runner>)> {
         self.runs.iter().map(|run| (run.check, &run.runner))
@@ -245,7 +255,7 @@ impl Plan {
         let mut work = Work::new(runs, in_flight_max, counters, sink);
         let pushed = |check: usize, finding: &Finding| {
             stats.get(check).into_iter().for_each(|one| one.pushed(finding.outcome, finding.latency));
-            sink.found(check, finding);
+            sink.pushed(check, finding);
         };
         loop {
             count(&heartbeat.0.turns);

@@ -25,6 +25,8 @@ pub struct Run {
     /// Maximum age of a result. A check without an interval runs at least this often.
     pub(crate) max_age: Duration,
     pub(crate) is_scheduled: bool,
+    /// Whether runs are started from outside only, because instances share the check.
+    pub(crate) is_shared: bool,
     pub(crate) is_asked: Arc<AtomicBool>,
     pub(crate) is_changed: Arc<AtomicBool>,
     pub(crate) stats: Arc<CheckStats>,
@@ -34,6 +36,9 @@ impl Run {
     /// The due time of the next run, unless a run is requested earlier. The last run started at
     /// `start` and ended at `now`.
     pub(crate) fn next(&mut self, start: Time, interval: Duration, now: Time) -> Time {
+        if self.is_shared {
+            return Time::MAX;
+        }
         if self.is_scheduled {
             return self.schedule.next(start, interval, now);
         }
@@ -56,7 +61,8 @@ impl Run {
     ) -> Self {
         let pace = &check.pace;
         let run = Self::every(position, &check.name, instance, pace.jitter, runner, stats);
-        Self { cache: pace.cache, max_age: pace.max_age, is_scheduled: pace.is_scheduled, ..run }
+        let (is_scheduled, is_shared) = (pace.is_scheduled, check.share);
+        Self { cache: pace.cache, max_age: pace.max_age, is_scheduled, is_shared, ..run }
     }
 
     /// A run by the intervals of the sink, delayed by at most `jitter` percent of an interval.
@@ -77,6 +83,7 @@ impl Run {
             cache: None,
             max_age: Duration::MAX,
             is_scheduled: true,
+            is_shared: false,
             is_asked: Arc::default(),
             is_changed: Arc::default(),
             stats,

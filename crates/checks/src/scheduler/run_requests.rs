@@ -48,6 +48,13 @@ pub(crate) struct ChangeNotice {
     queue: RequestQueue,
 }
 
+/// Starts runs of one check that instances share.
+///
+/// Can be shared between threads.
+#[cfg(feature = "kinds")]
+#[derive(Clone, Debug)]
+pub struct RunStart(ChangeNotice);
+
 impl RequestQueue {
     pub(crate) fn new(counters: Arc<SchedulerCounters>) -> (Self, mpsc::Receiver<Request>) {
         let (sender, requests) = mpsc::channel(REQUESTS_MAX);
@@ -61,6 +68,11 @@ impl RequestQueue {
     #[cfg(feature = "kinds")]
     pub(crate) fn change_notice(&self, run: usize, is_changed: &Arc<AtomicBool>) -> ChangeNotice {
         ChangeNotice { run, is_changed: Arc::clone(is_changed), queue: self.clone() }
+    }
+
+    #[cfg(feature = "kinds")]
+    pub(crate) fn run_start(&self, run: usize, is_changed: &Arc<AtomicBool>) -> RunStart {
+        RunStart(self.change_notice(run, is_changed))
     }
 
     fn send(&self, request: Request) -> bool {
@@ -100,6 +112,14 @@ impl ChangeNotice {
         if !self.is_changed.swap(true, Ordering::AcqRel) && !self.queue.send(Request::Changed(self.run)) {
             self.is_changed.store(false, Ordering::Release);
         }
+    }
+}
+
+#[cfg(feature = "kinds")]
+impl RunStart {
+    /// Makes the next run due now. Never blocks; while a request is pending this does nothing.
+    pub fn start(&self) {
+        self.0.changed();
     }
 }
 

@@ -20,6 +20,11 @@ pub trait ResultSink: Send + Sync + 'static {
     /// Handles a finding and returns the interval from the start of this run to the next.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
 
+    /// Handles a pushed finding.
+    fn pushed(&self, check: usize, finding: &Finding) {
+        self.found(check, finding);
+    }
+
     /// The last run by an earlier scheduler, if any.
     fn last_run(&self, _check: usize) -> Option<LastRun> {
         None
@@ -51,6 +56,10 @@ impl<S: ResultSink> ResultSink for PanicSafe<S> {
     fn found(&self, check: usize, finding: &Finding) -> Duration {
         let found = || self.0.found(check, finding);
         catch_unwind(AssertUnwindSafe(found)).unwrap_or(INTERVAL_AFTER_PANIC)
+    }
+
+    fn pushed(&self, check: usize, finding: &Finding) {
+        let _panicked = catch_unwind(AssertUnwindSafe(|| self.0.pushed(check, finding)));
     }
 
     fn last_run(&self, check: usize) -> Option<LastRun> {

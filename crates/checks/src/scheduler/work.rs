@@ -88,6 +88,9 @@ impl Work {
         };
         let mut at = sink.now();
         for run in order {
+            if work.runs[run].is_shared {
+                continue;
+            }
             if let Some(LastRun { started, next_due }) = sink.last_run(work.runs[run].check) {
                 let one = &mut work.runs[run];
                 let due =

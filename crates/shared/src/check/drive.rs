@@ -24,7 +24,7 @@ pub trait Local: Send + Sync + 'static {
     fn run(&self, check: usize);
 
     /// Applies a result of another instance.
-    fn take(&self, check: usize, from: &str, result: &SharedResult);
+    fn take(&self, check: usize, result: &SharedResult);
 }
 
 /// The shared checks of this instance, by position in the options.
@@ -82,7 +82,10 @@ impl Shares {
             let Some(events) = waiting else { return };
             tasks.spawn(drive(Arc::clone(&self), check, events, store.clone(), Arc::clone(&local)));
         }
-        let ids = self.checks.iter().map(|share| share.options.check.clone()).collect();
+        let ids: Vec<String> = self.checks.iter().map(|share| share.options.check.clone()).collect();
+        if self.checks.is_empty() {
+            return std::future::pending().await;
+        }
         store.follow(ids, |check, message| self.leave(check, Event::Heard(message))).await;
     }
 
@@ -135,7 +138,7 @@ async fn drive(
             match action {
                 Action::Run => local.run(check),
                 Action::Take(Message { from, result, .. }) => {
-                    result.iter().for_each(|result| local.take(check, &from, result));
+                    result.iter().for_each(|result| local.take(check, result));
                     shares.show(check, &machine, Some(Some(from)));
                 }
                 other => call(&mut calls, store.clone(), &shares.checks[check].options.check, other),

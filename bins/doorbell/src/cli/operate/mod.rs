@@ -22,7 +22,8 @@ use super::report;
 use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
 use crate::wire::{Event, Refusal, Request, Response, Status};
-use args::{ChecksArgs, EventsArgs, Form, LinksArgs, LinksCommand, QuitArgs, Reach, StatusArgs};
+pub(super) use args::Form;
+use args::{ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs, Reach, StatusArgs};
 use serde::Serialize;
 use std::time::Duration;
 use table::Paint;
@@ -141,7 +142,9 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
 }
 
 fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
-    watch(client, args, paint, ask_status, |status, wide| show::status(status, wide, paint))
+    watch(client, (args.watch, args.output), paint, ask_status, |status, wide| {
+        show::status(status, wide, paint)
+    })
 }
 
 fn links_of(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
@@ -149,34 +152,34 @@ fn links_of(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit
         Response::Links(links) => Ok(links),
         other => Err(unexpected(other)),
     };
-    watch(client, args, paint, links, |views, wide| links::links(views, wide, paint))
+    watch(client, (args.watch, args.output), paint, links, |views, wide| links::links(views, wide, paint))
 }
 
 /// Shows something once, or repeatedly with `--watch`.
 #[expect(clippy::disallowed_methods, reason = "the display is refreshed in real time")]
-fn watch<T: Serialize>(
-    client: &mut Client,
-    args: &StatusArgs,
+pub(super) fn watch<S, T: Serialize>(
+    source: &mut S,
+    (watches, output): (bool, Form),
     paint: Paint,
-    read: impl Fn(&mut Client) -> Result<T, Failure>,
+    read: impl Fn(&mut S) -> Result<T, Failure>,
     table: impl Fn(&T, bool) -> String,
 ) -> Result<Exit, Failure> {
     loop {
-        let value = read(client)?;
-        let text = match args.output {
-            Form::Json if args.watch => format!("{}\n", line(&value)),
+        let value = read(source)?;
+        let text = match output {
+            Form::Json if watches => format!("{}\n", line(&value)),
             Form::Json => format!("{}\n", json(&value)),
-            Form::Text | Form::Wide => table(&value, args.output == Form::Wide),
+            Form::Text | Form::Wide => table(&value, output == Form::Wide),
         };
         // Cursor home, then erase to the end of each line and of the screen: no flicker, and the
         // scrollback is preserved.
-        let is_screen = args.watch && paint.on && args.output != Form::Json;
+        let is_screen = watches && paint.on && output != Form::Json;
         let is_read = print_more(&if is_screen {
             format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))
         } else {
             text
         })?;
-        if !args.watch || !is_read {
+        if !watches || !is_read {
             return Ok(Exit::Success);
         }
         std::thread::sleep(REFRESH_EVERY);

@@ -246,6 +246,9 @@ pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
 
 /// Formats the time until the next run of a check.
 fn next(check: &CheckView) -> String {
+    if let Some(from) = &check.from {
+        return format!("by {from}");
+    }
     match check.next_in_ms {
         Some(next) => format!("in {}", length(next)),
         None if check.kind == "link" => "on change".to_owned(),

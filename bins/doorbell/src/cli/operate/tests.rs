@@ -51,6 +51,7 @@ fn check() -> CheckView {
     CheckView {
         name: "db".into(),
         kind: "tcp".into(),
+        from: None,
         state: CheckWord::GoingDown,
         age_ms: 3_000,
         last: Some(ResultView { age_ms: 900, outcome: OutcomeWord::Failure, latency_us: 1_250 }),

@@ -19,6 +19,7 @@ mod listener;
 mod log;
 mod route;
 mod runtime;
+mod sharing;
 mod systemd;
 mod tls;
 mod tuning;
@@ -53,6 +54,7 @@ pub use route::{
     Action, ClientCert, Content, Details, Files, HealthFormat, HealthRoute, Redirect, Reply, Route,
 };
 pub use runtime::{Driver, OnWorkerFailure, Runtime};
+pub use sharing::{RedisUrl, Sharing};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub(crate) use tls::is_field_value;
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
@@ -129,6 +131,9 @@ pub struct Config {
     /// Links to other instances, by name.
     #[key(name = "link")]
     pub peers: Named<Peer>,
+    /// Redis or Valkey, through which instances share checks. Default: none.
+    #[key(shown)]
+    pub shared: Option<Sharing>,
     /// Probes on request, compatible with Prometheus' blackbox_exporter. Default: none.
     #[key(shown)]
     pub blackbox: Option<Blackbox>,

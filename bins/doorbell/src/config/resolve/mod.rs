@@ -15,6 +15,7 @@ mod lint_liveness;
 mod lint_shared;
 mod loops;
 mod route;
+mod sharing;
 mod tls;
 
 use super::bind::Bind;
@@ -86,6 +87,7 @@ fn check_together(config: &Config, places: &Places, grace: Option<&str>, problem
     lint_liveness::lint(config, problems);
     loops::refuse(config, places, problems);
     lint_shared::lint(config, places, problems);
+    sharing::lint(config, places, problems);
 }
 
 /// Reports checks that run programs, which only a start with `--allow-exec` permits.

@@ -12,6 +12,7 @@ mod history;
 mod items;
 mod links;
 mod nginx;
+mod sharing;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use doorbell::time::{Clock as _, OsClock, Time};
 use doorbell_history::Stats;
 pub(crate) use doorbell_metrics::Exposition;
 use doorbell_metrics::{Families, HealthSample, Origin, Process, Workers};
+use sharing::SharingSample;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -64,6 +66,7 @@ struct Scrape {
     /// Lost log lines.
     log_lost: u64,
     history: Option<Stats>,
+    sharing: Option<SharingSample>,
     process: Process,
 }
 
@@ -161,6 +164,7 @@ impl Scrape {
             reloads: Reloads::default(),
             log_lost: crate::log::lines_lost(),
             history: operator.history_stats(),
+            sharing: None,
             process: Process::read(),
         };
         if let Some(running) = operator.running() {
@@ -192,6 +196,12 @@ impl Scrape {
             *self.refused.entry(why).or_default() += count;
         }
         (self.http2, self.http2_live) = (server_stats.http2_served(), server_stats.http2_live());
+        self.sharing = running.shared_checks.as_ref().map(|shared| SharingSample {
+            is_connected: shared.status().is_connected(),
+            store: shared.status().counters(),
+            checks: running.shared_views(),
+            dropped: shared.dropped(),
+        });
         self.config_hash.clone_from(&running.config_hash);
         self.reloads = process_stats.reloads();
         self.health = HealthSample::of(
@@ -212,6 +222,7 @@ fn gather(scrape: &Scrape) -> Families {
     engine::gather(scrape, &mut families);
     items::gather(scrape, &mut families);
     history::gather(scrape.history.as_ref(), &mut families);
+    sharing::gather(scrape.sharing.as_ref(), &mut families);
     links::gather(&scrape.links, &mut families);
     scrape.health.gather(&mut families);
     scrape.process.gather(&mut families);

@@ -12,6 +12,7 @@ use doorbell_health::{CheckState, EndpointState, Outcome};
 use doorbell_history::Counts;
 use doorbell_metrics::{CheckSample, EndpointSample, LastResult};
 use doorbell_probes::{LbState, LbView, ProberRow};
+use doorbell_shared::{ShareCounters, ShareView, StoreCounters};
 use std::time::Duration;
 
 fn endpoint(name: &str, state: EndpointState, is_forced: bool, weight: Option<u32>) -> EndpointSample {
@@ -216,6 +217,27 @@ fn history() -> Stats {
     }
 }
 
+fn sharing() -> SharingSample {
+    let view = |is_holder, first| ShareView {
+        is_holder,
+        from: None,
+        counters: ShareCounters {
+            runs: first,
+            own_runs: first + 1,
+            taken: first + 2,
+            fenced: first + 3,
+            ignored: first + 4,
+            leases: first + 5,
+        },
+    };
+    SharingSample {
+        is_connected: true,
+        store: StoreCounters { commands: 90, errors: 2, refused: 5, connections: 3 },
+        checks: vec![("db".to_owned(), view(true, 10)), ("cache".to_owned(), view(false, 20))],
+        dropped: 1,
+    }
+}
+
 fn scrape() -> Scrape {
     let mut snapshot = snapshot();
     snapshot.turned = Time::from_nanos(3_500_000_000);
@@ -241,6 +263,7 @@ fn scrape() -> Scrape {
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         log_lost: 6,
         history: Some(history()),
+        sharing: Some(sharing()),
         process: Process {
             cpu_secs: Some(1.25),
             start_secs: Some(1.8e9),

@@ -1,0 +1,224 @@
+//! The shared checks of a configuration: their options, and the way of results from and to the
+//! thread of the checks.
+//!
+//! Does not know about: the store.
+
+use super::{Settings, instance};
+use crate::config::model::Config;
+use crate::config::to_json;
+use doorbell_checks::{Finding, LastRun, Push, ResultSink, RunStart};
+use doorbell_health::{Outcome, Time};
+use doorbell_link as link;
+use doorbell_shared::{Local, ShareOptions, ShareView, SharedResult, SharedStore, Shares, Status};
+use siphasher::sip::SipHasher13;
+use std::collections::HashMap;
+use std::hash::Hasher as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The shared checks, and the state of the store.
+#[derive(Debug)]
+pub(super) struct Shared {
+    shares: Arc<Shares>,
+    status: Arc<Status>,
+    zone: String,
+}
+
+impl Shared {
+    pub(super) fn new(options: Vec<ShareOptions>, settings: &Settings, status: &Arc<Status>) -> Arc<Self> {
+        let (status, zone) = (Arc::clone(status), settings.zone.clone().unwrap_or_default());
+        Arc::new(Self { shares: Shares::new(options), status, zone })
+    }
+
+    /// Shares the checks; never completes.
+    pub(super) async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<LocalChecks>) {
+        Arc::clone(&self.shares).run(store, local).await;
+        // Without shared checks, the connection is only for others.
+        std::future::pending().await
+    }
+}
+
+/// The shared checks of one configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedChecks {
+    shared: Arc<Shared>,
+    /// Positions of the checks in the configuration, in the order of the shared checks.
+    positions: Arc<[usize]>,
+}
+
+impl SharedChecks {
+    pub(super) fn new(shared: Arc<Shared>, positions: &[usize]) -> Self {
+        Self { shared, positions: positions.into() }
+    }
+
+    /// State of the store.
+    pub(crate) fn status(&self) -> &Status {
+        &self.shared.status
+    }
+
+    /// Zone of this instance; may be empty.
+    pub(crate) fn zone(&self) -> &str {
+        &self.shared.zone
+    }
+
+    /// Number of dropped messages.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.shared.shares.dropped()
+    }
+
+    /// State of a check, by its position; `None` if it is not shared.
+    pub(crate) fn view(&self, position: usize) -> Option<ShareView> {
+        self.shared.shares.view(self.place(position)?)
+    }
+
+    /// The place of a check among the shared ones. Positions are in ascending order.
+    fn place(&self, position: usize) -> Option<usize> {
+        self.positions.binary_search(&position).ok()
+    }
+}
+
+/// Options of the shared checks of a configuration, and their positions.
+pub(super) fn options(config: &Config, settings: &Settings, run: u64) -> (Vec<usize>, Vec<ShareOptions>) {
+    let json = to_json(config, true);
+    let instance = instance(settings);
+    let checks = config.checks.iter().enumerate().filter(|(_, check)| check.share);
+    let options = checks.map(|(at, check)| {
+        let fingerprint = fingerprint(&json["check"][&check.name]);
+        let options = ShareOptions {
+            check: format!("{}:{fingerprint:016x}", check.name),
+            instance: instance.clone(),
+            holder: format!("{instance} {run:016x}"),
+            interval: check.pace.interval,
+            timeout: check.pace.timeout,
+            max_age: check.pace.max_age,
+            seed: run ^ fingerprint,
+        };
+        (at, options)
+    });
+    options.unzip()
+}
+
+/// Instances share a check only if all its options are equal, except secrets. The hash is the same
+/// on every machine.
+fn fingerprint(options: &serde_json::Value) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write(options.to_string().as_bytes());
+    hasher.finish()
+}
+
+/// The checks of the configuration in use, as their thread knows them.
+#[derive(Debug, Default)]
+pub(super) struct LocalChecks(Mutex<Targets>);
+
+#[derive(Debug, Default)]
+struct Targets {
+    /// Position and start of each shared check.
+    checks: Vec<(usize, Option<RunStart>)>,
+    push: Option<Push>,
+}
+
+impl LocalChecks {
+    pub(super) fn follow(
+        &self,
+        checks: Option<&SharedChecks>,
+        mut starts: HashMap<usize, RunStart>,
+        push: Option<Push>,
+    ) {
+        let positions = checks.iter().flat_map(|checks| checks.positions.iter());
+        let checks = positions.map(|at| (*at, starts.remove(at))).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Targets { checks, push };
+    }
+}
+
+impl Local for LocalChecks {
+    fn run(&self, check: usize) {
+        let targets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, Some(start))) = targets.checks.get(check) {
+            start.start();
+        }
+    }
+
+    fn take(&self, check: usize, result: &SharedResult) {
+        let targets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some((position, _)), Some(push)) = (targets.checks.get(check), &targets.push) else { return };
+        let (outcome, latency) = (outcome(result.outcome), Duration::from_micros(result.latency_us));
+        // A refusal is counted.
+        let _refused = push.leave(*position, Finding { outcome, latency, reason: result.reason.clone() });
+    }
+}
+
+/// Passes results on, and those of shared checks to the other instances.
+pub(crate) struct SharedSink<S> {
+    sink: S,
+    checks: Option<SharedChecks>,
+}
+
+impl<S> SharedSink<S> {
+    pub(crate) fn new(sink: S, checks: Option<&SharedChecks>) -> Self {
+        Self { sink, checks: checks.cloned() }
+    }
+}
+
+impl<S: ResultSink> ResultSink for SharedSink<S> {
+    fn now(&self) -> Time {
+        self.sink.now()
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        self.sink.instant(time)
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        let interval = self.sink.found(check, finding);
+        if let Some(checks) = &self.checks
+            && let Some(place) = checks.place(check)
+        {
+            let next = interval.saturating_sub(finding.latency);
+            let result = stated(finding.outcome)
+                .map(|outcome| SharedResult::new(outcome, finding.latency, &finding.reason, next));
+            checks.shared.shares.ran(place, next, result);
+        }
+        interval
+    }
+
+    fn pushed(&self, check: usize, finding: &Finding) {
+        self.sink.pushed(check, finding);
+    }
+
+    fn last_run(&self, check: usize) -> Option<LastRun> {
+        self.sink.last_run(check)
+    }
+
+    fn deadline(&self) -> Time {
+        self.sink.deadline()
+    }
+
+    fn tick(&self) {
+        self.sink.tick();
+    }
+}
+
+const fn outcome(outcome: link::Outcome) -> Outcome {
+    match outcome {
+        link::Outcome::Degraded => Outcome::Degraded,
+        link::Outcome::Error => Outcome::Error,
+        link::Outcome::Failure => Outcome::Failure,
+        link::Outcome::Maintenance => Outcome::Maintenance,
+        link::Outcome::Success => Outcome::Success,
+        link::Outcome::Timeout => Outcome::Timeout,
+    }
+}
+
+/// `None` for a run that found nothing out.
+const fn stated(outcome: Outcome) -> Option<link::Outcome> {
+    Some(match outcome {
+        Outcome::Degraded => link::Outcome::Degraded,
+        Outcome::Error => link::Outcome::Error,
+        Outcome::Failure => link::Outcome::Failure,
+        Outcome::Maintenance => link::Outcome::Maintenance,
+        Outcome::Success => link::Outcome::Success,
+        Outcome::Timeout => link::Outcome::Timeout,
+        Outcome::Unknown => return None,
+    })
+}

@@ -1,0 +1,236 @@
+//! The store that instances share: its client, and a thread that outlives reloads that do not change
+//! it.
+//!
+//! Does not know about: keys in the store, decisions about runs, the operator.
+//!
+//! Without `[shared]` there is no thread. A probe never passes it: results of other instances go to
+//! the thread of the checks, as pushed results do.
+
+mod announce;
+mod checks;
+
+pub(crate) use checks::{SharedChecks, SharedSink};
+
+use crate::config::model::{Config, Sharing as Settings};
+use crate::reload::watch::Stamps;
+use checks::{LocalChecks, Shared};
+use doorbell_checks::{Push, RunStart};
+use doorbell_shared::redis::{Commands, Redis, RedisOptions};
+use doorbell_shared::{Announcement, Status, StoreError};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::watch;
+
+/// Upper bound on descriptors: of the runtime, two connections, and lookups of names.
+pub(crate) const DESCRIPTORS: u32 = 16;
+
+/// Describes this instance for the view of all instances.
+pub(crate) type Describe = Box<dyn Fn() -> Announcement + Send>;
+
+/// The store in use, if one is configured.
+#[derive(Debug)]
+pub(crate) struct SharingSlot {
+    current: Mutex<Option<Current>>,
+    local: Arc<LocalChecks>,
+    status: Arc<Status>,
+    /// Differs between runs of the program, and between instances.
+    run: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    made_of: MadeOf,
+    checks: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread was made of.
+type MadeOf = (Settings, Vec<doorbell_shared::ShareOptions>, Stamps);
+
+/// The store of a configuration that is not in use yet.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    checks: Option<SharedChecks>,
+    next: Next,
+}
+
+#[derive(Debug)]
+enum Next {
+    None,
+    Same,
+    /// The channel starts the thread. It is dropped first, because joining the thread would
+    /// otherwise block.
+    New(SyncSender<Describe>, Box<Current>),
+}
+
+impl Prepared {
+    /// The shared checks; `None` without `[shared]`.
+    pub(crate) const fn checks(&self) -> Option<&SharedChecks> {
+        self.checks.as_ref()
+    }
+}
+
+impl SharingSlot {
+    /// An empty slot.
+    pub(crate) fn new() -> Self {
+        Self {
+            current: Mutex::default(),
+            local: Arc::default(),
+            status: Arc::default(),
+            run: RandomState::new().hash_one(std::process::id()),
+        }
+    }
+
+    /// Prepares the store of a configuration. It takes effect with [`Self::commit`]; until then the
+    /// result can be dropped.
+    ///
+    /// # Errors
+    /// A file for TLS cannot be used, or the system refuses a thread.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
+        let Some(settings) = &config.shared else { return Ok(Prepared { checks: None, next: Next::None }) };
+        // Recorded before the files are read, so that a change during reading is detected.
+        let stamps = Stamps::of(files(settings));
+        let (positions, options) = checks::options(config, settings, self.run);
+        let made_of = (settings.clone(), options, stamps);
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = current.as_ref().filter(|current| current.made_of == made_of);
+        let shared = match same {
+            Some(current) => Arc::clone(&current.checks),
+            None => Shared::new(made_of.1.clone(), settings, &self.status),
+        };
+        let checks = Some(SharedChecks::new(Arc::clone(&shared), &positions));
+        if same.is_some() {
+            return Ok(Prepared { checks, next: Next::Same });
+        }
+        let (redis, commands) = client(settings, self.run, &self.status)?;
+        let (stop, stopped) = watch::channel(false);
+        let (go, goes) = sync_channel::<Describe>(1);
+        let runtime = runtime().map_err(|error| format!("shared: {error}"))?;
+        let announced_as = settings.announce.then(|| instance(settings));
+        let (running, local) = (Arc::clone(&shared), Arc::clone(&self.local));
+        let run = move || {
+            let Ok(describe) = goes.recv() else { return };
+            runtime.block_on(run(running, local, redis, commands, announced_as, describe, stopped));
+            // A lookup of a name may still run.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("shared".into()).spawn(run);
+        let thread = thread.map_err(|error| format!("shared: cannot start a thread: {error}"))?;
+        let current = Current { made_of, checks: shared, stop, thread: Some(thread) };
+        Ok(Prepared { checks, next: Next::New(go, Box::new(current)) })
+    }
+
+    /// Puts a prepared store in use. Runs of shared checks are started by `starts`, and results of
+    /// other instances go to `push`, by positions of checks.
+    pub(crate) fn commit(
+        &self,
+        prepared: Prepared,
+        starts: HashMap<usize, RunStart>,
+        push: Option<Push>,
+        describe: Describe,
+    ) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(prepared.next, Next::Same) {
+            // Its thread ends before the positions of the checks change.
+            *current = None;
+        }
+        self.local.follow(prepared.checks.as_ref(), starts, push);
+        if let Next::New(go, next) = prepared.next {
+            let _begins = go.send(describe);
+            *current = Some(*next);
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn end(&self) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        // A panic of the thread has been reported.
+        let _ended = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// The client of a configured store.
+///
+/// # Errors
+/// A file for TLS cannot be used.
+pub(crate) fn client(
+    settings: &Settings,
+    seed: u64,
+    status: &Arc<Status>,
+) -> Result<(Redis, Commands), String> {
+    let mut server = settings.redis.server().ok_or("shared.redis cannot be used")?;
+    let tls = settings.tls.clone().unwrap_or_default();
+    let tls_config = server.is_tls().then(|| doorbell_checks::tls_client(&tls, "")).transpose();
+    server.tls = tls_config.map_err(|why| format!("shared: {why}"))?.map(|client| client.config);
+    server.server_name = tls.server_name;
+    server.username = settings.username.clone().unwrap_or_default();
+    server.password = settings.password.as_ref().map(|one| one.reveal().to_owned()).unwrap_or_default();
+    let (prefix, timeout) = (settings.prefix.clone(), settings.timeout);
+    Ok(Redis::new(RedisOptions { server, prefix, timeout, seed }, Arc::clone(status)))
+}
+
+/// Name of this instance.
+fn instance(settings: &Settings) -> String {
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    settings.instance.clone().unwrap_or_else(host)
+}
+
+/// The files that the client reads once.
+pub(crate) fn files(settings: &Settings) -> impl Iterator<Item = &Path> {
+    settings.tls.iter().flat_map(|tls| {
+        let own = tls.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
+        tls.ca.as_deref().into_iter().chain(own)
+    })
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_io().enable_time().max_blocking_threads(2).build()
+}
+
+async fn run(
+    checks: Arc<Shared>,
+    local: Arc<LocalChecks>,
+    redis: Redis,
+    commands: Commands,
+    announced_as: Option<String>,
+    describe: Describe,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let announced = async {
+        match announced_as {
+            Some(name) => announce::run(&redis, name, describe).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = commands.run(log) => {}
+        () = checks.run(redis.clone(), local) => {}
+        () = announced => {}
+        _stopped = stopped.wait_for(|stopped| *stopped) => {}
+    }
+}
+
+/// Logs the state of the connection.
+fn log(state: Result<(), &StoreError>) {
+    static LOST: crate::log::Throttle = crate::log::Throttle::new();
+    match state {
+        Ok(()) => tracing::info!("shared: the store is connected"),
+        Err(why) => {
+            if let Some(suppressed) = LOST.turn() {
+                tracing::warn!(suppressed, "shared: no store, this instance continues alone: {why}");
+            }
+        }
+    }
+}
