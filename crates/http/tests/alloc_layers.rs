@@ -6,7 +6,7 @@
 use allocation_counter::measure;
 use doorbell_http::auth::{Policy, Tokens};
 use doorbell_http::layer::{AtMost, RateLimit, RequireAuth, ServiceExt as _};
-use doorbell_http::limit::{Key, Limiter, Quota};
+use doorbell_http::limit::{Credit, Key, LIFETIME_MIN, Leases, Limiter, OnError, Quota};
 use doorbell_http::linkmap::LinkMap;
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::parse::{Framing, Head};
@@ -126,6 +126,30 @@ fn chain(burst: u32) -> impl Service {
     let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip).send_fields(true);
     let service = routed.guarded(auth).guarded(limit).with(AtMost::new(1));
     service.with(Logger::new(Filter::ALL, Nowhere))
+}
+
+#[test]
+fn leases() {
+    let now = Time::from_nanos(1 << 40);
+    let credit = Credit { requests: 1, debt_max: Duration::ZERO };
+    let leases = Arc::new(Leases::new(1024, LIFETIME_MIN, credit, OnError::Local));
+    let quota = Quota::per_second(1_000_000).unwrap();
+    let limiter = Limiter::leased(quota, 1024, [1, 2], Arc::clone(&leases));
+    let ask = |key: &[u8]| limiter.check(key, now).is_allowed();
+    assert_free("without the store", || assert!(ask(b"a")));
+    leases.set_valid_until(Time::MAX);
+    let mut new = 0u8;
+    assert_free("credit of a new key", || {
+        new += 1;
+        assert!(ask(&[new]));
+    });
+    let mut slots = Vec::with_capacity(1024);
+    leases.take_active(|slot| slots.push(slot));
+    slots.iter().for_each(|&slot| leases.grant(slot, 20, now, Time::MAX));
+    assert_free("tokens", || assert!(ask(b"a")));
+    slots.iter().for_each(|&slot| leases.free(slot));
+    ask(b"b");
+    assert_free("refused", || assert!(!ask(b"b")));
 }
 
 #[test]

@@ -33,6 +33,13 @@ impl Decision {
         Self { is_allowed: false, owed: quota.window() }
     }
 
+    /// A refusal whose debt is known elsewhere, in ticks.
+    pub(super) fn refused(owed: u64, quota: &Quota) -> Self {
+        let (least, most) = (quota.window() - quota.price(), quota.window());
+        let owed = u32::try_from(owed).unwrap_or(u32::MAX).clamp(least.saturating_add(1).min(most), most);
+        Self { is_allowed: false, owed }
+    }
+
     #[inline]
     pub(super) const fn owed(self) -> u32 {
         self.owed

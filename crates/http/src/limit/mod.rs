@@ -30,12 +30,14 @@
 //! **Choice.** [`Limiter`] is shared by all workers: a key has one quota, whichever worker handles
 //! its connections. [`LocalLimiter`] belongs to one worker and needs no atomic operations, but n
 //! workers admit up to n times the quota. The difference in cost is a few nanoseconds
-//! (`benches/benches/limit.rs`), so prefer the shared limiter.
+//! (`benches/benches/limit.rs`), so prefer the shared limiter. [`Leases`] make several processes
+//! share one limit.
 
 mod decision;
 mod fields;
 mod hash;
 mod key;
+mod leases;
 mod local;
 mod prefix;
 mod quota;
@@ -48,6 +50,7 @@ mod tests;
 pub use decision::{Counts, Decision};
 pub use fields::LimitFields;
 pub use key::{CLIENT_V6_LEN, Key, KeyBytes, client_net};
+pub use leases::{Credit, LIFETIME_MIN, LeaseCounts, Leases, OnError, Usage};
 pub use local::LocalLimiter;
 pub use quota::{BURST_MAX, PRICE_MIN, Quota, QuotaError, REFILL_MAX};
 pub use shared::Limiter;

@@ -19,6 +19,13 @@ pub(super) struct Place {
     pub(super) tag: u32,
 }
 
+impl Place {
+    /// The place as one number, for places of [`Places::whole`].
+    pub(super) const fn whole(self) -> u64 {
+        (self.set as u64) << 32 | self.tag as u64
+    }
+}
+
 /// Maps keys to places.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
@@ -40,6 +47,11 @@ impl Places {
     pub(super) fn new(keys_max: usize, seed: [u64; 2]) -> Self {
         let sets = keys_max.clamp(1, super::KEYS_MAX).div_ceil(WAYS);
         Self { hasher: SipHash::new(seed), sets: u32::try_from(sets).expect("KEYS_MAX fits") }
+    }
+
+    /// Creates a mapping that keeps the whole hash of a key, for no table.
+    pub(super) const fn whole(seed: [u64; 2]) -> Self {
+        Self { hasher: SipHash::new(seed), sets: u32::MAX }
     }
 
     pub(super) const fn sets(&self) -> usize {
@@ -70,7 +82,7 @@ impl Places {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a word fit")]
-    fn place(&self, hash: u64) -> Place {
+    pub(super) fn place(&self, hash: u64) -> Place {
         // The high half of the hash is scaled to the number of sets, which need not be a power of
         // two.
         let set = ((hash >> 32) * u64::from(self.sets)) >> 32;

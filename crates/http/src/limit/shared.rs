@@ -14,6 +14,7 @@
 //! its newest copy: every request finds the key there and changes no other word.
 
 use super::decision::{Counts, Decision};
+use super::leases::Leases;
 use super::quota::Quota;
 use super::set::{self, EMPTY, Found, Place, Places, WAYS};
 use super::sweep::{Duty, Sweep};
@@ -21,6 +22,7 @@ use crate::Time;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::spin_loop;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A limiter shared by all workers of a process.
 ///
@@ -32,6 +34,16 @@ pub struct Limiter {
     sets: Box<[Set]>,
     sweep: AtomicU64,
     counts: Box<[SharedCounts; COUNTS]>,
+    /// Decides if there are no sets.
+    leased: Option<Box<Leased>>,
+}
+
+/// A limit that several processes share.
+#[derive(Debug)]
+struct Leased {
+    leases: Arc<Leases>,
+    /// The limit of this process alone.
+    local: Limiter,
 }
 
 /// One cache line.
@@ -68,6 +80,23 @@ impl Limiter {
             places,
             sweep: AtomicU64::new(Sweep::NEW.0),
             counts: Box::default(),
+            leased: None,
+        }
+    }
+
+    /// Creates a limiter that shares its limit with other processes by leases. The seed must be a
+    /// secret, the same in all of them.
+    ///
+    /// It has no sets: every request takes the path of a request without a set, so that leases cost
+    /// other limiters nothing.
+    pub fn leased(quota: Quota, keys_max: usize, seed: [u64; 2], leases: Arc<Leases>) -> Self {
+        Self {
+            quota,
+            places: Places::whole(seed),
+            sets: Box::default(),
+            sweep: AtomicU64::new(Sweep::NEW.0),
+            counts: Box::default(),
+            leased: Some(Box::new(Leased { leases, local: Self::new(quota, keys_max, seed) })),
         }
     }
 
@@ -83,6 +112,25 @@ impl Limiter {
         self.check_place(self.places.of_ip(addr, v6_len), time)
     }
 
+    /// Like [`Self::check`], for a key with this hash.
+    pub(super) fn check_hash(&self, hash: u64, time: Time) -> Decision {
+        self.check_place(self.places.place(hash), time)
+    }
+
+    /// A refusal of a key whose whole burst is available at `full_at`.
+    pub(super) fn refusal(&self, now: Time, full_at: Time) -> Decision {
+        Decision::refused(self.quota.ticks(full_at).saturating_sub(self.quota.ticks(now)), &self.quota)
+    }
+
+    /// Decides without a set.
+    #[cold]
+    fn check_setless(&self, place: Place, time: Time) -> Decision {
+        match &self.leased {
+            Some(leased) => leased.leases.check(&leased.local, place.whole(), time),
+            None => Decision::blind(&self.quota),
+        }
+    }
+
     #[inline(always)]
     fn check_place(&self, place: Place, time: Time) -> Decision {
         let now = self.quota.ticks(time);
@@ -90,7 +138,7 @@ impl Limiter {
         let now = if sweep == Sweep::idle(now, self.sets.len()) { Some(now) } else { self.perform(now) };
         let decision = match (now, self.sets.get(place.set)) {
             (Some(now), Some(set)) => self.ask(set, place, now),
-            _ => Decision::blind(&self.quota),
+            _ => self.check_setless(place, time),
         };
         let counts = self.counts_of(place);
         let counter = if decision.is_allowed() { &counts.allowed } else { &counts.denied };
@@ -105,11 +153,14 @@ impl Limiter {
 
     /// Maximum number of keys in the table.
     pub fn keys_max(&self) -> usize {
-        self.sets.len() * WAYS
+        self.leased.as_ref().map_or(self.sets.len() * WAYS, |leased| leased.local.keys_max())
     }
 
     /// Number of keys with a debt at `time`. Reads the whole table.
     pub fn keys_live(&self, time: Time) -> usize {
+        if let Some(leased) = &self.leased {
+            return leased.local.keys_live(time);
+        }
         let now = self.quota.ticks(time);
         let words = self.sets.iter().flat_map(|set| &set.0);
         words.filter(|word| set::owed(word.load(Ordering::Relaxed), now) > 0).count()
@@ -117,7 +168,8 @@ impl Limiter {
 
     /// The statistics.
     pub fn counts(&self) -> Counts {
-        let mut sum = Counts::default();
+        let evicted_live = self.leased.as_ref().map_or(0, |leased| leased.local.counts().evicted_live);
+        let mut sum = Counts { evicted_live, ..Counts::default() };
         for counts in self.counts.iter() {
             sum.allowed += counts.allowed.load(Ordering::Relaxed);
             sum.denied += counts.denied.load(Ordering::Relaxed);

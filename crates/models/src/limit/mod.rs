@@ -7,6 +7,8 @@
 mod decision;
 #[path = "../../../http/src/limit/hash.rs"]
 mod hash;
+#[path = "../../../http/src/limit/leases.rs"]
+mod leases;
 #[path = "../../../http/src/limit/prefix.rs"]
 mod prefix;
 #[path = "../../../http/src/limit/quota.rs"]
