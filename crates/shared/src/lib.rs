@@ -3,6 +3,7 @@
 //! - A *shared check* runs on one instance, which holds a lease; all others apply its results. A
 //!   [`ShareMachine`] decides at each instance, without I/O: a time, replies of the store, messages
 //!   and results go in; [actions](Action) and one deadline come out.
+//! - A *shared limit* is kept by the store. Each instance leases tokens in advance ([`limit`]).
 //! - A *store* is a [`SharedStore`]. Without a connection every call fails at once, so that the
 //!   caller continues with its own state.
 //!
@@ -49,6 +50,7 @@
 mod check;
 mod fleet;
 mod format;
+pub mod limit;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod status;

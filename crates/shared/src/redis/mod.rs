@@ -11,11 +11,13 @@
 //! | `PREFIX` `fleet:until` | sorted set | when they expire, in milliseconds |
 
 mod client;
+mod limits;
 mod resp;
 mod scripts;
 mod server;
 
 pub use client::{Commands, Redis, RedisOptions};
+pub use limits::SharedLimit;
 pub use resp::{NotReply, REPLY_LEN_MAX, Value};
 pub use server::{BadUrl, Server};
 

@@ -101,8 +101,13 @@ pub const ARROWS: &[Arrow] = &[
     // no socket, no runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
-    // State that instances share: formats and pauses of links, without health or configuration.
-    Arrow { folder: "crates/shared", may: &["doorbell-link"], may_in_tests: &["doorbell-testkit"] },
+    // State that instances share: formats and pauses of links, leases of limits, without health or
+    // configuration.
+    Arrow {
+        folder: "crates/shared",
+        may: &["doorbell-http", "doorbell-link"],
+        may_in_tests: &["doorbell-testkit"],
+    },
     // Embedding: connects the engine and health to a Tokio runtime.
     Arrow {
         folder: "crates/tokio",

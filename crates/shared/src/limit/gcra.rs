@@ -1,0 +1,153 @@
+//! The generic cell rate algorithm (ITU-T I.371) as a script of the store, and its parameters.
+//!
+//! Does not know about: what an instance asks for, connections.
+
+use doorbell_http::limit::{Credit, LIFETIME_MIN, Leases, OnError, Quota};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Number of instances whose credits never exceed the limit together. Each further one can exceed
+/// it by one credit.
+pub const INSTANCES_COVERED: u32 = 16;
+
+/// Charges many keys in one step. Times are microseconds on the clock of the server.
+///
+/// - Keys: one per client. Its value is the time at which its whole burst is available again.
+/// - Arguments: the time per request and the window, then for each key the number of requests that
+///   were allowed on credit, and the number of tokens that are wanted.
+/// - Reply: for each key the number of granted tokens, and the time until the whole burst is
+///   available again.
+///
+/// A time beyond two windows cannot be right: the clock went backward, or the value is not ours.
+pub const SCRIPT: &str = "\
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local price, window = tonumber(ARGV[1]), tonumber(ARGV[2])
+local reply = {}
+for i, key in ipairs(KEYS) do
+  local credited, wanted = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  local full = tonumber(redis.call('GET', key) or '') or 0
+  full = math.max(now, math.min(full, now + 2 * window)) + credited * price
+  local granted = math.max(0, math.min(wanted, math.floor((now + window - full) / price)))
+  full = math.ceil(full + granted * price)
+  if credited + granted > 0 then
+    redis.call('SET', key, string.format('%.0f', full), 'PX', math.ceil((full - now) / 1000))
+  end
+  reply[2 * i - 1], reply[2 * i] = granted, full - now
+end
+return reply
+";
+
+/// The name of [`SCRIPT`] for EVALSHA.
+pub const SCRIPT_SHA1: &str = "c40b245b9548ea3b8f7fdeb9f6409ea1577500fb";
+
+/// The parameters of a limit in the store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gcra {
+    /// Time per request.
+    price_us: f64,
+    /// Maximum distance to the time at which the whole burst is available again.
+    window_us: f64,
+    lifetime: Duration,
+    credit: Credit,
+}
+
+/// What the store charges a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// Requests that were allowed on credit.
+    pub credited: u32,
+    /// Tokens that are wanted.
+    pub wanted: u32,
+}
+
+/// What the store replies for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Number of tokens, at most as many as wanted.
+    pub tokens: u32,
+    /// Time until the whole burst of the key is available again.
+    pub full_in: Duration,
+}
+
+/// Error: tokens live too long for the burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a shared limit of this rate needs a burst of at least {min}")]
+pub struct BurstTooSmall {
+    /// The least burst with this rate.
+    pub min: u32,
+}
+
+impl Gcra {
+    /// Derives the parameters from the limit. `credit`: number of requests of a client without
+    /// tokens before the store is asked.
+    ///
+    /// # Errors
+    /// The burst is regained in less than twice the minimum lifetime of a token.
+    pub fn new(quota: &Quota, credit: u32) -> Result<Self, BurstTooSmall> {
+        let price_us = micros(quota.period()) / f64::from(quota.requests());
+        let burst_us = price_us * f64::from(quota.burst());
+        let min_us = 2.0 * micros(LIFETIME_MIN);
+        if burst_us < min_us {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+            return Err(BurstTooSmall { min: (min_us / price_us).ceil() as u32 });
+        }
+        // Tokens of a slow limit live longer, so that a client near the rate uses them in time.
+        let lifetime_us = (burst_us / 64.0).max((4.0 * price_us).min(burst_us / 4.0));
+        let lifetime = Duration::from_micros(as_micros(lifetime_us)).max(LIFETIME_MIN);
+        let none = Credit { requests: 0, debt_max: Duration::ZERO };
+        let lifetime = Leases::new(1, lifetime, none, OnError::Local).lifetime();
+        let reserved_us = (price_us * f64::from(INSTANCES_COVERED * credit)).min(burst_us / 8.0);
+        // At least one token must fit.
+        let window_us = (burst_us - micros(lifetime) - reserved_us).max(price_us);
+        let debt_max = Duration::from_micros(as_micros(window_us / 2.0));
+        Ok(Self { price_us, window_us, lifetime, credit: Credit { requests: credit, debt_max } })
+    }
+
+    /// A table of leases for this limit.
+    #[must_use]
+    pub fn leases(&self, keys_max: usize, on_error: OnError) -> Leases {
+        Leases::new(keys_max, self.lifetime, self.credit, on_error)
+    }
+
+    /// The first arguments of the script.
+    #[must_use]
+    pub fn arguments(&self) -> [String; 2] {
+        [self.price_us.to_string(), self.window_us.to_string()]
+    }
+
+    /// Checks the reply for a key; `None`: it cannot be right.
+    #[must_use]
+    pub fn granted(&self, charge: Charge, tokens: i64, full_in_us: i64) -> Option<Granted> {
+        let tokens = u32::try_from(tokens).ok().filter(|tokens| *tokens <= charge.wanted)?;
+        let charged = f64::from(charge.credited) + f64::from(charge.wanted);
+        let max_us = as_micros(2.0 * self.window_us + charged * self.price_us) + 2;
+        let full_in_us = u64::try_from(full_in_us).ok().filter(|full_in_us| *full_in_us <= max_us)?;
+        Some(Granted { tokens, full_in: Duration::from_micros(full_in_us) })
+    }
+
+    /// Time after a reply until the store can grant a token.
+    pub(super) fn free_in(&self, full_in: Duration) -> Duration {
+        Duration::from_micros(as_micros(micros(full_in) + self.price_us - self.window_us))
+    }
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn as_micros(value: f64) -> u64 {
+    value as u64
+}
+
+/// Derives the seed of a limiter from a secret, so that the hashes of clients in the store are the
+/// same in all instances, and cannot be reversed without the secret.
+#[cfg(feature = "redis")]
+#[must_use]
+pub fn seed(secret: &[u8], limit: &str) -> [u64; 2] {
+    use aws_lc_rs::hmac;
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), limit.as_bytes());
+    let part = |at: usize| tag.as_ref().get(at..).and_then(<[u8]>::first_chunk).copied();
+    [0, 8].map(|at| u64::from_le_bytes(part(at).expect("SHA-256 has 32 bytes")))
+}
