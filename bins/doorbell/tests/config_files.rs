@@ -141,6 +141,13 @@ fn dumped(config: &Config, with_defaults: bool) -> String {
             *password = format!("${{file:/run/secrets/{name}}}").into();
         }
     }
+    let limits = value.get_mut("limit").and_then(|limits| limits.as_object_mut());
+    for (_, limit) in limits.into_iter().flatten() {
+        if let Some(secret) = limit.pointer_mut("/shared/secret") {
+            assert_eq!(secret, "***");
+            *secret = "${file:/run/secrets/limits}".into();
+        }
+    }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
     for (name, rule) in rules.into_iter().flatten() {
         let secrets = rule.get_mut("tokens").and_then(|tokens| tokens.as_object_mut());

@@ -10,12 +10,17 @@ use crate::build::tls::{self, Gate};
 use crate::config::model::{Config, Limit, Rate};
 use crate::http::layer::AtMost;
 use crate::http::limit::{Limiter, Quota};
+use doorbell_shared::limit;
+use doorbell_shared::redis::SharedLimit;
 use std::sync::Arc;
+
+/// Maximum number of clients with leases of one limit. For others, the limit is local.
+const LEASES_MAX: usize = 65_536;
 
 /// The tables of a configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    limits: Vec<(Limit, Arc<Limiter>)>,
+    limits: Vec<Counting>,
     /// Prefix length of IPv6 clients, for all tables.
     v6_len: u8,
     /// Handshake limits, by name of `[tls.NAME]`.
@@ -24,6 +29,15 @@ pub(crate) struct Tables {
     routes: Vec<(String, u32, AtMost)>,
     /// Concurrency limits, by name of the listener.
     listeners: Vec<(String, u32, AtMost)>,
+}
+
+/// A limit and its counts.
+#[derive(Clone, Debug)]
+struct Counting {
+    limit: Limit,
+    limiter: Arc<Limiter>,
+    /// If instances share the limit.
+    shared: Option<SharedLimit>,
 }
 
 /// A counter that several generations may share.
@@ -42,12 +56,11 @@ impl Tables {
         let none = Self::default();
         let by_address = if before.v6_len == v6_len { before } else { &none };
         for limit in &config.limits {
-            let known = by_address.limits.iter().find(|(known, _)| counts_the_same(known, limit));
-            let limiter = match known {
-                Some((_, limiter)) => Arc::clone(limiter),
-                None => limiter(limit)?,
-            };
-            tables.limits.push((limit.clone(), limiter));
+            let known = by_address.limits.iter().find(|known| counts_the_same(&known.limit, limit));
+            tables.limits.push(match known {
+                Some(known) => Counting { limit: limit.clone(), ..known.clone() },
+                None => Counting::new(limit)?,
+            });
         }
         for tls in &config.tls {
             let Some(rate) = tls.handshakes_per_ip else { continue };
@@ -71,7 +84,12 @@ impl Tables {
 
     /// The rate limiter of a limit, by position.
     pub(crate) fn limiter(&self, limit: usize) -> Option<&Arc<Limiter>> {
-        self.limits.get(limit).map(|(_, limiter)| limiter)
+        self.limits.get(limit).map(|counting| &counting.limiter)
+    }
+
+    /// All limits that instances share.
+    pub(crate) fn shared_limits(&self) -> Vec<SharedLimit> {
+        self.limits.iter().filter_map(|counting| counting.shared.clone()).collect()
     }
 
     /// The handshake limit of a `[tls.NAME]`, if it has one; its listeners share it.
@@ -90,7 +108,7 @@ impl Tables {
 
     /// All counters with refusals.
     pub(crate) fn counted(&self) -> impl Iterator<Item = Counted> {
-        let limiters = self.limits.iter().map(|(_, limiter)| Counted::Limiter(Arc::clone(limiter)));
+        let limiters = self.limits.iter().map(|counting| Counted::Limiter(Arc::clone(&counting.limiter)));
         let caps = self.routes.iter().chain(&self.listeners);
         limiters.chain(caps.map(|(.., at_most)| Counted::AtMost(at_most.clone())))
     }
@@ -127,14 +145,29 @@ fn named<'a>(caps: &'a [(String, u32, AtMost)], name: &str) -> Option<&'a AtMost
 
 /// Whether both limits count in the same way. Exemptions and reply headers may differ.
 fn counts_the_same(known: &Limit, limit: &Limit) -> bool {
-    let is_same_key = known.name == limit.name && known.key == limit.key;
+    let is_same_key = (&known.name, &known.key, &known.shared) == (&limit.name, &limit.key, &limit.shared);
     is_same_key && (known.rate, known.burst, known.table) == (limit.rate, limit.burst, limit.table)
 }
 
-fn limiter(limit: &Limit) -> Result<Arc<Limiter>, Refusal> {
-    let quota = Quota::new(limit.burst, limit.rate.requests, limit.rate.period)
-        .map_err(|error| format!("limit {}: {error}", limit.name))?;
-    Ok(Arc::new(Limiter::new(quota, limit.table as usize, seed())))
+impl Counting {
+    fn new(limit: &Limit) -> Result<Self, Refusal> {
+        let refused = |error: String| format!("limit {}: {error}", limit.name);
+        let quota = Quota::new(limit.burst, limit.rate.requests, limit.rate.period)
+            .map_err(|error| refused(error.to_string()))?;
+        let gcra = limit.in_store().transpose().map_err(refused)?;
+        let table = limit.table as usize;
+        let (limiter, shared) = match limit.shared.as_ref().zip(gcra) {
+            None => (Limiter::new(quota, table, seed()), None),
+            Some((keys, gcra)) => {
+                let leases = Arc::new(gcra.leases(table.min(LEASES_MAX), keys.on_error.into()));
+                let seed = limit::seed(keys.secret.reveal().as_bytes(), &limit.name);
+                let limiter = Limiter::leased(quota, table, seed, Arc::clone(&leases));
+                (limiter, Some(SharedLimit { name: limit.name.clone(), gcra, leases }))
+            }
+        };
+        let limiter = Arc::new(limiter);
+        Ok(Self { limit: limit.clone(), limiter, shared })
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +188,7 @@ mod tests {
     #[test]
     fn unchanged_limits_keep_their_counts_and_changed_ones_start_again() {
         const LIMIT: &str = "rate = \"10/s\"\nburst = 20\n";
+        const SHARED: &str = "shared = { secret = \"0123456789abcdef\" }\n";
         let first = tables(&Tables::default(), &format!("[limit.a]\n{LIMIT}"));
         let same = |text: &str| {
             let next = tables(&first, text);
@@ -166,6 +200,7 @@ mod tests {
             (format!("[limit.b]\n{LIMIT}[limit.a]\n{LIMIT}"), true),
             (format!("[limit.a]\n{LIMIT}key = \"token\"\n"), false),
             (format!("[limit.a]\n{LIMIT}table = 4096\n"), false),
+            (format!("[limit.a]\n{LIMIT}{SHARED}[shared]\nredis = \"redis://a\"\n"), false),
             ("[limit.a]\nrate = \"10/s\"\nburst = 21\n".to_owned(), false),
             ("[limit.a]\nrate = \"10/m\"\nburst = 20\n".to_owned(), false),
         ] {

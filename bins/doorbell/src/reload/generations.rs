@@ -321,6 +321,7 @@ impl Generations {
         let operator = self.shared.operator.clone();
         let describe = Box::new(move || operator.announcement());
         self.shared.sharing.commit(sharing, starts, generation.push.clone(), describe);
+        self.shared.sharing.set_limits(generation.tables.shared_limits());
         self.shared.operator.install(running);
         self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);

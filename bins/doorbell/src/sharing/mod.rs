@@ -12,10 +12,12 @@ mod checks;
 pub(crate) use checks::{SharedChecks, SharedSink};
 
 use crate::config::model::{Config, Sharing as Settings};
+use crate::http::Time;
 use crate::reload::watch::Stamps;
 use checks::{LocalChecks, Shared};
+use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::{Push, RunStart};
-use doorbell_shared::redis::{Commands, Redis, RedisOptions};
+use doorbell_shared::redis::{Commands, Redis, RedisOptions, SharedLimit};
 use doorbell_shared::{Announcement, Status, StoreError};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -36,6 +38,8 @@ pub(crate) type Describe = Box<dyn Fn() -> Announcement + Send>;
 pub(crate) struct SharingSlot {
     current: Mutex<Option<Current>>,
     local: Arc<LocalChecks>,
+    /// The limits of the configuration in use.
+    limits: watch::Sender<Vec<SharedLimit>>,
     status: Arc<Status>,
     /// Differs between runs of the program, and between instances.
     run: u64,
@@ -81,6 +85,7 @@ impl SharingSlot {
         Self {
             current: Mutex::default(),
             local: Arc::default(),
+            limits: watch::Sender::default(),
             status: Arc::default(),
             run: RandomState::new().hash_one(std::process::id()),
         }
@@ -113,8 +118,11 @@ impl SharingSlot {
         let runtime = runtime().map_err(|error| format!("shared: {error}"))?;
         let announced_as = settings.announce.then(|| instance(settings));
         let (running, local) = (Arc::clone(&shared), Arc::clone(&self.local));
+        let limits = self.limits.subscribe();
         let run = move || {
             let Ok(describe) = goes.recv() else { return };
+            // It ends with the runtime.
+            runtime.spawn(share_limits(redis.clone(), limits));
             runtime.block_on(run(running, local, redis, commands, announced_as, describe, stopped));
             // A lookup of a name may still run.
             runtime.shutdown_background();
@@ -144,6 +152,11 @@ impl SharingSlot {
             let _begins = go.send(describe);
             *current = Some(*next);
         }
+    }
+
+    /// Replaces the limits that instances share, for the thread in use and later ones.
+    pub(crate) fn set_limits(&self, limits: Vec<SharedLimit>) {
+        self.limits.send_replace(limits);
     }
 
     /// Ends the thread.
@@ -219,6 +232,37 @@ async fn run(
         () = checks.run(redis.clone(), local) => {}
         () = announced => {}
         _stopped = stopped.wait_for(|stopped| *stopped) => {}
+    }
+}
+
+/// Shares the limits of the configuration in use; never completes.
+async fn share_limits(redis: Redis, mut limits: watch::Receiver<Vec<SharedLimit>>) {
+    loop {
+        let in_use = limits.borrow_and_update().clone();
+        tokio::select! {
+            () = redis.share_limits(in_use, now, log_limit) => {}
+            changed = limits.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
+        }
+    }
+}
+
+/// The time of the workers.
+fn now() -> Time {
+    OsClock.now()
+}
+
+/// Logs whether a limit is shared.
+fn log_limit(name: &str, state: Result<(), &StoreError>) {
+    static LOST: crate::log::Throttle = crate::log::Throttle::new();
+    match state {
+        Ok(()) => tracing::info!("limit {name}: shared again"),
+        Err(why) => {
+            if let Some(suppressed) = LOST.turn() {
+                tracing::warn!(suppressed, "limit {name}: not shared, `on_error` applies: {why}");
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::config::model::Config;
 use crate::guards::Common;
 use crate::guards::client_limits::Counted;
-use crate::http::limit::Limiter;
+use crate::http::limit::{Leases, Limiter};
 use crate::http2::Counters;
 use doorbell::access_log::LogSink;
 use doorbell::time::{Clock as _, OsClock};
@@ -25,6 +25,8 @@ pub(crate) struct ServerStats {
     counted: Vec<Counted>,
     /// The rate limiters, by name.
     limiters: Vec<(Box<str>, Arc<Limiter>)>,
+    /// The leases of shared limits, by name.
+    leases: Vec<(Box<str>, Arc<Leases>)>,
     /// Names of the listeners, in the order of the engine.
     listeners: Vec<Box<str>>,
     /// Names of the datagram listeners, in the order of the engine.
@@ -85,6 +87,11 @@ pub(crate) enum Item {
         limiter: Box<str>,
         decision: &'static str,
     },
+    /// Use of a shared limit.
+    Leased {
+        limiter: Box<str>,
+        event: &'static str,
+    },
     /// Probes requested at `/probe`, by result.
     Probed {
         module: Box<str>,
@@ -125,7 +132,9 @@ impl ServerStats {
         let tables = common.tables();
         let named = |(at, name): (usize, &str)| Some((name.into(), Arc::clone(tables.limiter(at)?)));
         let names = config.limits.iter().map(|limit| limit.name.as_str());
+        let leases = tables.shared_limits().into_iter().map(|shared| (shared.name.into(), shared.leases));
         Self {
+            leases: leases.collect(),
             counted: tables.counted().collect(),
             limiters: names.enumerate().filter_map(named).collect(),
             ..Self::default()
@@ -264,6 +273,11 @@ impl ServerStats {
                 items.push((source, Item::Limited { limiter: name.clone(), decision }, count));
             }
             items.push((source, Item::LimitEviction { limiter: name.clone() }, counts.evicted_live));
+        }
+        for (name, leases) in &self.leases {
+            let leased = |event| Item::Leased { limiter: name.clone(), event };
+            let source = Arc::as_ptr(leases).addr();
+            items.extend(leases.counts().fields().map(|(event, count)| (source, leased(event), count)));
         }
         if let Some((log, sink)) = &self.access {
             let counters = sink.counters();

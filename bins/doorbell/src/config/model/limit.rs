@@ -2,8 +2,9 @@
 //!
 //! Does not know about: routes, counting requests.
 
-use crate::http::limit::{BURST_MAX, KEYS_MAX, Quota};
-use doorbell_config::{Entry, Json, Key, Problem, Rate, Section, Table, Value, literal};
+use crate::http::limit::{BURST_MAX, KEYS_MAX, OnError, Quota};
+use doorbell_config::{Entry, Json, Key, Problem, Rate, Secret, Section, Table, Value, Words, literal};
+use doorbell_shared::limit::Gcra;
 use serde_json::json;
 use std::fmt;
 use std::ops::Range;
@@ -35,6 +36,61 @@ pub struct Limit {
     /// Sends `RateLimit-*` in replies.
     #[key(default = true)]
     pub headers: bool,
+    /// Shares the limit with all instances that use the store of `[shared]`. Default: each instance
+    /// has the limit for itself.
+    pub shared: Option<LimitSharing>,
+}
+
+/// A limit that instances share. Each one leases parts of it in advance, so that no request waits
+/// for the store.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
+pub struct LimitSharing {
+    /// Secret of the keyed hashes that stand for clients in the store: at least 16 bytes, the same
+    /// in all instances, preferably ${file:PATH}. Required.
+    #[key(required = "\"${file:/run/secrets/limits}\"")]
+    pub secret: Secret,
+    /// Decision while the store does not reply: local (the limit applies to each instance for
+    /// itself) or refuse.
+    #[key(default = "local")]
+    pub on_error: OnStoreError,
+    /// Maximum number of requests that a client without a lease may send to an instance before the
+    /// store is asked. Default: a thousandth of the burst, at least 1.
+    #[key(range = 1..=BURST_MAX)]
+    pub credit: Option<u32>,
+}
+
+/// Decision while the store does not reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
+pub enum OnStoreError {
+    /// The limit applies to each instance for itself.
+    Local,
+    /// Requests are refused.
+    Refuse,
+}
+
+impl LimitSharing {
+    /// Minimum length of a secret in bytes.
+    const SECRET_LEN_MIN: usize = 16;
+
+    fn check(&self, at: &Section<'_>) {
+        if self.secret.reveal().len() < Self::SECRET_LEN_MIN
+            && let Some(place) = at.right_place("secret")
+        {
+            let message = format!("a secret has at least {} bytes", Self::SECRET_LEN_MIN);
+            let problem = Problem::error("short-secret", place, message);
+            at.problem(problem.help("`openssl rand -base64 24` prints a good one"));
+        }
+    }
+}
+
+impl From<OnStoreError> for OnError {
+    fn from(on_error: OnStoreError) -> Self {
+        match on_error {
+            OnStoreError::Local => Self::Local,
+            OnStoreError::Refuse => Self::Refuse,
+        }
+    }
 }
 
 /// Identity of a client.
@@ -65,7 +121,20 @@ impl Limit {
         let place = at.right_place("burst").unwrap_or(rate);
         if let Some(problem) = uncountable(self.rate, self.burst, &place) {
             at.problem(problem);
+        } else if let Some(Err(why)) = self.in_store() {
+            let message = format!("limit `{}` cannot be shared: {why}", self.name);
+            at.problem(Problem::error("out-of-range", place, message).help("increase `burst`"));
         }
+    }
+
+    /// The parameters in the store; `None` if the limit is not shared.
+    pub(crate) fn in_store(&self) -> Option<Result<Gcra, String>> {
+        let credit = self.shared.as_ref()?.credit.unwrap_or((self.burst / 1024).max(1));
+        let quota = Quota::new(self.burst, self.rate.requests, self.rate.period);
+        Some(match quota {
+            Ok(quota) => Gcra::new(&quota, credit).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        })
     }
 }
 

@@ -42,7 +42,7 @@ pub use history::{ClickHouse, History, HistoryUrl};
 pub use http2::{AlbAnswer, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::uncountable;
-pub use limit::{Limit, LimitKey};
+pub use limit::{Limit, LimitKey, LimitSharing, OnStoreError};
 pub use links::{Links, Peer};
 pub(crate) use listener::links_to;
 pub use listener::{

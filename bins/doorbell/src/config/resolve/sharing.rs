@@ -20,11 +20,19 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
             problems.add(problem.help("add [shared] with `redis`"));
         }
     }
-    let is_used = |announce: bool| announce || config.checks.iter().any(|check| check.share);
+    for limit in config.limits.iter().filter(|limit| limit.shared.is_some() && config.shared.is_none()) {
+        let place = places.name(["limit", &limit.name]);
+        let problem = Problem::error("missing-table", place, "a shared limit needs the store in [shared]");
+        problems.add(problem.help("add [shared] with `redis`"));
+    }
+    let has_limits = config.limits.iter().any(|limit| limit.shared.is_some());
+    let is_used = |announce: bool| announce || has_limits || config.checks.iter().any(|check| check.share);
     if let Some(shared) = config.shared.as_ref().filter(|shared| !is_used(shared.announce)) {
         let message = format!("nothing uses the store at {}", shared.redis.value);
         let problem = Problem::warning("no-effect", shared.redis.span.clone(), message);
-        problems.add(problem.help("set `share` in a check, or `announce`, or remove [shared]"));
+        problems.add(
+            problem.help("set `share` in a check, `shared` in a limit, or `announce`, or remove [shared]"),
+        );
     }
 }
 

@@ -156,6 +156,12 @@ fn limits(scrape: &Scrape, families: &mut Families) {
             evictions.count([("limiter", limiter)], count);
         }
     });
+    let help = "Tokens and decisions of a shared rate limit.";
+    of(scrape, families.counter("doorbell_rate_limit_leases", help), |leases, item, count| {
+        if let Item::Leased { limiter, event } = item {
+            leases.count([("limiter", limiter), ("event", event)], count);
+        }
+    });
     let help = "Keys in the table of a rate limit.";
     gauges(&mut families.gauge("doorbell_rate_limit_keys", help), "limiter", &scrape.limiter_keys);
 }

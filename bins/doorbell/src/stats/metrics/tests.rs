@@ -59,6 +59,8 @@ fn items() -> BTreeMap<Item, u64> {
         (Item::Handshake { listener: listener(), version: "1.3", result: "done" }, 6),
         (Item::Handshake { listener: listener(), version: "none", result: "timed_out" }, 1),
         (Item::LimitEviction { limiter: "login".into() }, 1),
+        (Item::Leased { limiter: "login".into(), event: "granted" }, 70),
+        (Item::Leased { limiter: "login".into(), event: "without_store" }, 3),
         (Item::Limited { limiter: "login".into(), decision: "allow" }, 50),
         (Item::Limited { limiter: "login".into(), decision: "deny" }, 4),
         (Item::Probed { module: "http_2xx".into(), result: "cached" }, 8),
