@@ -157,6 +157,16 @@ pub(crate) mod atomic {
     number!(AtomicU32, u32);
     number!(AtomicU64, u64);
     number!(AtomicUsize, usize);
+
+    impl AtomicU64 {
+        pub(crate) fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
+            fenced(order, || self.0.fetch_and(value, order))
+        }
+
+        pub(crate) fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
+            fenced(order, || self.0.fetch_or(value, order))
+        }
+    }
 }
 
 /// A bounded queue with weaker guarantees than crossbeam's: `is_empty` may be outdated.

@@ -243,11 +243,9 @@ impl Generation {
         let pulse = checks.as_ref().map(ChecksPlan::heartbeat);
         let left = checks.as_ref().map(|plan| Left::of(&config, plan));
         let open = before.map(|before| (&before.ports, &before.config));
-        let of_links = (&shared.links, &shared.operator);
-        let ports = Ports::prepare(&config, open, &shared.process_stats, of_links)?;
+        let ports = Ports::prepare(&config, open, &shared.process_stats, (&shared.links, &shared.operator))?;
         let history = shared.history.prepare(&config).map_err(|why| Failure::new(Exit::BadConfig, why))?;
-        let bad_config = |why| Failure::new(Exit::BadConfig, why);
-        let sharing = shared.sharing.prepare(&config).map_err(bad_config)?;
+        let sharing = shared.sharing.prepare(&config).map_err(|why| Failure::new(Exit::BadConfig, why))?;
         let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
         let sink = Recorded::new(registry.result_sink(), &config, history.history(), time_of_day);
         let sink = SharedSink::new(sink, sharing.checks());

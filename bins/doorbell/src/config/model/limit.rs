@@ -129,7 +129,7 @@ impl Limit {
 
     /// The parameters in the store; `None` if the limit is not shared.
     pub(crate) fn in_store(&self) -> Option<Result<Gcra, String>> {
-        let credit = self.shared.as_ref()?.credit.unwrap_or((self.burst / 1024).max(1));
+        let credit = self.shared.as_ref()?.credit.unwrap_or_else(|| (self.burst / 1024).max(1));
         let quota = Quota::new(self.burst, self.rate.requests, self.rate.period);
         Some(match quota {
             Ok(quota) => Gcra::new(&quota, credit).map_err(|error| error.to_string()),
