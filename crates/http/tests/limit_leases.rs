@@ -20,7 +20,7 @@ fn start() -> Time {
 
 /// A limit of one request an hour, and its leases.
 fn limiter(burst: u32, keys_max: usize, on_error: OnError) -> (Arc<Leases>, Limiter) {
-    leased(Quota::new(burst, 1, HOUR).unwrap(), keys_max, on_error)
+    leased(Quota::new(burst, 1, HOUR).expect("a quota"), keys_max, on_error)
 }
 
 fn leased(quota: Quota, keys_max: usize, on_error: OnError) -> (Arc<Leases>, Limiter) {

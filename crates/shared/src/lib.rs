@@ -38,7 +38,7 @@
 //! | [`SharedStore`], [`StoreError`] | what a store must do |
 //! | [`Lease`], [`LeaseRequest`], [`Publication`], [`Stamp`], [`Stored`] | what it stores |
 //! | [`Status`], [`StoreCounters`] | whether the store can be used; counters |
-//! | [`ShareMachine`], [`ShareOptions`], [`Action`], [`ShareCounters`] | who runs a check, and which results count |
+//! | [`ShareMachine`], [`ShareOptions`], [`Action`], [`ShareCounters`] | which instance runs a check, and which results count |
 //! | [`Message`], [`SharedResult`] | what instances send, in frozen formats |
 //! | [`Announcement`], [`EndpointState`] | the description of an instance, in a frozen format |
 #![cfg_attr(feature = "tokio", doc = "| [`Shares`], [`Local`], [`ShareView`] | runs the machines on Tokio |")]

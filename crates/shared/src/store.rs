@@ -85,12 +85,12 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
     /// Sends a message to the followers of a check, which may get lost.
     fn tell(&self, check: String, message: Vec<u8>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Passes all messages and results of these checks to `heard`, with the position of the check.
-    /// Connects again after each failure, and never completes.
+    /// Passes all messages and results of these checks to `receive`, with the position of the
+    /// check. Connects again after each failure, and never completes.
     fn follow(
         &self,
         checks: Vec<String>,
-        heard: impl FnMut(usize, Vec<u8>) + Send,
+        receive: impl FnMut(usize, Vec<u8>) + Send,
     ) -> impl Future<Output = ()> + Send;
 
     /// Stores the description of an instance, which expires after `lasts`.

@@ -42,7 +42,7 @@ impl Store {
         let held = self.lease.take().filter(|(_, _, until)| *until > now);
         let (token, holder, until) = match held {
             None => {
-                let token = u64::try_from(now.as_micros()).unwrap().max(last + 1);
+                let token = u64::try_from(now.as_micros()).expect("a short simulation").max(last + 1);
                 (token, request.holder.clone(), now + request.lasts)
             }
             Some((token, holder, _)) if holder == request.holder => (token, holder, now + request.lasts),
@@ -332,7 +332,8 @@ fn two_hundred_instances_survive_fifty_killed_holders() {
             world.total(|machine| machine.counters().fenced),
         );
         assert!(ratio <= 1.05, "{ratio}");
-        assert!(slowest <= INTERVAL, "{slowest:?}");
+        // Both are times of the simulation.
+        assert!(INTERVAL >= slowest, "{slowest:?}");
         assert!(world.oldest <= MAX_AGE, "{:?}", world.oldest);
         assert!(world.total(|machine| machine.counters().taken) > 200 * 100);
     }

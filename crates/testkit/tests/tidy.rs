@@ -23,7 +23,6 @@ const RETIRED: &[Retired] = &[
     retired("desk", "a result sink, a configuration, a cache, a queue", &[]),
     retired("door", "routes, a service", &["bins/doorbell/src/cli/"]),
     retired("doors", "services", &[]),
-    retired("fleet", "generations", &[]),
     retired("heir", "a successor", &[]),
     retired("inquiry", "a token job", &[]),
     retired("journal", "the event log", &[]),

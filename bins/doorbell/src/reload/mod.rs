@@ -243,13 +243,13 @@ impl Generation {
         let pulse = checks.as_ref().map(ChecksPlan::heartbeat);
         let left = checks.as_ref().map(|plan| Left::of(&config, plan));
         let open = before.map(|before| (&before.ports, &before.config));
-        let ports = Ports::prepare(&config, open, &shared.process_stats, (&shared.links, &shared.operator))?;
-        let history = shared.history.prepare(&config).map_err(|why| Failure::new(Exit::BadConfig, why))?;
-        let sharing = shared.sharing.prepare(&config).map_err(|why| Failure::new(Exit::BadConfig, why))?;
+        let ports = Ports::prepare(&config, open, shared)?;
+        let history = shared.history.prepare(&config).map_err(bad_config)?;
+        let sharing = shared.sharing.prepare(&config).map_err(bad_config)?;
         let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
         let sink = Recorded::new(registry.result_sink(), &config, history.history(), time_of_day);
-        let sink = SharedSink::new(sink, sharing.checks());
-        let checks = checks.map(|plan| plan.start(Arc::new(sink))).transpose().map_err(no_thread)?;
+        let sink = Arc::new(SharedSink::new(sink, sharing.checks()));
+        let checks = checks.map(|plan| plan.start(sink)).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // The server is started last: nothing after this can fail.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
@@ -410,6 +410,10 @@ fn hash(config: &Config) -> String {
     let mut hasher = std::hash::DefaultHasher::new();
     crate::config::to_json(config, true).to_string().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
+}
+
+fn bad_config(why: String) -> Failure {
+    Failure::new(Exit::BadConfig, why)
 }
 
 fn no_thread(error: std::io::Error) -> Failure {

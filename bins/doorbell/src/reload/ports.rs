@@ -2,18 +2,16 @@
 //!
 //! Does not know about: their protocols.
 
+use super::SharedState;
 use crate::blackbox::{self, Probes};
 use crate::config::model::{Config, TcpGate};
 use crate::exit::Failure;
 use crate::links::{self, LinkPeers, Links};
-use crate::operator::Operator;
 use crate::registry::HealthRegistry;
 use crate::sockets::gate::{self, Gates};
-use crate::stats::process::ProcessStats;
 use doorbell_config::At;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// The ports of a generation.
 #[derive(Debug, Default)]
@@ -54,8 +52,7 @@ impl Ports {
     pub(super) fn prepare(
         config: &Config,
         before: Option<(&Self, &Config)>,
-        process_stats: &Arc<ProcessStats>,
-        (peers, operator): (&Arc<LinkPeers>, &Operator),
+        SharedState { process_stats, links: peers, operator, .. }: &SharedState,
     ) -> Result<Unopened, Failure> {
         let gates = match before {
             Some((Self { gates: Some(_), .. }, old)) if has_same_gates(old, config) => Next::Same,

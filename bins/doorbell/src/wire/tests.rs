@@ -212,7 +212,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (7, 3_682_189_360_570_393_991),
+        (8, 5_627_245_283_511_358_169),
         "the layout of the control protocol changed"
     );
 }

@@ -131,7 +131,7 @@ fn a_reload_changes_what_is_shared(engine: &str) {
     reload("[check.another]\ntype = \"ttl\"\nttl = \"1h\"\n");
     await_that("the second still follows", || second.is("up", Some("web-1")));
     // Other options are another check.
-    reload("contains = \"ready\"\n");
+    reload("expect = { contains = \"ready\" }\n");
     await_that("the second runs its own", || second.is("down", None));
     assert!(first.is("up", None));
 }

@@ -1,10 +1,10 @@
-//! Decides who runs a shared check, and which results count.
+//! Decides which instance runs a shared check, and which results count.
 //!
 //! Does not know about: clocks, the store, how a check runs.
 //!
 //! One instance holds the lease of the check. It extends the lease four times in an interval and
 //! tells this to the others, so that its end is noticed within three quarters of an interval. The
-//! others ask for the lease only when they hear nothing, which is also how they find results whose
+//! others ask for the lease only when no message arrives, which is also how they find results whose
 //! messages were lost.
 //!
 //! Every other instance runs the check for itself if the store cannot be used, or if the last result

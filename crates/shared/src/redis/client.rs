@@ -177,7 +177,7 @@ impl Commands {
                         break Err(why);
                     }
                 },
-                // Later replies could not be told apart from this one.
+                // A late reply could be taken for that of a later command.
                 () = until(oldest) => break Err(late()),
             }
         };
