@@ -145,6 +145,7 @@ const NOT_HERE: [(&str, &[&str]); 4] = [
             "doorbell_link_waiting",
             "doorbell_listener_waiting",
             "doorbell_proxy_protocol_total",
+            "doorbell_rate_limit_leases_total",
             "doorbell_shared_check_holder",
             "doorbell_shared_check_results_total",
             "doorbell_shared_check_runs_total",
