@@ -16,6 +16,7 @@ use crate::http::Time;
 use crate::reload::watch::Stamps;
 use checks::{LocalChecks, Shared};
 use doorbell::time::{Clock as _, OsClock};
+use doorbell_checks::options::ClientTls;
 use doorbell_checks::{Push, RunStart};
 use doorbell_shared::redis::{Commands, Redis, RedisOptions, SharedLimit};
 use doorbell_shared::{Announcement, Status, StoreError};
@@ -201,10 +202,7 @@ fn instance(settings: &Settings) -> String {
 
 /// The files that the client reads once.
 pub(crate) fn files(settings: &Settings) -> impl Iterator<Item = &Path> {
-    settings.tls.iter().flat_map(|tls| {
-        let own = tls.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
-        tls.ca.as_deref().into_iter().chain(own)
-    })
+    settings.tls.iter().flat_map(ClientTls::files)
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
