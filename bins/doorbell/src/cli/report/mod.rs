@@ -33,7 +33,7 @@ pub(in crate::cli) const HELP: &str = "\
 Examples:
   doorbell links report -c doorbell.toml
   doorbell links report --from 2026-11-01 --to 2026-12-01 --svg links.svg
-  doorbell links report --from 2026-11-27T08:00:00Z -o json | jq -r '.losses[] | select(.frames_lost > 0) | .link'
+  doorbell links report -o json | jq -r '.losses[] | select(.frames_lost > 0) | .link'
 
 The numbers come from the database of [history.clickhouse], of all instances that write to it. Lost frames were sent and did not arrive, \
 because a connection broke; dropped ones were not sent, because too many waited. A round trip has no time in which the peer collected receipts. \
