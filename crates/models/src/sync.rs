@@ -71,7 +71,7 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Yields to another thread; without the yield loom would let a spin loop run for ever.
+/// Yields to another thread; otherwise loom would let a spin loop run forever.
 pub(crate) fn spin_loop() {
     loom::thread::yield_now();
 }

@@ -46,7 +46,7 @@
 //! - `O_NONBLOCK` makes no difference: every operation waits inside the kernel until it can proceed
 //!   or is cancelled.
 //! - A [`RecvBuf`] that is dropped and not recycled stays out of the pool until the ring is torn
-//!   down. This is safe, and [`RingCounters::buffers_lent`] shows it.
+//!   down. This is safe; [`RingCounters::buffers_lent`] still counts it.
 //! - A push that names an ordinary descriptor duplicates it until the next `enter`: closing the
 //!   descriptor before that does not close the connection yet.
 //!

@@ -40,8 +40,8 @@
 //!   unchanged.
 //! - **R-11** [`close`] takes a descriptor out of the one value that owns it and closes it once; no
 //!   other code knows its number.
-//! - **R-12** A private mapping of a file that is not writable and has no modified page holds the
-//!   contents of the file. The kernel may drop its pages at any time and reads them again, so
+//! - **R-12** A private mapping of a file holds the contents of the file if the mapping is not
+//!   writable and has no modified page. The kernel may drop its pages at any time and reads them again, so
 //!   dropping them changes no byte. The code of a loaded object is such a mapping, and remains one
 //!   while `dl_iterate_phdr(3)` holds the loader's lock.
 //! - **R-13** The region of a [`RecvBatch`] holds message headers and the buffers that they name, at

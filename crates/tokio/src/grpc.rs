@@ -43,8 +43,8 @@ impl Health {
     }
 
     /// Like [`Self::grpc`], with further services: each a name and an endpoint, as in
-    /// `[("shop.Cart", "readyz")]`. A name that exists is replaced; the empty name is the whole
-    /// program.
+    /// `[("shop.Cart", "readyz")]`. A service of the same name is replaced; the empty name stands
+    /// for the whole program.
     ///
     /// # Errors
     /// There is no such endpoint.

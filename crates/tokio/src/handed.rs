@@ -69,7 +69,7 @@ pub struct Connection {
 ///
 /// A TLS session cannot be moved. So a connection is selected by its ClientHello, before any reply.
 /// The function passed to `doorbell::protocol::Tls::hand_over_if` (feature `tls` of doorbell) gets
-/// the client's host name and protocols. `Handed` delivers the connections that it selects,
+/// the server name and the protocols of the ClientHello. `Handed` delivers the connections that it selects,
 /// including the bytes of the ClientHello. The program performs the handshake, with its own
 /// certificate:
 ///

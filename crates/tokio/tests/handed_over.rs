@@ -229,7 +229,7 @@ impl Drop for PanicsInDrop {
     }
 }
 
-/// The program otherwise waits forever for connections of a server that does not exist.
+/// If the panic hid the end of the server, the program would wait for its connections forever.
 #[tokio::test]
 async fn a_service_that_panics_in_drop_does_not_hide_the_end() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

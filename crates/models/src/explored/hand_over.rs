@@ -167,8 +167,8 @@ pub fn delivered() -> usize {
     })
 }
 
-/// The end is queued while a task waits for an empty queue that no task drains: the waiting task is
-/// woken.
+/// The queue is ended while a task waits for it to become empty and no task receives: the waiting
+/// task is woken.
 pub fn ended() -> usize {
     explore(None, || {
         let queue = queue(&Arc::new(Gate::new(1)));

@@ -12,7 +12,7 @@ use super::explore;
 use crate::Time;
 use crate::limit::{Limiter, Quota};
 
-/// Constant time: no tokens are refilled while a model runs.
+/// Fixed time, so that no tokens are refilled while a model runs.
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
 /// Creates a limiter with a single set, which has no entry for the keys of the models.

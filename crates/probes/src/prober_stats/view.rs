@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Maximum number of load balancers per endpoint. Displaced entries are counted.
+/// Maximum number of load balancers per endpoint. A counter records how many were displaced.
 pub(super) const VIEWS_MAX: usize = 32;
 
 /// Maximum length of a server name with its backend, and of a node name.
@@ -112,7 +112,7 @@ impl fmt::Display for LbView {
 }
 
 impl Views {
-    /// Stores the state in `field`. Never blocks; allocates only for a new name.
+    /// Records the server state that `field` reports. Never blocks; allocates only for a new name.
     #[inline(never)]
     pub(super) fn note(&self, field: &[u8], now: Time) {
         match parse(field) {

@@ -10,8 +10,8 @@
 use doorbell_health::{Audience, Board, Check, CheckIndex, EndpointIndex};
 use doorbell_http::{StaticReply, Status};
 
-/// Target of the redirect. The top-level domain `.invalid` is reserved (RFC 2606 2), so the target
-/// is never the probed host.
+/// Target of the redirect. The top-level domain `.invalid` is reserved (RFC 2606,
+/// section 2), so the target is never the probed host.
 const ELSEWHERE: &str = "http://degraded.invalid/";
 
 /// Length reserved for the number of degraded checks that do not fit.

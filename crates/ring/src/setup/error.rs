@@ -43,7 +43,7 @@ pub enum Hint {
     Seccomp,
     /// The kernel is too old for a required feature.
     TooOld,
-    /// No known cause fits: a security module, or a sandbox that emulates Linux.
+    /// No known cause fits; most likely a security module, or a sandbox that emulates Linux.
     Unknown,
 }
 

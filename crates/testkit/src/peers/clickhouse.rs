@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{free_addr, wait_until};
 use crate::skip::{Need, skipped};
 
-/// Where Debian installs the program; the folder may be missing in the path of a user.
+/// Where Debian installs the program; `/usr/sbin` may be missing in the `PATH` of a user.
 const PROGRAM: &str = "/usr/sbin/clickhouse-server";
 
 /// Maximum time of a start.

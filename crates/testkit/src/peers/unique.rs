@@ -14,8 +14,8 @@ pub struct Unique {
 }
 
 impl Unique {
-    /// A request with a length derived from its id: mostly small, one in 64 of 64 KiB, never below
-    /// 40 B.
+    /// A request whose length depends on its id: at least 40 bytes, mostly small, and 64 KiB for
+    /// one id in 64.
     pub fn from_id(id: u64) -> Self {
         let len = match id % 64 {
             0 => 65_536,

@@ -84,7 +84,7 @@ pub const ARROWS: &[Arrow] = &[
     },
     // Health is pure logic; `crates/probes` connects it with HTTP.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
-    // Rows for a store: knows neither checks nor configuration.
+    // Writes rows to a database; depends on neither checks nor configuration.
     Arrow { folder: "crates/history", may: &[], may_in_tests: &["doorbell-testkit"] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     // Links between instances: frames without health, engine or configuration.

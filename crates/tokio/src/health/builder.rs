@@ -421,7 +421,7 @@ impl RunContext {
     }
 }
 
-/// Names that are paths without [`HealthBuilder::endpoint`].
+/// Endpoints that always exist, without a call of [`HealthBuilder::endpoint`].
 const OWN_PATHS: [&str; 3] = ["livez", "readyz", "startupz"];
 
 /// The former path of Kubernetes for liveness.

@@ -65,17 +65,17 @@ pub(crate) struct Watch {
     reported: Mutex<[Option<Reason>; 3]>,
 }
 
-/// Ends the turn of the thread that runs the internal checks when dropped.
+/// When dropped, ends the turn of the calling thread to run the internal checks.
 struct Turn<'w>(&'w Watch);
 
 /// The reason why each internal check is down; `None` while it is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reasons {
-    /// With the limits of liveness.
+    /// The runtime, judged by the limits of liveness.
     pub(crate) alive: Option<Reason>,
-    /// With the limits of readiness.
+    /// The runtime, judged by the limits of readiness.
     pub(crate) runtime: Option<Reason>,
-    /// With the limits of readiness.
+    /// The acceptor, judged by the limits of readiness.
     pub(crate) accept: Option<Reason>,
 }
 

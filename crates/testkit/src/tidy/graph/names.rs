@@ -205,7 +205,7 @@ impl Used {
     }
 }
 
-/// `#[cfg(test)]`, alone or combined with other conditions.
+/// `#[cfg(test)]`, or `#[cfg(all(test, ..))]` with `test` first.
 fn is_test(attribute: &syn::Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else { return false };
     let text = list.tokens.to_string().replace(' ', "");
