@@ -161,6 +161,37 @@ async fn followers_get_messages_and_results_and_follow_again_after_a_restart() {
     }
 }
 
+/// A server has databases for keys, but none for channels.
+#[tokio::test]
+async fn instances_in_another_database_are_not_heard() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let other = client(&peer).await;
+    let mut options = options(&peer, PATIENT);
+    options.server = Server::new(&format!("redis://{}/1", peer.addr)).expect("a URL");
+    let own = start(options);
+    connected(&own).await;
+    let (sender, mut heard) = mpsc::unbounded_channel();
+    let follower = own.clone();
+    tokio::spawn(async move {
+        follower.follow(vec!["db:1".into()], |_, message| sender.send(message).unwrap()).await;
+    });
+    while heard.try_recv().is_err() {
+        own.tell("db:1".into(), b"own".to_vec()).await.unwrap();
+        sleep(Duration::from_millis(5)).await;
+    }
+    other.tell("db:1".into(), b"other".to_vec()).await.unwrap();
+    let token = other.lease(ask("a", LONG)).await.unwrap().token;
+    assert!(other.publish(result("a", token, 1, b"other")).await.unwrap());
+    let token = own.lease(ask("a", LONG)).await.unwrap().token;
+    assert!(own.publish(result("a", token, 1, b"last")).await.unwrap());
+    loop {
+        match &*heard.recv().await.unwrap() {
+            b"last" => break,
+            message => assert_eq!(message, b"own"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn instances_are_listed_until_they_expire() {
     let Some(peer) = Peer::start(&[]) else { return };

@@ -47,19 +47,19 @@ impl SharedStore for Redis {
             result.stamp.round.to_string().into_bytes(),
             result.value,
             millis(result.keep).into_bytes(),
-            keys[1].clone(),
+            self.channel(&result.check),
         ];
         let reply = self.eval(scripts::PUBLISH, keys, arguments).await?;
         reply.integer().map(|published| published == 1).ok_or_else(|| unexpected(&reply))
     }
 
     async fn tell(&self, check: String, message: Vec<u8>) -> Result<(), StoreError> {
-        let reply = self.call(vec![b"PUBLISH".to_vec(), self.key("check:", &check), message]).await?;
+        let reply = self.call(vec![b"PUBLISH".to_vec(), self.channel(&check), message]).await?;
         reply.integer().map(|_receivers| ()).ok_or_else(|| unexpected(&reply))
     }
 
     async fn follow(&self, checks: Vec<String>, mut heard: impl FnMut(usize, Vec<u8>) + Send) {
-        let channels: Vec<Vec<u8>> = checks.iter().map(|check| self.key("check:", check)).collect();
+        let channels: Vec<Vec<u8>> = checks.iter().map(|check| self.channel(check)).collect();
         let mut backoff = Backoff::new(self.options().seed);
         loop {
             let Err(_reported) = self.listen(&channels, &mut backoff, &mut heard).await;
@@ -86,6 +86,14 @@ impl SharedStore for Redis {
 impl Redis {
     fn key(&self, kind: &str, name: &str) -> Vec<u8> {
         [self.options().prefix.as_str(), kind, name].concat().into_bytes()
+    }
+
+    /// The channel of a check. Databases have separate keys, but all hear the same channels.
+    fn channel(&self, check: &str) -> Vec<u8> {
+        match self.options().server.db() {
+            0 => self.key("check:", check),
+            db => self.key(&format!("check@{db}:"), check),
+        }
     }
 
     fn fleet(&self) -> [Vec<u8>; 2] {

@@ -91,6 +91,11 @@ impl Server {
         self.is_tls
     }
 
+    /// The number of the database.
+    pub(super) const fn db(&self) -> u32 {
+        self.db
+    }
+
     /// Connects, and logs in.
     pub(super) async fn connect(&self) -> Result<Conn, StoreError> {
         let tcp = TcpStream::connect((self.host.as_str(), self.port))
