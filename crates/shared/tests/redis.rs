@@ -309,6 +309,28 @@ async fn a_server_that_refuses_to_write_is_an_error() {
     }
 }
 
+/// After a failover, the address may lead to another server, although the former one keeps its
+/// connections.
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_left() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    assert!(redis.lease(ask("a", LONG)).await.unwrap().is_own);
+    let _demoted = peer.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    let error = redis.lease(ask("a", LONG)).await.unwrap_err();
+    assert!(error.0.contains("READONLY"), "{error}");
+    let opened = || redis.status().counters().connections;
+    let begin = Instant::now();
+    while opened() < 2 && begin.elapsed() < PATIENT {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(opened() >= 2, "the connection to a replica is kept");
+    let _promoted = peer.cli(&["REPLICAOF", "NO", "ONE"]);
+    while redis.lease(ask("a", LONG)).await.is_err() {
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// A server that replies with nonsense, or with replies that no command asked for.
 #[tokio::test]
 async fn nonsense_closes_the_connection() {

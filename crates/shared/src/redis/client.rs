@@ -168,7 +168,11 @@ impl Commands {
                 }
                 reply = conn.read() => match (reply, pending.pop_front()) {
                     (Ok(value), Some((_, reply))) => {
+                        let left = replica(&value);
                         let _gone = reply.send(Ok(value));
+                        if let Some(why) = left {
+                            break Err(why);
+                        }
                         backoff.reset();
                     }
                     (Ok(_), None) => break Err(StoreError("a reply without a command".to_owned())),
@@ -231,6 +235,17 @@ async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Why a reply shows a server that became a replica: after a failover, the address may lead to
+/// another server, although the former one keeps its connections.
+fn replica(reply: &Value) -> Option<StoreError> {
+    // The error of a script may surround that of its command.
+    let is_replica = |why: &str| ["READONLY", "MASTERDOWN"].iter().any(|code| why.contains(code));
+    match reply {
+        Value::Error(why) if is_replica(why) => Some(StoreError(why.clone())),
+        _ => None,
     }
 }
 
