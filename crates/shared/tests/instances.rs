@@ -456,6 +456,28 @@ fn a_store_without_its_data_and_an_older_clock_is_followed() {
     assert!(is_taken(&mut machine, asked + ms(2)));
 }
 
+/// A long interval does not delay the first result of an instance that starts without a store.
+#[test]
+fn without_a_store_the_first_run_is_soon() {
+    let minute = Duration::from_secs(60);
+    let options = ShareOptions { interval: minute, max_age: 3 * minute, ..options() };
+    let mut machine = ShareMachine::new(options, Duration::ZERO);
+    let (mut now, mut asked) = (Duration::ZERO, 0);
+    loop {
+        match machine.poll(now) {
+            Some(Action::Run) => break,
+            Some(Action::Lease(_)) => {
+                asked += 1;
+                machine.leased(now, None);
+            }
+            Some(other) => panic!("{other:?}"),
+            None => now = machine.deadline(),
+        }
+    }
+    assert!(now <= Duration::from_secs(1), "{now:?}");
+    assert!(asked > 2, "a store that connects late is found: {asked}");
+}
+
 /// Nonsense and other versions are counted and change nothing.
 #[test]
 fn nonsense_is_ignored() {

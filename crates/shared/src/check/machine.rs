@@ -18,6 +18,9 @@ use std::time::Duration;
 /// Parts of an interval after which a holder extends its lease.
 const EXTENDS_PER_INTERVAL: u32 = 4;
 
+/// Longest wait for the store at the start, before the check is run without it.
+const START_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Maximum number of actions that wait to be taken.
 const ACTIONS_MAX: usize = 64;
 
@@ -179,7 +182,7 @@ impl ShareMachine {
         match (self.role, self.found_at) {
             (Role::Holder { .. }, _) => self.next_run,
             // Without a store, all instances run the check. The delay gives it time to reply.
-            (Role::Follower, None) if !self.is_usable => self.started_at + interval / 2,
+            (Role::Follower, None) if !self.is_usable => self.started_at + (interval / 2).min(START_PATIENCE),
             (Role::Follower, Some(_)) if !self.is_usable => self.next_run + interval / 8,
             // The result of another instance is late: in time for an own one.
             (Role::Follower, found_at) => {
@@ -193,7 +196,10 @@ impl ShareMachine {
     pub fn leased(&mut self, now: Duration, lease: Option<Lease>) {
         self.is_usable = lease.is_some();
         let Some(Lease { is_own, token, remaining, latest }) = lease else {
-            self.ask_at = Some(now + self.spread(self.options.interval / 4));
+            // At the start, the store is asked again as soon as it may be connected.
+            let begins = self.found_at.is_none();
+            let most = if begins { self.options.interval.min(START_PATIENCE) } else { self.options.interval };
+            self.ask_at = Some(now + self.spread(most / 4));
             return;
         };
         // Tokens increase, unless the store lost its data and its clock was set back. A reply from
