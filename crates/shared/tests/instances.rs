@@ -478,6 +478,31 @@ fn without_a_store_the_first_run_is_soon() {
     assert!(asked > 2, "a store that connects late is found: {asked}");
 }
 
+/// A machine that follows another one, as after a reload, does not apply its last result again: a
+/// failure would count twice.
+#[test]
+fn a_result_is_applied_once_by_successive_machines() {
+    let lease = |is_own| {
+        let latest = Some(Stored { value: result(5, 1).encode(), age: ms(10) });
+        Lease { is_own, token: 5, remaining: ms(500), latest }
+    };
+    let is_taken = |machine: &mut ShareMachine, now| {
+        std::iter::from_fn(|| machine.poll(now)).any(|action| matches!(action, Action::Take(_)))
+    };
+    for is_own in [false, true] {
+        let mut first = ShareMachine::new(options(), Duration::ZERO);
+        assert!(matches!(first.poll(Duration::ZERO), Some(Action::Lease(_))));
+        first.leased(ms(1), Some(lease(is_own)));
+        assert!(is_taken(&mut first, ms(1)));
+        let mut second = ShareMachine::after(options(), first.newest(), Duration::ZERO);
+        assert!(matches!(second.poll(Duration::ZERO), Some(Action::Lease(_))));
+        second.leased(ms(1), Some(lease(is_own)));
+        assert!(!is_taken(&mut second, ms(1)));
+        second.heard(ms(2), &result(6, 1).encode());
+        assert!(is_taken(&mut second, ms(2)), "a newer one");
+    }
+}
+
 /// Nonsense and other versions are counted and change nothing.
 #[test]
 fn nonsense_is_ignored() {

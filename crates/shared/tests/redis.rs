@@ -2,15 +2,16 @@
 //!
 //! Does not know about: the meaning of values.
 
-use doorbell_link::State;
+use doorbell_link::{Outcome, State};
 use doorbell_shared::redis::{Redis, RedisOptions, Server};
 use doorbell_shared::{
-    Announcement, EndpointState, Lease, LeaseRequest, Publication, SharedStore as _, Stamp, Status,
-    StoreError,
+    Announcement, EndpointState, Lease, LeaseRequest, Local, Message, Publication, ShareOptions,
+    SharedResult, SharedStore as _, Shares, Stamp, Status, StoreError,
 };
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::redis::Redis as Peer;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -159,6 +160,56 @@ async fn followers_get_messages_and_results_and_follow_again_after_a_restart() {
         assert_eq!(last[last.len() - 2..], [(1, b"result".to_vec()), (0, b"last".to_vec())]);
         peer.restart();
     }
+}
+
+/// Applies the results of others, and counts them.
+#[derive(Default)]
+struct Taken(AtomicUsize);
+
+impl Local for Taken {
+    fn run(&self, _check: usize) {}
+
+    fn take(&self, _check: usize, _result: &SharedResult) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A reload replaces the machines. A failure that counted twice would count as two.
+#[tokio::test]
+async fn a_result_is_not_applied_again_after_a_reload() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    let token = redis.lease(ask("other", LONG)).await.unwrap().token;
+    let failure = SharedResult::new(Outcome::Failure, Duration::ZERO, "refused", LONG);
+    let message = Message { token, round: 1, from: "other".into(), result: Some(failure) };
+    assert!(redis.publish(result("other", token, 1, &message.encode())).await.unwrap());
+    let options = ShareOptions {
+        check: "db:1".into(),
+        instance: "a".into(),
+        holder: "a 1".into(),
+        interval: LONG,
+        timeout: PATIENT,
+        max_age: 3 * LONG,
+        seed: 1,
+    };
+    let taken = Arc::new(Taken::default());
+    let count = || taken.0.load(Ordering::Relaxed);
+    let before = Shares::new(vec![options.clone()]);
+    let thread = tokio::spawn(Arc::clone(&before).run(redis.clone(), Arc::clone(&taken)));
+    while count() == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    thread.abort();
+    let _ended = thread.await;
+    let _deleted = peer.cli(&["DEL", "doorbell:lease:db:1"]);
+    let after = Shares::new(vec![options]);
+    after.continue_from(&before);
+    tokio::spawn(Arc::clone(&after).run(redis.clone(), Arc::clone(&taken)));
+    while !after.view(0).unwrap().is_holder {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(count(), 1);
+    assert_eq!(after.view(0).unwrap().from.as_deref(), Some("other"), "it is still shown");
 }
 
 /// A server has databases for keys, but none for channels.

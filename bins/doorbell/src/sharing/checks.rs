@@ -31,6 +31,11 @@ impl Shared {
         Arc::new(Self { shares: Shares::new(options), status, zone })
     }
 
+    /// Continues the work of an earlier thread, which has ended.
+    pub(super) fn continue_from(&self, earlier: &Self) {
+        self.shares.continue_from(&earlier.shares);
+    }
+
     /// Shares the checks; never completes.
     pub(super) async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<LocalChecks>) {
         Arc::clone(&self.shares).run(store, local).await;

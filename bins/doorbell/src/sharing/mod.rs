@@ -144,12 +144,14 @@ impl SharingSlot {
         describe: Describe,
     ) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut earlier = None;
         if !matches!(prepared.next, Next::Same) {
             // Its thread ends before the positions of the checks change.
-            *current = None;
+            earlier = current.take().map(|ended| Arc::clone(&ended.checks));
         }
         self.local.follow(prepared.checks.as_ref(), starts, push);
         if let Next::New(go, next) = prepared.next {
+            earlier.iter().for_each(|earlier| next.checks.continue_from(earlier));
             let _begins = go.send(describe);
             *current = Some(*next);
         }

@@ -50,6 +50,8 @@ pub struct ShareView {
     pub is_holder: bool,
     /// The instance that found the last result; `None` for this instance, or without a result.
     pub from: Option<String>,
+    /// The order of the newest result, own or of another instance.
+    pub newest: Stamp,
     /// Counters.
     pub counters: ShareCounters,
 }
@@ -72,6 +74,18 @@ impl Shares {
             Share { options, events, waiting: Mutex::new(Some(waiting)), view: Mutex::default() }
         };
         Arc::new(Self { checks: checks.into_iter().map(share).collect(), dropped: AtomicU64::new(0) })
+    }
+
+    /// Continues the work of earlier checks, which have ended: their last results are known here, so
+    /// that they are not applied again.
+    pub fn continue_from(&self, earlier: &Self) {
+        for share in &self.checks {
+            let known = earlier.checks.iter().find(|known| known.options.check == share.options.check);
+            if let Some(known) = known {
+                let ShareView { from, newest, .. } = lock(&known.view).clone();
+                *lock(&share.view) = ShareView { from, newest, ..ShareView::default() };
+            }
+        }
     }
 
     /// Shares the checks; never completes. The second call does nothing.
@@ -117,6 +131,7 @@ impl Shares {
     fn show(&self, check: usize, machine: &ShareMachine, from: Option<Option<String>>) {
         let mut view = lock(&self.checks[check].view);
         (view.is_holder, view.counters) = (machine.is_holder(), machine.counters());
+        view.newest = machine.newest();
         if let Some(from) = from {
             view.from = from;
         }
@@ -131,7 +146,9 @@ async fn drive(
     local: Arc<impl Local>,
 ) {
     let origin = Instant::now();
-    let mut machine = ShareMachine::new(shares.checks[check].options.clone(), Duration::ZERO);
+    let known = lock(&shares.checks[check].view).newest;
+    let options = shares.checks[check].options.clone();
+    let mut machine = ShareMachine::after(options, known, Duration::ZERO);
     let mut calls = JoinSet::new();
     loop {
         while let Some(action) = machine.poll(origin.elapsed()) {

@@ -83,6 +83,8 @@ pub struct ShareMachine {
     /// The newest result, own or of another instance: older ones are refused.
     newest: Stamp,
     newest_at: Duration,
+    /// The newest result of the machine before this one. It is not applied again.
+    applied: Stamp,
     /// When the last result was found, on any instance.
     found_at: Option<Duration>,
     /// When the next run is due.
@@ -119,6 +121,7 @@ impl ShareMachine {
             role: Role::Follower,
             newest: Stamp::default(),
             newest_at: now,
+            applied: Stamp::default(),
             found_at: None,
             next_run: now,
             started_at: now,
@@ -131,6 +134,18 @@ impl ShareMachine {
             random: options.seed,
             options,
         }
+    }
+
+    /// A check that continues the work of another machine, which knew this result as the newest.
+    #[must_use]
+    pub fn after(options: ShareOptions, applied: Stamp, now: Duration) -> Self {
+        Self { applied, ..Self::new(options, now) }
+    }
+
+    /// The order of the newest result, own or of another instance.
+    #[must_use]
+    pub fn newest(&self) -> Stamp {
+        if self.newest == Stamp::default() { self.applied } else { self.newest }
     }
 
     /// How long a lease lasts. With the random delay of the next instance, less than an interval.
@@ -276,7 +291,8 @@ impl ShareMachine {
         let next = Duration::from_millis(result.next_ms).min(self.options.max_age);
         (self.found_at, self.next_run) = (Some(found_at), found_at + next);
         // An older result is not current, but the order of runs follows it.
-        if age <= next.max(self.options.interval) && self.actions.len() < ACTIONS_MAX {
+        let is_current = age <= next.max(self.options.interval);
+        if is_current && message.stamp() != self.applied && self.actions.len() < ACTIONS_MAX {
             self.counters.taken += 1;
             self.actions.push_back(Action::Take(message));
         }

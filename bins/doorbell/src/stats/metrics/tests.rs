@@ -222,7 +222,6 @@ fn history() -> Stats {
 fn sharing() -> SharingSample {
     let view = |is_holder, first| ShareView {
         is_holder,
-        from: None,
         counters: ShareCounters {
             runs: first,
             own_runs: first + 1,
@@ -231,6 +230,7 @@ fn sharing() -> SharingSample {
             ignored: first + 4,
             leases: first + 5,
         },
+        ..ShareView::default()
     };
     SharingSample {
         is_connected: true,
