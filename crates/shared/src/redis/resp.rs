@@ -10,6 +10,9 @@ pub const REPLY_LEN_MAX: usize = 64 << 20;
 /// Maximum length of a line: a length, a number or an error.
 const LINE_LEN_MAX: usize = 4 << 10;
 
+/// Maximum number of values in a reply: two for each instance in the view of all.
+const VALUES_MAX: usize = 1 << 17;
+
 /// Maximum depth of arrays in a reply.
 const DEPTH_MAX: u32 = 4;
 
@@ -77,7 +80,7 @@ pub(super) fn write(command: &[Vec<u8>], to: &mut Vec<u8>) {
 
 /// Takes the first reply from `input`: the reply and its length. `None` if it is incomplete.
 pub(super) fn read(input: &[u8]) -> Result<Option<(Value, usize)>, NotReply> {
-    let mut reader = Reader { input, at: 0 };
+    let mut reader = Reader { input, at: 0, values_left: VALUES_MAX };
     match reader.value(0) {
         Ok(value) => Ok(Some((value, reader.at))),
         Err(Stop::Incomplete) if input.len() <= REPLY_LEN_MAX => Ok(None),
@@ -93,14 +96,17 @@ enum Stop {
 struct Reader<'a> {
     input: &'a [u8],
     at: usize,
+    /// A value takes more memory than its bytes, so their number is limited, too.
+    values_left: usize,
 }
 
 impl Reader<'_> {
     fn value(&mut self, depth: u32) -> Result<Value, Stop> {
+        self.values_left = self.values_left.checked_sub(1).ok_or(Stop::NotReply)?;
         let (kind, text) = self.line()?;
         Ok(match kind {
-            b'+' => Value::Simple(lossy(text)),
-            b'-' => Value::Error(lossy(text)),
+            b'+' => Value::Simple(shown(text)),
+            b'-' => Value::Error(shown(text)),
             b':' => Value::Integer(number(text)?),
             b'$' => match number(text)? {
                 -1 => Value::Nil,
@@ -152,8 +158,9 @@ fn number(text: &[u8]) -> Result<i64, Stop> {
     str::from_utf8(text).ok().and_then(|digits| digits.parse().ok()).ok_or(Stop::NotReply)
 }
 
-fn lossy(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).into_owned()
+/// A text that is shown in terminals and logs.
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).replace(char::is_control, " ")
 }
 
 #[cfg(test)]
@@ -191,6 +198,21 @@ mod tests {
                 assert_eq!(read(&input[..len]), Ok(None), "{len} bytes of {input:?}");
             }
         }
+    }
+
+    #[test]
+    fn values_are_limited() {
+        let reply = |count: usize| [format!("*{count}\r\n").as_bytes(), &b":1\r\n".repeat(count)].concat();
+        assert!(matches!(read(&reply(VALUES_MAX - 1)), Ok(Some(_))));
+        assert!(read(&reply(VALUES_MAX)).is_err());
+        assert!(read(&reply(2 * VALUES_MAX)[..5 * VALUES_MAX]).is_err(), "also if incomplete");
+    }
+
+    /// Texts of the server are shown in terminals and logs.
+    #[test]
+    fn texts_have_no_control_characters() {
+        let error = Value::Error("ERR a [31m b c".into());
+        assert_eq!(read(b"-ERR a\x1b[31m b\nc\r\n"), Ok(Some((error, 17))));
     }
 
     #[test]
