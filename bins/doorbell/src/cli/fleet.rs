@@ -198,7 +198,10 @@ fn shown(fleet: &FleetView, wide: bool, now_ms: u64, paint: Paint) -> String {
     heads.push("ENDPOINTS");
     let mut text = table(&heads, &fleet.instances.iter().map(row).collect::<Vec<_>>(), paint);
     if !fleet.unreadable.is_empty() {
-        text.push_str(&format!("of another version: {}\n", fleet.unreadable.join(", ")));
+        text.push_str(&format!(
+            "of another version: {}\n",
+            fleet.unreadable.join(", ").replace(char::is_control, " ")
+        ));
     }
     text
 }
@@ -251,6 +254,15 @@ web-2     eu-2  0.1.0    ready     1m     2 up
 of another version: web-0
 ";
         assert_eq!(shown(&fleet, false, 61_000, Paint { on: false }), expected);
+        let hostile = FleetView::of(vec![
+            ("a\x1b[2J".to_owned(), b"\x09nonsense".to_vec()),
+            announced("b\n", "\x1b[31m", "ready", &[("readyz", State::Down, "\x1b]0;title\x07")]),
+        ]);
+        let text = shown(&hostile, true, 61_000, Paint { on: false });
+        assert!(
+            text.lines().all(|line| !line.contains(char::is_control)) && text.lines().count() == 3,
+            "{text:?}"
+        );
         assert!(shown(&fleet, true, 61_000, Paint { on: false }).contains("  c0ffee  "));
         let none = FleetView::of(Vec::new());
         assert_eq!(shown(&none, false, 0, Paint { on: false }), "no instance is announced\n");

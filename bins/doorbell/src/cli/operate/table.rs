@@ -48,15 +48,18 @@ pub(in crate::cli) fn plain(text: impl Into<String>) -> Cell {
 
 /// A table with a header; columns are two spaces apart and the last one is not padded.
 pub(in crate::cli) fn table(heads: &[&str], rows: &[Vec<Cell>], paint: Paint) -> String {
+    // Texts of other programs are shown too, such as names in the shared store.
+    let shown = |(tone, text): &Cell| (*tone, text.replace(char::is_control, " "));
+    let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
     let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, (_, text)) in widths.iter_mut().zip(row) {
             *width = (*width).max(text.chars().count());
         }
     }
     let mut out = String::new();
     let heads = heads.iter().map(|head| (Tone::Head, (*head).to_owned())).collect::<Vec<_>>();
-    for row in std::iter::once(&heads).chain(rows) {
+    for row in std::iter::once(&heads).chain(&rows) {
         let last = row.iter().rposition(|(_, text)| !text.is_empty()).unwrap_or(0);
         for (at, ((tone, text), width)) in row.iter().zip(&widths).enumerate().take(last + 1) {
             out.push_str(&paint.text(*tone, text));
