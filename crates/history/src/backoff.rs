@@ -1,6 +1,6 @@
-//! Delays between attempts: they double up to a maximum, and each is shortened by a random share.
+//! Delays between attempts: exponential up to a maximum, with random jitter.
 //!
-//! Does not know about: the source of random numbers, what is attempted.
+//! Does not know about: the source of random numbers, the attempted operation.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ pub const FIRST: Duration = Duration::from_millis(500);
 /// Maximum delay after any failure.
 pub const LAST: Duration = Duration::from_secs(30);
 
-/// Delays of one series of failures.
+/// Delays after consecutive failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// Returns the delay after a further failure: a random time between half of the current maximum
-    /// and the maximum, so that many instances do not return to a store at the same time.
+    /// Records a failure and returns the delay before the next attempt: random, between half of the
+    /// current maximum and the maximum. The jitter prevents many instances from reconnecting to a
+    /// store at the same time.
     pub fn next(&mut self, random: u64) -> Duration {
         let longest = FIRST.saturating_mul(1 << self.failures.min(16)).min(LAST);
         self.failures = self.failures.saturating_add(1);
@@ -26,7 +27,7 @@ impl Backoff {
         half + Duration::from_nanos(random % span)
     }
 
-    /// Begins a new series, after a success.
+    /// Resets the delay after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

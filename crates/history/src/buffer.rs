@@ -1,19 +1,19 @@
-//! The bounded buffer: rows by kind, the batch that is being written, and exact counts.
+//! The bounded buffer: rows by kind, the batch in progress, and exact counters.
 //!
 //! Does not know about: threads, stores, clocks.
 //!
-//! A full buffer drops the oldest row of the least important kind. The oldest row, because the
-//! remaining rows then have no gap up to the present and show the current state correctly. The
-//! least important kind, because one transition explains more than many results.
+//! A full buffer drops the oldest row of the least important kind. Dropping the oldest row leaves
+//! no gap between the remaining rows and the present, so they show the current state correctly.
+//! Kinds are ranked because one transition explains more than many results.
 
 use crate::row::{Kind, Row};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Number of rows of a block. Memory is allocated and released by block.
+/// Rows per block. Memory is allocated and released in blocks.
 const BLOCK: usize = 256;
 
-/// Maximum share of the buffer that one batch may take.
+/// A batch takes at most about 1 / `BATCH_SHARE` of the buffer.
 const BATCH_SHARE: usize = 4;
 
 /// The bounded buffer.
@@ -45,7 +45,7 @@ pub struct Counts {
     pub full: u64,
     /// Rows that were dropped because the store refused them.
     pub refused: u64,
-    /// Rows that were not written before the end.
+    /// Rows that were dropped at shutdown.
     pub ended: u64,
     /// Rows in the buffer, including those being written.
     pub live: u64,
@@ -78,13 +78,13 @@ impl Counts {
 }
 
 impl Buffer {
-    /// An empty buffer for rows of at most `bytes_max` bytes.
+    /// Creates an empty buffer for at most `bytes_max` bytes of rows.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self { queues: Default::default(), bytes: 0, bytes_max, counts: Default::default(), pending: None }
     }
 
-    /// Changes the limit.
+    /// Changes the limit. Rows beyond a lower limit are dropped.
     pub fn resize(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         self.make_room();
@@ -113,8 +113,9 @@ impl Buffer {
         }
     }
 
-    /// The batch to write next: the unfinished batch or, without one, the oldest rows of the most
-    /// important kind. It remains part of the buffer until [`Self::written`] or [`Self::refused`].
+    /// Returns the batch to write next: the unfinished batch if there is one, otherwise the oldest
+    /// rows of the most important kind. The batch remains part of the buffer until
+    /// [`Self::written`] or [`Self::refused`].
     pub fn next(&mut self, rows_max: usize) -> Option<Arc<Batch>> {
         if self.pending.is_none() {
             let kind = Kind::ALL.into_iter().find(|kind| !self.queues[*kind as usize].is_empty())?;
@@ -129,12 +130,12 @@ impl Buffer {
         self.pending.clone()
     }
 
-    /// Removes the batch, which the store has accepted.
+    /// Removes the unfinished batch, after the store has accepted it.
     pub fn written(&mut self) {
         self.finish(|counts, rows| counts.written += rows);
     }
 
-    /// Removes the batch, which the store will never accept.
+    /// Removes the unfinished batch, after the store has refused it permanently.
     pub fn refused(&mut self) {
         self.finish(|counts, rows| counts.refused += rows);
     }
@@ -147,7 +148,7 @@ impl Buffer {
         count(counts, batch.rows.len() as u64);
     }
 
-    /// Drops all rows at the end, and returns their number.
+    /// Drops all rows at shutdown and returns their number.
     pub fn end(&mut self) -> u64 {
         let before = self.counts.map(|counts| counts.ended);
         self.finish(|counts, rows| counts.ended += rows);
@@ -166,13 +167,13 @@ impl Buffer {
         usize::try_from(live).unwrap_or(usize::MAX)
     }
 
-    /// Memory of all rows.
+    /// Memory of all rows in bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a batch is unfinished.
+    /// Whether there is an unfinished batch.
     #[must_use]
     pub const fn has_pending(&self) -> bool {
         self.pending.is_some()

@@ -1,31 +1,31 @@
-//! Counters by minute, as their growth.
+//! Per-minute increments of counters.
 //!
-//! Does not know about: what is counted, clocks.
+//! Does not know about: the meaning of counters, clocks.
 
 use crate::row::{COUNTS_MAX, CounterName, Growth};
 use std::collections::HashMap;
 
-/// Counters since the start of what counts them, at one moment.
+/// Values of a set of counters at one moment, since the start of their source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// What is counted.
+    /// Identifies the set of counters.
     pub name: CounterName,
-    /// The counts, in the order of the name's columns; the rest is 0.
+    /// Values in the order of the columns of this kind of counters; unused ones are 0.
     pub counts: [u64; COUNTS_MAX],
 }
 
-/// The counters at the end of the last minute.
+/// Counters as of the end of the last minute.
 #[derive(Debug)]
 pub(crate) struct Counters(HashMap<CounterName, [u64; COUNTS_MAX]>);
 
 impl Counters {
-    /// Starts with the current counters: what they counted before belongs to no minute.
+    /// Uses the current counters as the baseline: earlier increments belong to no minute.
     pub(crate) fn new(now: Vec<Counter>) -> Self {
         Self(now.into_iter().map(|counter| (counter.name, counter.counts)).collect())
     }
 
-    /// The growth until now, for counters that have grown. A counter that is lower than before was
-    /// started again at 0.
+    /// Returns the increments since the last call, without unchanged counters. A counter that is
+    /// lower than before was reset to 0.
     pub(crate) fn grown(&mut self, minute: u64, now: Vec<Counter>) -> Vec<Growth> {
         let before = std::mem::replace(self, Self::new(now));
         let grown = self.0.iter().filter_map(|(name, counts)| {

@@ -1,4 +1,4 @@
-//! The history of a process: receives rows from any thread and keeps them for the writer.
+//! The history of a process: accepts rows from any thread and buffers them for the writer.
 //!
 //! Does not know about: stores.
 //!
@@ -17,7 +17,7 @@ use tokio::time::{sleep, sleep_until};
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Rows that wait for a store.
+/// A buffer of rows for a [`Writer`](crate::Writer), shared between threads.
 #[derive(Debug)]
 pub struct History {
     inside: Mutex<Inside>,
@@ -34,7 +34,7 @@ struct Inside {
     failure: Option<String>,
 }
 
-/// Counters and the current state.
+/// Counters, and the result of the last attempt to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Counters by kind, in the order of [`Kind::ALL`].
@@ -43,12 +43,12 @@ pub struct Stats {
     pub bytes_live: usize,
     /// Failed attempts to write a batch.
     pub batches_failed: u64,
-    /// Why the last attempt failed; `None` after a success.
+    /// Reason for the failure of the last attempt; `None` after a success.
     pub failure: Option<String>,
 }
 
 impl Stats {
-    /// The sum of a counter over all kinds.
+    /// Returns the sum of a counter over all kinds.
     #[must_use]
     pub fn sum(&self, counter: impl Fn(&Counts) -> u64) -> u64 {
         self.rows.iter().map(counter).sum()
@@ -56,7 +56,8 @@ impl Stats {
 }
 
 impl History {
-    /// An empty history of at most `bytes_max` bytes, written in batches of `batch_rows` rows.
+    /// Creates an empty history that buffers at most `bytes_max` bytes and is written in batches of
+    /// up to `batch_rows` rows.
     #[must_use]
     pub fn new(bytes_max: usize, batch_rows: usize) -> Self {
         let (buffer, minutes) = (Buffer::new(bytes_max), Minutes::default());
@@ -85,12 +86,13 @@ impl History {
         self.lock().minutes.follow(endpoints, now_ms);
     }
 
-    /// Records a new state of an endpoint. Its transition is a row of its own.
+    /// Records a state change of an endpoint for the rows by minute. The transition itself is a
+    /// separate row.
     pub fn moved(&self, endpoint: &str, to: &str, now_ms: u64) {
         self.lock().minutes.moved(endpoint, to, now_ms);
     }
 
-    /// Adds the rows of completed minutes. Called at least once a minute.
+    /// Adds the rows of completed minutes. Must be called at least once a minute.
     pub fn tick(&self, now_ms: u64) {
         self.add_minutes(|minutes| minutes.completed(now_ms));
     }
@@ -104,7 +106,7 @@ impl History {
         self.notify(inside, before);
     }
 
-    /// Wakes the writer if it may wait for a first row, or for a full batch.
+    /// Wakes the writer if the buffer was empty, or if a batch is now full.
     fn notify(&self, inside: MutexGuard<'_, Inside>, before: usize) {
         let (after, full) = (inside.buffer.rows(), inside.batch_rows);
         drop(inside);
@@ -113,7 +115,7 @@ impl History {
         }
     }
 
-    /// The counters.
+    /// Returns the current counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let inside = self.lock();
@@ -125,13 +127,13 @@ impl History {
         }
     }
 
-    /// Drops all rows at the end, and returns their number.
+    /// Drops all rows at shutdown and returns their number.
     pub fn end(&self) -> u64 {
         self.lock().buffer.end()
     }
 
-    /// Waits until a batch is due: enough rows have arrived, the first one has waited for
-    /// `interval`, or an attempt to write the batch has failed.
+    /// Waits until a batch is due: enough rows have arrived, the first row has waited for
+    /// `interval`, or an earlier attempt to write the batch has failed.
     pub(crate) async fn due(&self, interval: Duration) {
         while self.rows_live() == 0 {
             self.wake.notified().await;
@@ -145,7 +147,7 @@ impl History {
         }
     }
 
-    /// Adds the rows of each minute when it is over. Never returns.
+    /// Adds the rows of each minute at its end. Never returns.
     pub(crate) async fn tick_always(&self, source: &impl Source, counters: &RefCell<Counters>) {
         loop {
             let into_minute = source.time_of_day().as_millis() % 60_000;
@@ -158,14 +160,14 @@ impl History {
         }
     }
 
-    /// Adds the rows of the current minute, at the end.
+    /// Adds the rows of the current, incomplete minute at shutdown.
     pub(crate) fn end_minute(&self, source: &impl Source, counters: &mut Counters) {
         let now_ms = millis(source.time_of_day());
         self.add_minutes(|minutes| minutes.end(now_ms));
         self.count(source, counters, now_ms / MINUTE_MS);
     }
 
-    /// Adds the growth of counters.
+    /// Adds the increments of all counters.
     fn count(&self, source: &impl Source, counters: &mut Counters, minute: u64) {
         let grown = counters.grown(minute, source.counters());
         grown.into_iter().for_each(|growth| self.push(Row::Growth(growth)));
@@ -196,14 +198,14 @@ impl History {
         self.lock().buffer.refused();
     }
 
-    /// Records a failure, and returns whether it follows a success.
+    /// Records a failed attempt. Returns true if it is the first since the last success.
     pub(crate) fn failed(&self, why: &str) -> bool {
         let mut inside = self.lock();
         inside.batches_failed += 1;
         inside.failure.replace(why.to_owned()).is_none()
     }
 
-    /// Records a success, and returns whether it follows a failure.
+    /// Records a successful attempt. Returns true if the previous attempt failed.
     pub(crate) fn succeeded(&self) -> bool {
         self.lock().failure.take().is_some()
     }
@@ -213,7 +215,7 @@ impl History {
     }
 }
 
-/// Milliseconds of a time since 1970.
+/// Converts a time since 1970 to milliseconds.
 #[must_use]
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

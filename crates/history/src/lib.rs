@@ -1,10 +1,10 @@
-//! The history of health checks: transitions, results, operations, the availability of endpoints,
-//! and the quality of links as rows in a store.
+//! Stores the history of health checks as rows: transitions, results, operations, the availability
+//! of endpoints, and the quality of links.
 //!
-//! Rows go into a bounded buffer without waiting. A thread writes them in batches, by size and
-//! time. While the store cannot be reached, rows stay in memory up to a limit; then the oldest row
-//! of the least important kind is dropped and counted. Every row that was added is written, dropped
-//! or in the buffer.
+//! Adding a row to the bounded buffer never waits. A thread writes the rows in batches, limited by
+//! size and time. While the store is unreachable, rows stay in memory up to a limit; beyond the
+//! limit, the oldest row of the least important kind is dropped and counted. The counters are
+//! exact: every added row is written, dropped or in the buffer.
 //!
 //! ```
 //! use doorbell_history::{Batch, History, Options, Row, Store, StoreError, Transition, Writer};
@@ -42,16 +42,16 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! | where | what |
+//! | items | purpose |
 //! |---|---|
 //! | [`History`], [`Stats`] | receives rows from any thread; counters |
 //! | [`Row`], [`Kind`] | the rows, by kind |
-//! | [`Buffer`], [`Batch`], [`Counts`] | the bounded buffer, without threads and clocks |
+//! | [`Buffer`], [`Batch`], [`Counts`] | the bounded buffer, independent of threads and clocks |
 //! | [`Minutes`] | time of endpoints in each state, by minute |
 //! | [`Counter`], [`CounterName`] | counters of links and probers, stored by minute |
 //! | [`Writer`], [`Options`], [`Source`], [`Backoff`] | the thread that writes, with retries |
-//! | [`Store`], [`StoreError`] | what a store must do |
-#![cfg_attr(feature = "clickhouse", doc = "| [`clickhouse`] | the store for ClickHouse, its schema |")]
+//! | [`Store`], [`StoreError`] | the interface of a store |
+#![cfg_attr(feature = "clickhouse", doc = "| [`clickhouse`] | the store for ClickHouse and its schema |")]
 //!
 //! Does not know about: checks, configuration files, metrics.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
-//! The time that endpoints spend in each state, by minute. Availability is the sum of these rows,
-//! so a lost or repeated row has no effect on other minutes, and a time in which the program does
-//! not run is a gap, not a state.
+//! Time that endpoints spend in each state, by minute. Availability is calculated from these rows:
+//! a lost or repeated row affects only its own minute, and time during which the program does not
+//! run is a gap, not a state.
 //!
 //! Does not know about: clocks, the source of states.
 
@@ -10,17 +10,16 @@ use std::sync::Arc;
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Longest time between two calls. After a longer one the clock was set or the system was
-/// suspended, and the states in between are unknown. A time that is less than this before the last
-/// one is late, or the clock was set back a little: nothing is counted until it has caught up,
-/// because a second row of a minute would replace the first one.
+/// Maximum plausible step of the clock between two calls. After a larger step, the clock was set or
+/// the system was suspended, and the states in between are unknown. After a smaller step backwards
+/// (a late event, or a clock that was set back slightly), no time is counted until the clock has
+/// caught up: a second row of a minute would replace the first one.
 const GAP_MS: u64 = 2 * MINUTE_MS;
 
-/// The endpoints of a program with the states of the current minute. All times are in milliseconds
-/// since 1970.
+/// Time of all endpoints in each state, by minute. All times are in milliseconds since 1970.
 #[derive(Debug, Default)]
 pub struct Minutes {
-    /// Time up to which everything is counted.
+    /// Time up to which states have been counted.
     now_ms: u64,
     endpoints: BTreeMap<Arc<str>, Spent>,
     /// Completed minutes.
@@ -29,14 +28,15 @@ pub struct Minutes {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
-    /// Position in [`STATES`]; `None` for a removed endpoint, whose row follows with the minute.
+    /// Index in [`STATES`]; `None` for a removed endpoint, whose row is added at the end of the
+    /// minute.
     state: Option<usize>,
     ms: [u32; STATES.len()],
 }
 
 impl Minutes {
-    /// Sets the endpoints. Removes others, and adds new ones with the given state. A known endpoint
-    /// keeps its state, which [`Self::moved`] has set.
+    /// Sets the endpoints: removes those that are not listed, and adds new ones with the given
+    /// state. A known endpoint keeps its state, which only [`Self::moved`] changes.
     pub fn follow<'a>(&mut self, endpoints: impl IntoIterator<Item = (&'a str, &'a str)>, now_ms: u64) {
         self.advance(now_ms);
         let mut before = std::mem::take(&mut self.endpoints);
@@ -51,7 +51,7 @@ impl Minutes {
         }
     }
 
-    /// Records a new state of an endpoint.
+    /// Records a state change of an endpoint.
     pub fn moved(&mut self, endpoint: &str, to: &str, now_ms: u64) {
         self.advance(now_ms);
         let state = Some(position(to));
@@ -63,13 +63,13 @@ impl Minutes {
         }
     }
 
-    /// Counts the time up to now, and returns the rows of completed minutes.
+    /// Counts the time up to `now_ms`, and returns the rows of completed minutes.
     pub fn completed(&mut self, now_ms: u64) -> Vec<Minute> {
         self.advance(now_ms);
         std::mem::take(&mut self.done)
     }
 
-    /// Returns the rows of completed minutes and of the current one. Called at the end.
+    /// Returns the rows of completed minutes and of the current one. Called at shutdown.
     pub fn end(&mut self, now_ms: u64) -> Vec<Minute> {
         self.advance(now_ms);
         self.complete();
@@ -112,7 +112,7 @@ impl Spent {
     }
 }
 
-/// Position of a state; unknown words count as down.
+/// Index of a state in [`STATES`]; unrecognized names count as `down`.
 fn position(state: &str) -> usize {
     let down = 2;
     STATES.iter().position(|word| *word == state).unwrap_or(down)
@@ -174,13 +174,13 @@ mod tests {
         let mut minutes = Minutes::default();
         minutes.follow([("a", "up")], 60_000);
         assert_eq!(minutes.completed(120_001), [row(1, "a", [60_000, 0, 0, 0, 0])]);
-        // An event of the last minute, which another thread has recorded late.
+        // An event of the previous minute that another thread has recorded late.
         minutes.moved("a", "down", 119_999);
         minutes.follow([], 130_001);
         minutes.follow([("a", "up")], 150_001);
         assert_eq!(minutes.completed(150_001), []);
         assert_eq!(minutes.completed(180_000), [row(2, "a", [29_999 + 1, 0, 10_000, 0, 0])]);
         minutes.follow([], 180_000);
-        assert_eq!(minutes.completed(400_000), [], "it is gone");
+        assert_eq!(minutes.completed(400_000), [], "the endpoint was removed");
     }
 }

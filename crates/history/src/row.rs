@@ -1,27 +1,28 @@
-//! Rows of the history, by kind.
+//! Row types of the history.
 //!
-//! Does not know about: stores, the buffer. Words such as states are those of `doorbell events`.
+//! Does not know about: stores, the buffer. State names are those that `doorbell events` prints.
 
 use std::sync::Arc;
 
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// Growth of counters within one minute.
+    /// Increments of counters within one minute.
     Growth(Growth),
-    /// Time of an endpoint in each state, within one minute.
+    /// Time of an endpoint in each state within one minute.
     Minute(Minute),
-    /// A drain, maintenance, or a change of the lifecycle.
+    /// A drain, maintenance, or a lifecycle change.
     Operation(Operation),
     /// The arrival of a frame at the peer of a link.
     Receipt(Receipt),
     /// The result of a check.
     Result(CheckResult),
-    /// A change of the state of a check or endpoint.
+    /// A state change of a check or endpoint.
     Transition(Transition),
 }
 
-/// Kinds of rows, the most important first: a full buffer drops rows of the last kind.
+/// Kinds of rows, most important first. A full buffer drops rows of the least important kind that
+/// it contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// [`Row::Transition`]
@@ -40,7 +41,7 @@ pub enum Kind {
     Receipt,
 }
 
-/// A change of the state of a check or endpoint.
+/// A state change of a check or endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// Milliseconds since 1970.
@@ -49,32 +50,32 @@ pub struct Transition {
     pub subject: &'static str,
     /// Name of the check or endpoint.
     pub name: Box<str>,
-    /// Former state.
+    /// Previous state.
     pub from: &'static str,
     /// New state.
     pub to: &'static str,
-    /// The rule that determines the state of an endpoint; empty for a check.
+    /// Rule that determined the state of an endpoint; empty for a check.
     pub cause: &'static str,
     /// Reason of the last result, or an operator's note; may be empty.
     pub reason: Box<str>,
 }
 
-/// A drain, maintenance, or a change of the lifecycle.
+/// A drain, maintenance, or a lifecycle change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Milliseconds since 1970.
     pub at_ms: u64,
     /// `drain`, `maintenance` or `lifecycle`.
     pub what: &'static str,
-    /// Endpoint, check or `all`; the new state of the lifecycle.
+    /// Endpoint, check or `all`; for the lifecycle, the new state.
     pub target: Box<str>,
-    /// Whether it begins or ends. Always true for the lifecycle.
+    /// True if the operation starts, false if it ends. Always true for lifecycle changes.
     pub is_on: bool,
     /// Source of maintenance; empty otherwise.
     pub source: &'static str,
     /// Reason; may be empty.
     pub reason: Box<str>,
-    /// The end in milliseconds since 1970, if it is limited.
+    /// Scheduled end in milliseconds since 1970; `None` without one.
     pub until_ms: Option<u64>,
 }
 
@@ -95,7 +96,7 @@ pub struct CheckResult {
     pub reason: Box<str>,
 }
 
-/// Time of an endpoint in each state, within one minute.
+/// Time of an endpoint in each state within one minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Minute {
     /// The minute, in minutes since 1970.
@@ -106,23 +107,23 @@ pub struct Minute {
     pub ms: [u32; STATES.len()],
 }
 
-/// Growth of counters within one minute.
+/// Increments of counters within one minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Growth {
     /// The minute, in minutes since 1970.
     pub minute: u64,
-    /// What is counted.
+    /// Identifies the set of counters.
     pub name: CounterName,
-    /// The growth, in the order of the name's columns; the rest is 0.
+    /// Increments in the order of the columns of this kind of counters; unused ones are 0.
     pub counts: [u32; COUNTS_MAX],
 }
 
-/// What counters count.
+/// Identifies a set of counters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CounterName {
-    /// Frames of a link: sent, lost with a connection, not sent because too many waited.
+    /// Frames of a link: sent, lost with a connection, dropped because the queue was full.
     Link(Box<str>),
-    /// Probes of an endpoint by one prober: replies by state, in the order of [`STATES`].
+    /// Probes of an endpoint by one prober, by replied state in the order of [`STATES`].
     Prober {
         /// Name of the endpoint.
         endpoint: Box<str>,
@@ -137,28 +138,28 @@ pub const COUNTS_MAX: usize = STATES.len();
 /// The arrival of a frame at the peer of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// When it was sent, in milliseconds since 1970.
+    /// Time at which the frame was sent, in milliseconds since 1970.
     pub at_ms: u64,
     /// Name of the link, shared between its receipts.
     pub link: Arc<str>,
-    /// Size in bytes.
+    /// Size of the frame in bytes.
     pub size: u32,
-    /// Round trip in microseconds.
+    /// Round-trip time in microseconds.
     pub round_trip_us: u32,
-    /// Lowest and highest possible latency to the peer, in microseconds.
+    /// Lower and upper bound of the latency to the peer, in microseconds.
     pub one_way_us: [u32; 2],
     /// Number of receipts that this row represents, if they are sampled; otherwise 1.
     pub weight: u32,
 }
 
-/// The states of endpoints that [`Minute`] counts.
+/// Endpoint states, in the order of the counts of [`Minute`].
 pub const STATES: [&str; 5] = ["up", "degraded", "down", "drain", "maintenance"];
 
-/// Overhead of an allocation.
+/// Estimated overhead of an allocation in bytes.
 const ALLOCATION: usize = 16;
 
 impl Kind {
-    /// All kinds, in the order of importance.
+    /// All kinds, most important first.
     pub const ALL: [Self; 7] = [
         Self::Transition,
         Self::Operation,
@@ -169,7 +170,7 @@ impl Kind {
         Self::Receipt,
     ];
 
-    /// The word, for metrics.
+    /// Name of the kind, used as a metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -199,7 +200,7 @@ impl Row {
         }
     }
 
-    /// Memory of the row. Shared names are not counted.
+    /// Approximate memory of the row in bytes, without shared names.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         let texts = match self {

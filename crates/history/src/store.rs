@@ -1,6 +1,6 @@
-//! What a store must do.
+//! Interface of a store.
 //!
-//! Does not know about: any store, retries.
+//! Does not know about: particular stores, retries.
 
 use crate::buffer::Batch;
 use std::future::Future;
@@ -8,22 +8,22 @@ use thiserror::Error;
 
 /// A store of rows.
 pub trait Store: Send + Sync + 'static {
-    /// Whether the store is ready for rows: it can be reached, and its tables have the columns of
-    /// this program. Called before the first batch, and again after each failure.
+    /// Checks that the store is reachable and that its tables have the expected columns. Called
+    /// before the first batch, and again after the store was unavailable.
     fn check(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Writes all rows of a batch. After a failure the same batch is written again, so the store
-    /// may get rows twice: if the first attempt succeeded and its response was lost.
+    /// Writes all rows of a batch. A failed batch is retried, so the store receives rows twice if
+    /// an attempt succeeded but its response was lost.
     fn insert(&self, batch: &Batch) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// Why rows were not written.
+/// Error of a [`Store`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// The store refuses this batch and would refuse it again. The rows are dropped.
+    /// The store has refused the batch permanently. The rows are dropped.
     #[error("{0}")]
     Refused(String),
-    /// The store cannot be used now. The rows are kept.
+    /// The store is unavailable. The rows are kept.
     #[error("{0}")]
     Unavailable(String),
 }

@@ -1,6 +1,6 @@
 //! The thread that writes batches to a store, with retries.
 //!
-//! Does not know about: rows, the store behind the trait.
+//! Does not know about: the contents of rows, particular stores.
 
 use crate::backoff::Backoff;
 use crate::growth::Counters;
@@ -17,20 +17,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-/// Maximum time at the end, for an attempt in progress and for the remaining rows.
+/// Maximum time at shutdown, for the attempt in progress and the remaining rows together.
 pub const END: Duration = Duration::from_secs(2);
 
-/// How batches are written.
+/// Timing of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Maximum time that a row waits for further rows of its batch.
+    /// Maximum time that a row waits for its batch to fill.
     pub interval: Duration,
-    /// Maximum time of one attempt.
+    /// Maximum duration of one attempt to write a batch.
     pub timeout: Duration,
 }
 
-/// The thread that writes the rows of a history. Dropping this value ends the thread within
-/// [`END`]; [`Writer::stop`] also waits for the end.
+/// Handle of the thread that writes the rows of a history. Dropping it stops the thread within
+/// [`END`]; [`Writer::stop`] also waits until the thread has ended.
 #[derive(Debug)]
 pub struct Writer<S: Store> {
     target: watch::Sender<Option<Arc<Target<S>>>>,
@@ -54,19 +54,20 @@ impl<S: Store> Writer<S> {
         let (target, targets) = watch::channel(Some(Arc::clone(&first)));
         let run = move || {
             runtime.block_on(write(&history, first, targets, &source));
-            // Does not wait for a name lookup, which may still block a thread of the runtime.
+            // A plain drop would wait for a name lookup, which may still block a thread of the
+            // runtime.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("history".into()).spawn(run)?;
         Ok(Self { target, thread: Some(thread) })
     }
 
-    /// Writes to another store from now on, with other options. No row is lost.
+    /// Replaces the store and the options. Rows in the buffer are written to the new store.
     pub fn change(&self, store: S, options: Options) {
         self.target.send_replace(Some(Arc::new(Target { store, options })));
     }
 
-    /// Writes the remaining rows within [`END`], and ends the thread.
+    /// Writes the remaining rows within [`END`], drops the rest, and ends the thread.
     pub fn stop(mut self) {
         self.target.send_replace(None);
         // A panic of the thread has been reported.
@@ -80,7 +81,8 @@ impl<S: Store> Drop for Writer<S> {
     }
 }
 
-/// Writes rows until the target is `None`, then drops the rows that are left.
+/// Writes rows until the target is `None`. Then flushes the buffer for at most [`END`], and drops
+/// the rows that are left.
 async fn write<S: Store>(
     history: &History,
     mut last: Arc<Target<S>>,
@@ -104,8 +106,8 @@ async fn write<S: Store>(
         tokio::select! {
             () = last.write(history, &mut targets) => {}
             () = &mut ticks => {}
-            // The target has changed, and the attempt takes too long. Its rows are written to the
-            // new target, if there is one.
+            // The target has changed, and the attempt in progress takes too long. Its rows are
+            // written to the new target, if there is one.
             () = cut_short => {}
         }
     }
@@ -114,13 +116,13 @@ async fn write<S: Store>(
     let _in_time = timeout_at(until, last.flush(history, &mut false)).await;
     let lost = history.end();
     if lost > 0 {
-        tracing::warn!(lost, "history: rows were not written before the end");
+        tracing::warn!(lost, "history: writer stopped: remaining rows dropped");
     }
 }
 
 impl<S: Store> Target<S> {
-    /// Writes rows until there is another target. An attempt in progress is completed first, so
-    /// that its rows are not written twice; the caller limits the time.
+    /// Writes rows until the target changes. The attempt in progress is completed first, so that
+    /// its rows are not written twice; the caller limits its duration.
     async fn write(&self, history: &History, targets: &mut watch::Receiver<Option<Arc<Self>>>) {
         let (mut backoff, mut is_checked) = (Backoff::default(), false);
         loop {
@@ -144,8 +146,8 @@ impl<S: Store> Target<S> {
         }
     }
 
-    /// Writes the rows that are in the buffer now. Later rows wait for the next call, so that they
-    /// become part of a larger batch.
+    /// Writes the rows that are in the buffer at the time of the call. Later rows wait for the next
+    /// call, so that they become part of a larger batch.
     async fn flush(&self, history: &History, is_checked: &mut bool) -> Result<(), StoreError> {
         let mut left = history.rows_live();
         while left > 0
@@ -157,19 +159,19 @@ impl<S: Store> Target<S> {
                     history.written();
                     if history.succeeded() {
                         let dropped = history.stats().sum(|counts| counts.dropped());
-                        tracing::info!(dropped, "history: the store accepts rows again");
+                        tracing::info!(dropped, "history: store available again");
                     }
                 }
                 Err(StoreError::Refused(why)) => {
                     history.refused();
                     history.failed(&why);
                     let (kind, rows) = (batch.kind().as_str(), batch.rows().len());
-                    tracing::error!(kind, rows, "history: the store refused rows, which are dropped: {why}");
+                    tracing::error!(kind, rows, "history: rows refused by the store and dropped: {why}");
                 }
                 Err(StoreError::Unavailable(why)) => {
                     *is_checked = false;
                     if history.failed(&why) {
-                        tracing::warn!("history: rows cannot be written and are kept in memory: {why}");
+                        tracing::warn!("history: store unavailable, rows kept in memory: {why}");
                     }
                     return Err(StoreError::Unavailable(why));
                 }
@@ -186,7 +188,7 @@ impl<S: Store> Target<S> {
             }
             self.store.insert(batch).await
         };
-        let timed_out = |_| StoreError::Unavailable("the store did not reply in time".to_owned());
+        let timed_out = |_| StoreError::Unavailable("no reply from the store in time".to_owned());
         timeout(self.options.timeout, attempt).await.map_err(timed_out)?
     }
 }

@@ -1,4 +1,5 @@
-//! The buffer: every row is written, dropped or in the buffer, and memory stays within the limit.
+//! Tests that every row is written, dropped or in the buffer, and that memory stays within the
+//! limit.
 //!
 //! Does not know about: stores.
 
@@ -122,7 +123,7 @@ proptest! {
                     buffer.resize(size);
                 }
             }
-            // A batch that is being written is never dropped.
+            // A batch in progress is never dropped.
             let least = if buffer.has_pending() { batch_bytes } else { 0 };
             prop_assert!(buffer.bytes() <= bytes_max.max(least));
             let counts = buffer.counts();

@@ -1,4 +1,4 @@
-//! The store against a real ClickHouse server.
+//! Tests the store against a real ClickHouse server.
 //!
 //! Does not know about: the program.
 
@@ -90,7 +90,9 @@ fn the_schema_is_created_once_and_upgraded_by_newer_programs_only() {
     block_on(store.query("INSERT INTO doorbell.schema_version VALUES (99, now())")).unwrap();
     for error in [block_on(store.init()).unwrap_err(), block_on(store.check()).unwrap_err()] {
         assert!(
-            error.to_string().starts_with("the schema has version 99, this program knows versions up to 2: "),
+            error
+                .to_string()
+                .starts_with("the schema has version 99, this program supports versions up to 2: "),
             "{error}"
         );
     }
@@ -216,8 +218,8 @@ fn losses_and_latency_of_links_and_probers_that_disagree() {
     assert_eq!(ask(&queries), ["", "", ""]);
 }
 
-/// The server is killed twice while rows arrive. A batch whose response was lost is written again,
-/// so a row may be there twice; none is missing, and all counts are exact.
+/// Kills the server twice while rows arrive. A batch whose response was lost is written again, so a
+/// row may be stored twice. No row is missing, and all counts are exact.
 #[test]
 fn a_killed_server_gets_every_row_at_least_once() {
     let Some(mut peer) = Peer::start() else { return };

@@ -1,4 +1,4 @@
-//! The writer: batches, retries, another store, the end, and a store that cannot be reached.
+//! Tests the writer: batches, retries, a change of the store, shutdown, and an unreachable store.
 //!
 //! Does not know about: ClickHouse.
 
@@ -42,7 +42,7 @@ impl Memory {
 impl Store for Memory {
     async fn check(&self) -> Result<(), StoreError> {
         match self.0.is_away.load(Ordering::Relaxed) {
-            true => Err(StoreError::Unavailable("away".to_owned())),
+            true => Err(StoreError::Unavailable("unavailable".to_owned())),
             false => Ok(()),
         }
     }
@@ -94,13 +94,13 @@ fn rows_are_written_once_and_in_batches() {
 }
 
 #[test]
-fn rows_wait_for_a_store_that_is_away() {
+fn rows_wait_for_an_unreachable_store() {
     let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
     store.0.is_away.store(true, Ordering::Relaxed);
     let writer = start(&history, &store);
     (0..10).for_each(|number| history.push(result(number)));
     await_that(|| history.stats().batches_failed > 1);
-    assert_eq!(history.stats().failure.as_deref(), Some("away"));
+    assert_eq!(history.stats().failure.as_deref(), Some("unavailable"));
     store.0.is_away.store(false, Ordering::Relaxed);
     await_that(|| history.stats().failure.is_none());
     writer.stop();
@@ -135,7 +135,7 @@ fn another_store_gets_the_rows_in_the_buffer() {
         await_that(has_begun);
         writer.change(second.clone(), OPTIONS);
         await_that(|| second.numbers().len() == 10);
-        // After the change, the end has its own time limit again.
+        // After the change, the shutdown has its own time limit.
         history.push(result(10));
         writer.stop();
         assert_eq!((first.numbers(), second.numbers().len()), (vec![], 11));
@@ -144,7 +144,7 @@ fn another_store_gets_the_rows_in_the_buffer() {
 }
 
 #[test]
-fn the_end_writes_the_last_rows_and_does_not_wait_for_a_hung_store() {
+fn a_stop_writes_the_last_rows_and_does_not_wait_for_a_hung_store() {
     let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
     let long = Options { interval: Duration::from_secs(3_600), ..OPTIONS };
     let time_of_day = || Duration::from_secs(1_800_000_000);
@@ -179,7 +179,7 @@ impl Source for Counting {
 }
 
 #[test]
-fn counters_are_stored_by_their_growth() {
+fn counters_are_stored_as_increments() {
     let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
     let count = Arc::new(AtomicU64::new(5));
     let source = Counting(Arc::clone(&count));
@@ -193,8 +193,8 @@ fn counters_are_stored_by_their_growth() {
     assert_eq!(history.stats().rows[Kind::Link as usize].written, 1);
 }
 
-/// An hour of results, as fast as possible, while the store cannot be reached: 36 million with
-/// `DOORBELL_FULL=1`. One thread adds results, as the thread of the checks does.
+/// Adds the results of an hour as fast as possible while the store is unreachable: 36 million with
+/// `DOORBELL_FULL=1`. One thread adds the results, as the check thread does.
 #[test]
 fn memory_is_bounded_and_drops_are_exact_while_the_store_is_away() {
     const BYTES_MAX: usize = 32 << 20;
@@ -232,7 +232,7 @@ fn memory_is_bounded_and_drops_are_exact_while_the_store_is_away() {
     await_that(|| history.rows_live() == 0);
     writer.stop();
     let written = history.stats().rows[Kind::Result as usize].written;
-    // The rows that are left are the first batch and the last results.
+    // The remaining rows are the first batch and the last results.
     let numbers: Vec<u64> = store.numbers().into_iter().rev().take(1_000).collect();
     assert_eq!(numbers, (results - 1_000..results).rev().collect::<Vec<_>>());
     assert_eq!((written, store.numbers().len() as u64), (counts.live, counts.live + 1_000));

@@ -1,10 +1,10 @@
-//! The history of this process: one buffer and one writer over all configurations.
+//! The history of this process: one buffer and one writer across reloads.
 //!
-//! Does not know about: the schema and the store of rows.
+//! Does not know about: the schema, the encoding of rows.
 //!
-//! Without `[history.clickhouse]` there is neither a buffer nor a thread. Rows never pass a thread
-//! that replies to probes: transitions and operations come from the event log, results from the
-//! thread of the checks.
+//! Without `[history.clickhouse]` there is neither a buffer nor a thread. Rows are never added on a
+//! thread that replies to probes: transitions and operations come from the event log, results from
+//! the check thread, and receipts from the link thread.
 
 mod recorded;
 
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Upper bound on descriptors: of the runtime, a connection, and a lookup of a name.
+/// Upper bound on file descriptors: those of the runtime, one connection, and one name lookup.
 pub(crate) const DESCRIPTORS: u32 = 8;
 
 /// The history in use, if one is configured.
@@ -62,7 +62,7 @@ struct Current {
     run: u64,
 }
 
-/// What a store was made of. Its files are read once.
+/// Settings and file stamps from which a store was built. The files are read once.
 type MadeOf = (Settings, Stamps);
 
 /// The history of a configuration that is not in use yet.
@@ -78,7 +78,7 @@ enum Next {
 }
 
 impl Prepared {
-    /// Receives the rows; `None` without a history.
+    /// The history that receives rows; `None` if none is configured.
     pub(crate) fn history(&self) -> Option<&Arc<History>> {
         match &self.0 {
             Next::None => None,
@@ -89,8 +89,8 @@ impl Prepared {
 }
 
 impl HistorySlot {
-    /// An empty slot. `time_of_day` returns the time since 1970, `counters` those of links and
-    /// probers.
+    /// Creates an empty slot. `time_of_day` returns the time since 1970, `counters` the counters of
+    /// links and probers.
     pub(crate) fn new(
         time_of_day: fn() -> Duration,
         counters: impl Fn() -> Vec<Counter> + Send + Sync + 'static,
@@ -103,7 +103,7 @@ impl HistorySlot {
     /// the result can be dropped.
     ///
     /// # Errors
-    /// A file for TLS cannot be used, or the system refuses a thread.
+    /// A TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.history.clickhouse else { return Ok(Prepared(Next::None)) };
         // Recorded before the files are read, so that a change during reading is detected.
@@ -122,8 +122,8 @@ impl HistorySlot {
         Ok(Prepared(Next::New(Box::new(Current { history, writer, made_of, run }))))
     }
 
-    /// Puts a prepared history in use, and returns it. Rows in the buffer go to a changed target;
-    /// if the history is no longer configured, they are written in the background.
+    /// Activates a prepared history, and returns it. Rows in the buffer are written to the new
+    /// target. If the history is no longer configured, they are written in the background.
     pub(crate) fn commit(&self, prepared: Prepared) -> Option<Arc<History>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match prepared.0 {
@@ -144,7 +144,7 @@ impl HistorySlot {
         current.as_ref().map(|current| Arc::clone(&current.history))
     }
 
-    /// Writes the last rows, for a limited time.
+    /// Writes the remaining rows within a limited time.
     pub(crate) fn end(&self) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(current) = current {
@@ -162,10 +162,10 @@ const fn options(settings: &Settings) -> Options {
     Options { interval: settings.interval, timeout: settings.timeout }
 }
 
-/// The store of these settings.
+/// Creates the store for these settings.
 ///
 /// # Errors
-/// A file for TLS cannot be used.
+/// A TLS file cannot be used.
 pub(crate) fn store(settings: &Settings) -> Result<ClickHouse, String> {
     let mut server = settings.url.server().ok_or("history.clickhouse.url cannot be used")?;
     let tls = settings.tls.clone().unwrap_or_default();

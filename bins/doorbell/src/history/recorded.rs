@@ -1,6 +1,6 @@
 //! Events, results and receipts of links as rows.
 //!
-//! Does not know about: the buffer and the writer behind the history.
+//! Does not know about: the buffer and the writer of the history.
 
 use crate::config::model::Config;
 use crate::wire::{Event, Happening};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Records an event as a row, except reloads and changes of workers.
+/// Records an event as a row, except for reloads and worker events.
 pub(crate) fn record(history: &History, event: &Event) {
     let at_ms = event.at_unix_ms;
     let operation = |what, target: &str, is_on, source, reason: &str, until_ms| {
@@ -63,13 +63,13 @@ pub(crate) struct Recorded<S> {
 /// The results of checks as rows.
 struct Results {
     history: Arc<History>,
-    /// Names of the checks, and which of their results are recorded.
+    /// Name and sampling state of each check.
     checks: Vec<(Arc<str>, OneIn)>,
     sample: u32,
     time_of_day: fn() -> Duration,
 }
 
-/// Selects one item in a sample, the first one included.
+/// Selects the first of every `sample` items.
 #[derive(Debug)]
 struct OneIn(AtomicU32);
 
@@ -78,8 +78,8 @@ impl OneIn {
         Self(AtomicU32::new(0))
     }
 
-    /// Whether the next item is selected. Plain loads and stores suffice, because only one thread calls
-    /// this.
+    /// Whether the next item is selected. Plain loads and stores suffice, because only one thread
+    /// calls this.
     fn is_due(&self, sample: u32) -> bool {
         let number = self.0.load(Ordering::Relaxed);
         self.0.store(if number + 1 >= sample { 0 } else { number + 1 }, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Receipts {
         Self { link: link.into(), one_in: OneIn::new() }
     }
 
-    /// Records a receipt, if it is selected from `sample`; 0 records none.
+    /// Records one in `sample` receipts; 0 records none.
     pub(crate) fn record(&self, history: &History, sample: u32, receipt: &doorbell_link::Receipt) {
         if sample == 0 || !self.one_in.is_due(sample) {
             return;

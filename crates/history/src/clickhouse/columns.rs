@@ -1,17 +1,17 @@
-//! Tables and columns of each kind of row, and the encoding of rows in the order of the columns.
+//! Table and columns of each kind of row, and the `RowBinary` encoding of rows.
 //!
-//! Does not know about: the types of columns in the schema, HTTP.
+//! Does not know about: column types in the schema, HTTP.
 //!
-//! `RowBinary`: numbers with the least significant byte first, texts after their length as a
-//! varint.
+//! `RowBinary` consists of little-endian numbers, and of strings with their length as a varint
+//! prefix.
 
 use crate::buffer::Batch;
 use crate::row::{CheckResult, CounterName, Growth, Kind, Minute, Operation, Receipt, Row, Transition};
 
-/// Bytes of a row of usual length, for the first allocation.
+/// Typical size of an encoded row in bytes, for the initial allocation.
 const ROW_LEN: usize = 128;
 
-/// The table and the columns of a kind.
+/// Returns the table and the columns of a kind.
 pub(super) const fn of(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Link => ("link_minutes", "minute, instance, run, link, sent, lost, dropped"),
@@ -53,7 +53,7 @@ pub(super) fn encode(batch: &Batch, instance: &str, run: u64) -> Vec<u8> {
     out
 }
 
-/// Number of counts of a link.
+/// Number of counters of a link.
 const LINK_COUNTS: usize = 3;
 
 fn growth(out: &mut Vec<u8>, row: &Growth, instance: &str, run: u64) {
@@ -115,7 +115,7 @@ fn transition(out: &mut Vec<u8>, row: &Transition, instance: &str) {
         .for_each(|part| text(out, part));
 }
 
-/// A `DateTime` and the milliseconds of its second.
+/// Writes a `DateTime` and the milliseconds within its second.
 fn time(out: &mut Vec<u8>, at_ms: u64) {
     out.extend(seconds(at_ms / 1000).to_le_bytes());
     out.extend(u16::try_from(at_ms % 1000).unwrap_or_default().to_le_bytes());

@@ -1,9 +1,9 @@
-//! One request to the HTTP interface of a server, on a connection of its own.
+//! Requests to the HTTP interface of ClickHouse, each on its own connection.
 //!
 //! Does not know about: SQL.
 //!
-//! A kept connection would save a handshake per batch. But the server closes an idle connection
-//! after some seconds, and a batch that is sent at that moment may have arrived or not.
+//! A persistent connection would save a handshake per batch. But the server closes idle connections
+//! after a few seconds, and it would be unknown whether a batch sent at that moment has arrived.
 
 use crate::store::StoreError;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ const RESPONSE_LEN_MAX: usize = 16 << 20;
 /// Maximum length of the server's message in an error.
 const MESSAGE_LEN_MAX: usize = 300;
 
-/// Characters of a query string that are sent as they are.
+/// Characters that are not percent-encoded, besides letters and digits.
 const UNRESERVED: &[u8] = b"-._~";
 
 /// A ClickHouse server and the credentials.
@@ -38,13 +38,13 @@ pub struct Server {
     pub user: String,
     /// Password; may be empty.
     pub password: String,
-    /// Configuration of TLS, needed for https.
+    /// TLS configuration; required for https.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Name in the handshake, if it is not the host.
+    /// Server name for TLS, if it differs from the host.
     pub server_name: Option<String>,
 }
 
-/// Why a URL cannot be used.
+/// Error: the URL is not that of a ClickHouse server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("expected http://HOST:PORT or https://HOST:PORT, without a path, user or query")]
 pub struct BadUrl;
@@ -53,7 +53,7 @@ impl Server {
     /// Parses `http://HOST:PORT` or `https://HOST:PORT`; the default ports are 8123 and 8443.
     ///
     /// # Errors
-    /// The URL has another form.
+    /// The URL does not have this form.
     pub fn new(url: &str) -> Result<Self, BadUrl> {
         let uri: Uri = url.parse().map_err(|_| BadUrl)?;
         let is_tls = match uri.scheme_str() {
@@ -87,7 +87,7 @@ impl Server {
         self.is_tls
     }
 
-    /// Sends a statement, with the data that it inserts, and returns the response.
+    /// Sends a statement with the data to insert, and returns the response body.
     pub(super) async fn send(&self, sql: &str, data: Vec<u8>) -> Result<Bytes, StoreError> {
         let response = self.exchange(sql, data).await.map_err(StoreError::Unavailable)?;
         let status = response.status();
@@ -101,14 +101,14 @@ impl Server {
     }
 
     async fn exchange(&self, sql: &str, data: Vec<u8>) -> Result<Response<Incoming>, String> {
-        // `wait_end_of_query`: the server buffers the response, so that the status also reports an
-        // error that occurs late.
+        // `wait_end_of_query`: the server buffers the response, so that the status also covers
+        // errors late in the query.
         let target = format!("/?wait_end_of_query=1&query={}", escape(sql));
         let request = Request::post(target)
             .header("host", format!("{}:{}", self.host, self.port))
             .header("user-agent", concat!("doorbell/", env!("CARGO_PKG_VERSION")))
             .header("connection", "close")
-            // The server requires this field, and hyper adds it only for a body that is not empty.
+            // The server requires this field, but hyper omits it for an empty body.
             .header("content-length", data.len());
         let request = match (self.user.as_str(), self.password.as_str()) {
             ("", "") => request,
@@ -118,7 +118,7 @@ impl Server {
         };
         let request = request
             .body(Full::new(Bytes::from(data)))
-            .map_err(|_| "the user or password has a character that a header field cannot have".to_owned())?;
+            .map_err(|_| "the user or password has a character that header fields do not allow".to_owned())?;
         let stream = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .map_err(|error| format!("cannot connect to {}:{}: {error}", self.host, self.port))?;
@@ -155,7 +155,7 @@ fn unavailable(what: &str, error: &dyn fmt::Display) -> StoreError {
     StoreError::Unavailable(format!("cannot {what}: {error}"))
 }
 
-/// The beginning of the server's message, on one line.
+/// Returns the start of the server's message, on one line.
 fn message(status: StatusCode, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let line: String = text.trim().chars().take(MESSAGE_LEN_MAX).map(one_line).collect();

@@ -1,6 +1,6 @@
-//! ClickHouse: one insert a batch over its HTTP interface, in the format RowBinary.
+//! Store for ClickHouse: one insert per batch over HTTP, in the `RowBinary` format.
 //!
-//! Uses only what both release 18.16 (Debian) and current releases have.
+//! Uses only features that both release 18.16 (Debian) and current releases support.
 //!
 //! Does not know about: retries, the source of rows.
 
@@ -15,10 +15,10 @@ pub use http::{BadUrl, Server};
 pub use report::LinkQueries;
 use std::time::Duration;
 
-/// Codes of errors for a table or database that does not exist.
+/// Error codes of a missing table or database.
 const UNKNOWN: [u32; 2] = [60, 81];
 
-/// Maximum time of a statement of [`ClickHouse::init`].
+/// Maximum time of each statement of [`ClickHouse::init`].
 const INIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A database of a ClickHouse server.
@@ -26,9 +26,9 @@ const INIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct ClickHouse {
     /// The server.
     pub server: Server,
-    /// The database, a name of letters, digits and `_`.
+    /// Name of the database; consists of letters, digits and `_`.
     pub database: String,
-    /// Name of this instance, in every row.
+    /// Name of this instance, stored in every row.
     pub instance: String,
     /// Start of the history in milliseconds since 1970. It distinguishes the two rows of a minute
     /// in which an instance was restarted.
@@ -36,8 +36,8 @@ pub struct ClickHouse {
 }
 
 impl ClickHouse {
-    /// Creates the database, tables and views, or upgrades them. Returns the former version of the
-    /// schema, which is 0 if there was none.
+    /// Creates the database, tables and views, or upgrades them. Returns the previous version of
+    /// the schema, or 0 if there was no schema.
     ///
     /// # Errors
     /// The server refuses a statement or cannot be reached, or the schema is newer than this
@@ -63,7 +63,7 @@ impl ClickHouse {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The version of the schema; 0 if there is none.
+    /// Returns the version of the schema, or 0 without a schema.
     async fn version(&self) -> Result<u32, StoreError> {
         let sql = format!("SELECT max(version) FROM {}.schema_version FORMAT TabSeparated", self.database);
         match self.query(&sql).await {
@@ -80,7 +80,7 @@ impl ClickHouse {
 impl Store for ClickHouse {
     async fn check(&self) -> Result<(), StoreError> {
         let database = &self.database;
-        // If the server refuses this query, no row is at fault, so all rows are kept.
+        // A refusal of this query is not caused by a row, so all rows are kept.
         let version = self.version().await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         match version {
             schema::VERSION => Ok(()),
@@ -104,12 +104,12 @@ impl Store for ClickHouse {
 
 fn too_new(version: u32) -> String {
     format!(
-        "the schema has version {version}, this program knows versions up to {}: use a newer doorbell",
+        "the schema has version {version}, this program supports versions up to {}: use a newer doorbell",
         schema::VERSION
     )
 }
 
-/// The code of an error of the server, as in `Code: 60, e.displayText() = ..`.
+/// Extracts the error code of a server message, such as `Code: 60, e.displayText() = ..`.
 fn code_of(text: &str) -> Option<u32> {
     let (_, rest) = text.split_once("Code: ")?;
     rest.split(|byte: char| !byte.is_ascii_digit()).next()?.parse().ok()

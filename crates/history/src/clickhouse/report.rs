@@ -1,15 +1,15 @@
-//! Queries behind `doorbell links report`. Each returns JSON objects in lines.
+//! Queries of `doorbell links report`. Each returns one JSON object per line.
 //!
-//! Does not know about: connections, tables for a terminal.
+//! Does not know about: connections, terminal output.
 
 use std::ops::Range;
 
-/// Links within a time.
+/// Queries about links within a period.
 #[derive(Clone, Debug)]
 pub struct LinkQueries<'a> {
     /// The database.
     pub database: &'a str,
-    /// Begin and end, in seconds since 1970.
+    /// Start and exclusive end in seconds since 1970.
     pub time: Range<u32>,
 }
 
@@ -40,7 +40,8 @@ impl LinkQueries<'_> {
         )
     }
 
-    /// The round trip of each link in parts of `step_s` seconds; `at` is the begin of a part.
+    /// Round-trip times of each link in intervals of `step_s` seconds; `at` is the start of an
+    /// interval.
     #[must_use]
     pub fn course(&self, step_s: u32) -> String {
         let (database, time) = (self.database, self.within("time"));
@@ -57,6 +58,6 @@ impl LinkQueries<'_> {
     }
 }
 
-/// Quantiles of the round trip.
+/// Quantiles of the round-trip time.
 const QUANTILES: &str = "quantile(0.5)(round_trip_us) AS p50, quantile(0.9)(round_trip_us) AS p90, \
                          quantile(0.99)(round_trip_us) AS p99, max(round_trip_us) AS slowest";

@@ -3,13 +3,13 @@
 //! Does not know about: rows, connections.
 //!
 //! Times are a `DateTime` in UTC and a number of milliseconds, because release 18.16 has no
-//! `DateTime64`. Partitions are months: a retention of N months is `ALTER TABLE .. DROP PARTITION`
-//! of an older one, because that release has no TTL.
+//! `DateTime64`. Tables are partitioned by month: old months are removed with
+//! `ALTER TABLE .. DROP PARTITION`, because that release has no TTL.
 
 /// Version of the schema that this program writes.
 pub const VERSION: u32 = 2;
 
-/// The statements of each version, which can be repeated. `{db}` is the database.
+/// Idempotent statements of each version. `{db}` is the database.
 const STEPS: [&[&str]; VERSION as usize] = [
     &[
         "CREATE TABLE IF NOT EXISTS {db}.transitions (time DateTime('UTC'), millis UInt16, instance String, subject String, name String, \
@@ -38,7 +38,7 @@ const STEPS: [&[&str]; VERSION as usize] = [
     ],
 ];
 
-/// The views of the current version. They are created again by each upgrade.
+/// Views of the current version, which each upgrade recreates.
 const VIEWS: [(&str, &str); 5] = [
     (
         "availability",
@@ -85,8 +85,8 @@ const VIEWS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Statements that upgrade a schema of version `before`; 0 means that there is none. If `before` is
-/// the current version, its statements are repeated, which changes no table.
+/// Returns the statements that upgrade a schema from version `before`; 0 creates it. If `before` is
+/// the current version, the statements of that version are repeated, which changes no table.
 #[must_use]
 pub fn statements(database: &str, before: u32) -> Vec<String> {
     let done = (before as usize).min(STEPS.len() - 1);
@@ -107,8 +107,8 @@ pub fn statements(database: &str, before: u32) -> Vec<String> {
     all.into_iter().map(|sql| sql.replace("{db}", database)).collect()
 }
 
-/// The query behind `doorbell history availability`: endpoints of one month, as JSON objects in
-/// lines. `month` is written as in `202611`.
+/// Returns the query of `doorbell history availability`: the endpoints of one month, as one JSON
+/// object per line. `month` has the form `202611`.
 #[must_use]
 pub fn availability(database: &str, month: u32) -> String {
     format!(
@@ -119,7 +119,7 @@ pub fn availability(database: &str, month: u32) -> String {
     )
 }
 
-/// Whether a name can be that of a database.
+/// Whether a name is a valid database name.
 #[must_use]
 pub fn is_database(name: &str) -> bool {
     let is_start = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
