@@ -1,6 +1,6 @@
-//! One message on an open connection: a frame of a link with its share of receipts, compared with
-//! JSON in a request of HTTP/1.1 and its response. Without system calls and TLS. Decision 0065 has
-//! figures.
+//! Cost of one message on an open connection: a link frame with its share of receipts, compared
+//! with JSON in an HTTP/1.1 request and its response, without system calls and TLS. Decision 0065
+//! contains figures.
 //!
 //! Does not know about: HTTP/2, several connections.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may panic, and prints sizes")]
@@ -48,7 +48,7 @@ impl Pair {
         }
     }
 
-    /// States a transition or a result, a millisecond after the last one, and delivers it.
+    /// Sends a transition or a result one millisecond after the last one, and delivers it.
     fn message(&mut self, is_transition: bool) -> bool {
         self.now_us += 1_000;
         let (now, subject) = (self.now(), Subject::check(NAME));
@@ -82,7 +82,7 @@ struct Message<'a> {
 
 const RESPONSE: &[u8] = b"HTTP/1.1 204 No Content\r\ndate: Fri, 27 Nov 2026 07:00:00 GMT\r\n\r\n";
 
-/// A request with a message, its response, and both parsed. Returns the size of both.
+/// Encodes and parses a request with a message, and its response. Returns the size of both.
 fn http(bytes: &mut Vec<u8>, sequence: u64) -> usize {
     let message = Message {
         kind: "check",

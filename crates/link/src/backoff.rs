@@ -7,8 +7,8 @@ use std::time::Duration;
 const MIN: Duration = Duration::from_millis(250);
 const MAX: Duration = Duration::from_secs(15);
 
-/// Pauses that double up to a maximum, each shortened at random by up to half, so that many
-/// instances do not return to a restarted peer at the same time.
+/// Pauses that double up to a maximum. Each is shortened by a random part of up to half, so that
+/// many instances do not reconnect to a restarted peer at the same time.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
@@ -17,18 +17,18 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Begins with short pauses. `seed` is any number that differs between instances.
+    /// Starts with the shortest pause. `seed` is any number that differs between instances.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { next: MIN, random: seed }
     }
 
-    /// Begins again with short pauses, after a good connection.
+    /// Returns to the shortest pause, after a good connection.
     pub const fn reset(&mut self) {
         self.next = MIN;
     }
 
-    /// The pause after a further attempt.
+    /// Returns the pause before the next attempt.
     pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(MAX);

@@ -1,6 +1,6 @@
 //! One connection of a link: greeting, opening, numbered frames.
 //!
-//! Does not know about: what outlives the connection.
+//! Does not know about: state that outlives the connection.
 
 use crate::ended::Ended;
 use crate::receipts::{Arrivals, Sent};
@@ -15,29 +15,30 @@ pub(crate) struct Conn {
     pub(crate) began: Time,
     pub(crate) last_sent: Time,
     pub(crate) last_received: Time,
-    /// Version of the protocol, once the peer's greeting has arrived.
+    /// Negotiated protocol version; `None` before the peer's greeting has arrived.
     pub(crate) version: Option<u16>,
     pub(crate) sent: Sent,
     pub(crate) arrivals: Arrivals,
-    /// Lowest sequence that was not sent on this connection.
+    /// Lowest sequence number not yet sent on this connection.
     pub(crate) next_transition: u64,
     /// Whether an acknowledgement must be sent.
     pub(crate) ack_due: bool,
-    /// Received bytes that are not a complete frame: at most those of one read and one frame.
+    /// Received bytes that do not form a complete frame yet: at most those of one read and one
+    /// frame.
     input: Vec<u8>,
     has_greeted: bool,
     has_opened: bool,
     has_peer: bool,
 }
 
-/// What the bytes of the peer contain.
+/// Decoded input from the peer.
 #[derive(Debug)]
 pub(crate) enum Input {
     Content { sent: Time, payload: Payload },
     Opening(Opening),
 }
 
-/// What the peer's first frame contains.
+/// Content of the peer's first frame.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) incarnation: u64,
@@ -75,12 +76,12 @@ impl Conn {
         self.has_peer && self.has_opened
     }
 
-    /// Whether the first frame can be sent and was not.
+    /// Whether the first frame can be sent and has not been sent yet.
     pub(crate) const fn may_open(&self) -> bool {
         self.version.is_some() && !self.has_opened
     }
 
-    /// Sends the greeting once.
+    /// Appends the greeting, on the first call only.
     pub(crate) fn greet(&mut self, versions: &RangeInclusive<u16>, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_greeted, true) {
             out.extend_from_slice(&wire::greeting(versions));
@@ -104,7 +105,7 @@ impl Conn {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame from the received bytes.
+    /// Decodes the next frame from the received bytes.
     pub(crate) fn next(&mut self, now: Time, versions: &RangeInclusive<u16>) -> Result<Option<Input>, Ended> {
         if self.version.is_none() {
             let Some(greeting) = self.input.first_chunk::<GREETING_LEN>() else { return Ok(None) };
@@ -115,7 +116,7 @@ impl Conn {
         self.input.drain(..len);
         let Frame { number, sent_us, payload } = frame;
         if number != self.arrivals.last + 1 {
-            return Err(Ended::Order("a number is missing or repeated"));
+            return Err(Ended::Order("frame number missing or repeated"));
         }
         self.arrivals.add(now, !matches!(payload, Payload::Receipts { .. }));
         self.last_received = now;

@@ -1,10 +1,10 @@
-//! Why a connection of a link ended.
+//! Reasons for the end of a connection.
 //!
-//! Does not know about: what follows.
+//! Does not know about: reconnects.
 
 use thiserror::Error;
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Ended {
     /// The peer closed it.
@@ -17,28 +17,28 @@ pub enum Ended {
     #[error("{0}")]
     Io(String),
     /// The peer's greeting is not that of a link.
-    #[error("the peer is not a link of doorbell")]
+    #[error("the peer does not use the link protocol of doorbell")]
     NotLink,
-    /// A frame is valid but must not come at this point.
+    /// A frame is valid but not allowed at this point.
     #[error("unexpected frame: {0}")]
     Order(&'static str),
     /// A newer connection of the same peer replaced it.
     #[error("replaced by a newer connection")]
     Replaced,
-    /// Nothing arrived for too long.
+    /// Nothing arrived within the time limit.
     #[error("nothing received in time")]
     Silent,
-    /// This side ends the link.
+    /// This side closed the link.
     #[error("stopped")]
     Stopped,
-    /// A frame is too long.
-    #[error("frame of {len} bytes, the maximum is {max}", max = crate::wire::FRAME_LEN_MAX)]
+    /// A frame exceeds the maximum length.
+    #[error("frame of {len} bytes exceeds the maximum of {max}", max = crate::wire::FRAME_LEN_MAX)]
     TooLong {
-        /// Its length.
+        /// Length of the frame.
         len: usize,
     },
-    /// No common version.
-    #[error("the peer knows the versions {min} to {max} of the protocol, this program {} to {}", crate::wire::VERSIONS.start(), crate::wire::VERSIONS.end())]
+    /// Both sides support no common version of the protocol.
+    #[error("no common protocol version: the peer supports {min} to {max}, this program {} to {}", crate::wire::VERSIONS.start(), crate::wire::VERSIONS.end())]
     Version {
         /// Lowest version of the peer.
         min: u16,

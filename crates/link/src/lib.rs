@@ -1,13 +1,15 @@
-//! Links between instances: one connection each, on which both sides state what they observe.
+//! Links between instances: one connection each, on which both sides send transitions and results.
 //!
-//! A [`Link`] is one side of a link as a machine without I/O: bytes and a time go in; bytes,
-//! [events](Event) and one deadline come out. It outlives connections:
+//! A [`Link`] is a state machine without I/O for one side of a link. Its inputs are bytes and the
+//! current time; its outputs are bytes, [events](Event) and a deadline. It outlives connections:
 //!
 //! - *Transitions* are kept until the peer acknowledges them, sent again after a reconnect, and
-//!   reported once and in order. If too many wait, an older state of the same subject gives way.
-//! - *Results* are sent at most once. If too many wait, the oldest is dropped and counted.
-//! - *Receipts* return the arrival time of every frame. From them follow losses, round trips, and
-//!   latencies in one direction with bounds that hold although the clocks differ.
+//!   reported once and in order. If the queue is full, a newer state of a subject supersedes an
+//!   older one.
+//! - *Results* are sent at most once. If the queue is full, the oldest result is dropped and
+//!   counted.
+//! - *Receipts* return the arrival time of every frame. Round-trip times and one-way latencies are
+//!   calculated from them. The bounds of a latency are valid even if the clocks differ.
 //!
 //! ```
 //! use doorbell_link::{Event, Link, LinkOptions, State, Subject, Time};
@@ -35,11 +37,11 @@
 //! | task | items |
 //! |---|---|
 //! | exchange frames | [`Link`], [`LinkOptions`], [`Event`], [`Ended`] |
-//! | state something | [`Link::transition`], [`Link::result`], [`Subject`], [`State`] |
-//! | remember what a peer stated | [`RemoteStates`], [`Opinion`] |
-//! | decide by several places | [`decide`], [`Decision`] |
+//! | send states and results | [`Link::transition`], [`Link::result`], [`Subject`], [`State`] |
+//! | store the states of a peer | [`RemoteStates`], [`Opinion`] |
+//! | decide by a quorum of places | [`decide`], [`Decision`] |
 //! | measure | [`LinkReport`], [`MinuteReport`], [`Receipt`] |
-//! | pause between attempts to connect | [`Backoff`] |
+//! | delay reconnects | [`Backoff`] |
 //! | connect with Tokio and rustls (feature `tokio`) | `net::Dial`, `net::Acceptor`, `net::LinkHandle` |
 //!
 //! The frames are described in the source of the module `wire`; those of version 1 are frozen.

@@ -1,6 +1,6 @@
-//! One side of a link: bytes and a time go in; bytes, events and one deadline come out.
+//! State machine of one side of a link, without I/O.
 //!
-//! Does not know about: sockets, TLS, clocks, what a state causes.
+//! Does not know about: sockets, TLS, clocks, the effects of states.
 
 use crate::conn::{Conn, Input, Opening};
 use crate::ended::Ended;
@@ -22,14 +22,14 @@ const OUTPUT_LEN_MAX: usize = 16 << 10;
 /// Settings of a link.
 #[derive(Clone, Debug)]
 pub struct LinkOptions {
-    /// An idle side sends a frame after this time.
+    /// Idle time after which a side sends a frame.
     pub keepalive: Duration,
-    /// A connection ends if nothing arrives for this time.
+    /// Time without input after which a connection ends.
     pub dead_after: Duration,
-    /// Maximum number of transitions that wait for their acknowledgement. If there are more
-    /// subjects, one per subject is kept nevertheless.
+    /// Maximum number of unacknowledged transitions. The latest one of each subject is always kept,
+    /// so more subjects than this exceed the limit.
     pub transitions_max: usize,
-    /// Maximum number of results that wait to be sent; the oldest are dropped.
+    /// Maximum number of queued results; beyond it, the oldest is dropped.
     pub results_max: usize,
 }
 
@@ -61,28 +61,28 @@ pub struct Link {
     events: VecDeque<Event>,
 }
 
-/// What is known about the peer.
+/// State of the peer.
 #[derive(Debug, Default)]
 struct Peer {
     incarnation: u64,
-    /// Number of frames that arrived on connections that ended.
+    /// Number of frames that arrived on ended connections.
     frames: u64,
-    /// The last transition that arrived.
+    /// Sequence number of the last transition that arrived.
     sequence: u64,
 }
 
-/// What happened on a link.
+/// Event of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer accepted this side, so frames are exchanged. If the program of the peer was
-    /// restarted, its former statements are void; it states all states again.
+    /// The peer has opened the connection, so frames are exchanged. If the peer was restarted, its
+    /// previous statements are void, and it sends all states again.
     Opened {
-        /// Whether this is another run of the peer's program than before.
+        /// True for a new run of the peer, false for the run of the previous connection.
         is_new_peer: bool,
     },
     /// A frame arrived at the peer.
     Receipt(Receipt),
-    /// The peer stated a result.
+    /// The peer sent a result.
     Result(Statement, Option<Measured>),
     /// The state of a subject changed at the peer. Each change is reported once and in order.
     Transition(Statement),
@@ -97,20 +97,20 @@ pub struct Receipt {
     pub number: u64,
     /// Size with the length prefix, without TLS.
     pub size: u32,
-    /// Time on this side's clock.
+    /// Time of sending on this side's clock.
     pub sent: Time,
-    /// Time on the peer's clock.
+    /// Time of arrival on the peer's clock.
     pub arrived: Time,
-    /// Round trip without the time that the peer waited before it replied.
+    /// Round-trip time, without the time that the peer waited before it replied.
     pub round_trip: Duration,
-    /// Lowest and highest possible latency to the peer.
+    /// Lower and upper bound of the latency to the peer.
     pub one_way: [Duration; 2],
 }
 
 impl Link {
-    /// A link without a connection. `incarnation` identifies this value, so it must differ from
-    /// that of every other link, also of another run of the program or of a link that it replaces;
-    /// 0 is not allowed and becomes 1.
+    /// Creates a link without a connection. `incarnation` must differ from that of every other
+    /// link, including links of other runs of the program and a link that this one replaces; 0 is
+    /// replaced by 1.
     #[must_use]
     pub fn new(options: LinkOptions, incarnation: u64) -> Self {
         let outbox = Outbox::new(options.transitions_max, options.results_max);
@@ -130,8 +130,9 @@ impl Link {
         }
     }
 
-    /// Queues a change of a state; false if the name is too long. It is sent until the peer
-    /// acknowledges it.
+    /// Queues a state change; returns false if the name of the subject is too long. The change is
+    /// kept until the peer acknowledges it: it is sent once per connection, and again after a
+    /// reconnect.
     pub fn transition(&mut self, now: Time, subject: Subject, state: State, reason: &str) -> bool {
         if subject.name.len() > wire::NAME_LEN_MAX {
             return false;
@@ -141,15 +142,15 @@ impl Link {
         true
     }
 
-    /// Queues the state of a subject as a transition, unless its last queued transition has the
-    /// same state.
+    /// Queues the state of a subject as a transition, unless the last transition of the subject has
+    /// the same state.
     pub fn restate(&mut self, now: Time, subject: Subject, state: State, reason: &str) {
         if self.outbox.latest(&subject) != Some(state) {
             self.transition(now, subject, state, reason);
         }
     }
 
-    /// States that the subjects for which `exists` is false no longer exist.
+    /// Queues [`State::Removed`] for each known subject for which `exists` returns false.
     pub fn retain(&mut self, now: Time, mut exists: impl FnMut(&Subject) -> bool) {
         let gone: Vec<Subject> =
             self.outbox.subjects().filter(|&subject| !exists(subject)).cloned().collect();
@@ -158,8 +159,8 @@ impl Link {
         }
     }
 
-    /// Queues a result with the current state. It is sent at most once, and dropped if too many
-    /// wait.
+    /// Queues a result with the current state. It is sent at most once; if the queue is full, the
+    /// oldest result is dropped. Does nothing if the name of the subject is too long.
     pub fn result(
         &mut self,
         now: Time,
@@ -174,7 +175,7 @@ impl Link {
         }
     }
 
-    /// Begins a connection. An open connection ends first.
+    /// Starts a connection. A previous connection ends first.
     pub fn connected(&mut self, now: Time) {
         self.disconnected();
         self.counters.connections += 1;
@@ -191,19 +192,19 @@ impl Link {
         self.counters.received += conn.arrivals.last;
     }
 
-    /// Whether there is a connection that the peer has accepted.
+    /// Whether the peer has opened the connection.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.conn.as_ref().is_some_and(Conn::has_peer)
     }
 
-    /// Whether nothing waits to be sent or acknowledged.
+    /// Whether no transition or result waits to be sent or acknowledged.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         self.outbox.kept() == 0 && !self.outbox.has_result()
     }
 
-    /// Takes bytes from the peer.
+    /// Processes bytes from the peer.
     ///
     /// # Errors
     /// If the connection must end. Call [`Self::disconnected`] next.
@@ -230,7 +231,7 @@ impl Link {
                 peer_frames: self.peer.frames,
                 peer_sequence: self.peer.sequence,
             };
-            // Until the peer's opening arrives, `self.peer` is the state at the end of the former
+            // Until the peer's opening arrives, `self.peer` is the state at the end of the previous
             // connection.
             conn.open(now, opening, out);
         }
@@ -242,7 +243,7 @@ impl Link {
         }
     }
 
-    /// When [`Self::check`] and [`Self::transmit`] must be called at the latest.
+    /// Latest time of the next calls of [`Self::check`] and [`Self::transmit`].
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         let conn = self.conn.as_ref()?;
@@ -254,14 +255,14 @@ impl Link {
         Some([Some(dead), Some(idle), conn.arrivals.due].into_iter().flatten().min().unwrap_or(dead))
     }
 
-    /// When [`Self::check`] fails if nothing arrives. While earlier bytes cannot be sent, only this
-    /// deadline counts.
+    /// Time at which [`Self::check`] fails if nothing arrives. While output is blocked, only this
+    /// deadline applies.
     #[must_use]
     pub fn dead_at(&self) -> Option<Time> {
         Some(self.conn.as_ref()?.last_received.after(self.options.dead_after))
     }
 
-    /// Checks whether the peer is alive.
+    /// Checks that something has arrived from the peer within [`LinkOptions::dead_after`].
     ///
     /// # Errors
     /// If the connection must end. Call [`Self::disconnected`] next.
@@ -269,12 +270,12 @@ impl Link {
         if self.dead_at().is_some_and(|dead| dead <= now) { Err(Ended::Silent) } else { Ok(()) }
     }
 
-    /// The next event.
+    /// Removes and returns the next event.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// State, measurements and counters.
+    /// Returns the state, measurements and counters.
     pub fn report(&mut self, now: Time) -> LinkReport {
         let mut counters = self.counters;
         if let Some(conn) = &self.conn {
@@ -300,18 +301,18 @@ impl Link {
         }
     }
 
-    /// Handles the peer's opening: compares what the peer knows of this side with what was sent.
+    /// Handles the peer's opening: compares the peer's knowledge of this side with what was sent.
     fn open(&mut self, opening: &Opening) -> Result<(), Ended> {
         let knows_us = opening.peer_incarnation == self.incarnation;
         let is_new_peer = opening.incarnation != self.peer.incarnation;
         self.loss.resolve(opening.peer_frames, is_new_peer && self.peer.incarnation != 0);
         if knows_us {
             if !self.outbox.has_given(opening.peer_sequence) {
-                return Err(Ended::Order("the peer knows a transition that was not sent"));
+                return Err(Ended::Order("opening confirms a transition that was not sent"));
             }
             self.outbox.acknowledge(opening.peer_sequence);
         }
-        // A new peer may know this side already: from the opening, which it received before it sent
+        // A new peer may already know this side, if it received this side's opening before it sent
         // its own.
         if is_new_peer || !knows_us {
             self.outbox.restate();
@@ -327,12 +328,12 @@ impl Link {
         match payload {
             Payload::Ack { sequence } => {
                 if !self.outbox.has_given(sequence) {
-                    return Err(Ended::Order("acknowledges a transition that was not sent"));
+                    return Err(Ended::Order("acknowledgement of a transition that was not sent"));
                 }
                 self.outbox.acknowledge(sequence);
             }
             Payload::Idle => {}
-            Payload::Open { .. } => return Err(Ended::Order("opens twice")),
+            Payload::Open { .. } => return Err(Ended::Order("second opening")),
             Payload::Receipts { first, base_us, after_us } => {
                 let arrived = |after: u64| Time::from_micros(base_us.saturating_add(after));
                 let after = std::iter::once(0).chain(after_us.into_iter().map(u64::from));
@@ -359,11 +360,11 @@ impl Link {
         Ok(())
     }
 
-    /// Measures with the receipt of a frame, which the peer sent at `replied`.
+    /// Measures with the receipt of a frame. The peer sent the receipt at `replied`.
     fn receipt(&mut self, now: Time, replied: Time, number: u64, arrived: Time) -> Result<(), Ended> {
         let Some(conn) = &mut self.conn else { return Ok(()) };
         let frame = conn.sent.take(number);
-        let frame = frame.map_err(|()| Ended::Order("a receipt of a frame that was not sent"))?;
+        let frame = frame.map_err(|()| Ended::Order("receipt of a frame that was not sent"))?;
         let Some(frame) = frame else { return Ok(()) };
         self.offset.add([frame.at, arrived, replied, now]);
         let waited = replied.minus(arrived).max(0);
@@ -388,7 +389,8 @@ impl Link {
     }
 }
 
-/// The next frame by priority: acknowledgements and transitions, results, receipts, keepalive.
+/// Returns the next payload by priority: acknowledgements and transitions, results, receipts,
+/// keepalive.
 fn next(
     conn: &mut Conn,
     outbox: &mut Outbox,
@@ -412,19 +414,19 @@ fn next(
     (conn.last_sent.after(keepalive) <= now).then_some(Payload::Idle)
 }
 
-/// A duration from signed microseconds; zero if they are negative.
+/// Converts signed microseconds to a duration; negative values become zero.
 fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// The first bytes of a reason, cut between two characters.
+/// Truncates a reason to its maximum length at a character boundary.
 fn shortened(reason: &str) -> String {
     reason[..reason.floor_char_boundary(wire::REASON_LEN_MAX)].to_owned()
 }
 
-/// A statement of the peer whose texts are within their limits.
+/// Checks the lengths of the texts of a peer's statement.
 fn checked(statement: Statement) -> Result<Statement, Ended> {
     let is_long =
         statement.subject.name.len() > wire::NAME_LEN_MAX || statement.reason.len() > wire::REASON_LEN_MAX;
-    if is_long { Err(Ended::Order("a text is too long")) } else { Ok(statement) }
+    if is_long { Err(Ended::Order("text too long")) } else { Ok(statement) }
 }

@@ -2,34 +2,34 @@
 //!
 //! Does not know about: receipts, frames that were never sent.
 //!
-//! A connection delivers a prefix of its frames. The peer counts what arrived on all connections
-//! that have ended, and states that count when it opens the next one. What was sent on the same
-//! connections, minus that count, was lost.
+//! A connection delivers a prefix of the frames that were sent on it. The peer counts the frames
+//! that arrived on ended connections, and reports that count when the next connection opens. The
+//! frames sent on the same connections, minus that count, were lost.
 
-/// Lost frames of this run of the program.
+/// Lost frames since the start of the program.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
-    /// Lost frames that were sent to former runs of the peer's program.
+    /// Frames lost to previous runs of the peer.
     settled: u64,
-    /// Lost frames that were sent to the current run, as of the last opening.
+    /// Frames lost to the current run of the peer, as of the last opening.
     resolved: u64,
-    /// Frames on connections that ended, since the peer's program was started.
+    /// Frames sent to the current run of the peer on ended connections.
     ended: u64,
     /// Frames without a receipt on connections that ended since the last opening.
     doubtful: u64,
-    /// The peer's count when its program was first seen.
+    /// The peer's count when its current run was first seen.
     baseline: u64,
 }
 
 impl Loss {
-    /// A connection ended.
+    /// Records the end of a connection.
     pub(crate) const fn end(&mut self, sent: u64, receipted: u64) {
         self.ended += sent;
         self.doubtful += sent.saturating_sub(receipted);
     }
 
-    /// The peer states how many frames arrived on connections that ended. If its program was
-    /// restarted, that count is lost, and frames without a receipt count as lost.
+    /// Applies the peer's count of frames that arrived on ended connections. A restart of the peer
+    /// loses its count, so frames without a receipt then count as lost.
     pub(crate) const fn resolve(&mut self, peer_frames: u64, was_restarted: bool) {
         if was_restarted {
             self.settled += self.resolved + self.doubtful;
@@ -73,6 +73,6 @@ mod tests {
         loss.resolve(9, false);
         assert_eq!(loss.lost(), 7);
         loss.resolve(u64::MAX, false);
-        assert_eq!(loss.lost(), 6, "any count of the peer is survived");
+        assert_eq!(loss.lost(), 6, "any count of the peer is accepted");
     }
 }

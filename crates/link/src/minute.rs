@@ -8,36 +8,37 @@ use std::time::Duration;
 
 const MINUTE_US: u64 = 60_000_000;
 
-/// Highest latency that is distinguished from a higher one.
+/// Maximum recorded latency; higher ones are recorded as this one.
 const LATENCY_US_MAX: u64 = 600_000_000;
 
-/// What the receipts of one minute show.
+/// Measurements from the receipts of one minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MinuteReport {
     /// Start of the minute, in microseconds since 1970.
     pub starts_us: u64,
     /// Number of frames with a receipt.
     pub frames: u64,
-    /// Round trip.
+    /// Round-trip time.
     pub round_trip: Quantiles,
     /// Estimated latency to the peer.
     pub one_way: Quantiles,
     /// Maximum error of a one-way latency.
     pub error: Duration,
-    /// Correlation of size and round trip, from -1 to 1. `None` if one of them did not vary.
+    /// Correlation of frame size and round-trip time, from -1 to 1; `None` if one of them is
+    /// constant.
     pub size_correlation: Option<f64>,
 }
 
 /// Quantiles of a latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Half of the frames were faster.
+    /// Median.
     pub p50: Duration,
-    /// 90 % of the frames were faster.
+    /// 90th percentile.
     pub p90: Duration,
-    /// 99 % of the frames were faster.
+    /// 99th percentile.
     pub p99: Duration,
-    /// The slowest frame.
+    /// Maximum.
     pub max: Duration,
 }
 
@@ -64,7 +65,8 @@ impl Minutes {
         }
     }
 
-    /// Adds a frame: its round trip, and the estimated latency to the peer with its error.
+    /// Adds the measurements of a frame: its round-trip time, and the estimated latency to the peer
+    /// with its error.
     pub(crate) fn add(&mut self, now: Time, size: u32, round_trip: Duration, one_way: [Duration; 2]) {
         self.roll(now);
         let [one_way, error] = one_way;
@@ -86,7 +88,8 @@ impl Minutes {
         (self.sizes, self.error) = (Correlation::default(), Duration::ZERO);
     }
 
-    /// The last minute that is complete and has frames, else the current one.
+    /// Returns the report of the last complete minute with frames, otherwise that of the current
+    /// minute.
     pub(crate) fn report(&mut self, now: Time) -> Option<MinuteReport> {
         self.roll(now);
         self.last.or_else(|| self.current())
@@ -104,7 +107,7 @@ impl Minutes {
     }
 }
 
-/// Two significant digits, 30 KiB.
+/// Creates a histogram with two significant digits, which takes 30 KiB.
 fn histogram() -> Histogram<u32> {
     Histogram::new_with_bounds(1, LATENCY_US_MAX, 2).expect("the bounds are valid")
 }

@@ -1,31 +1,32 @@
-//! The difference between two clocks, as NTP estimates it, with bounds.
+//! Estimates the offset between two clocks as NTP does, with bounds.
 //!
-//! Does not know about: frames, the source of the four times.
+//! Does not know about: frames, the source of the timestamps.
 //!
-//! For a frame sent at `t1` and received at `t2` on the peer's clock, and a frame back sent at `t3`
-//! on the peer's clock and received at `t4`, no delay is negative. So the difference (peer's clock
-//! minus own clock) is at most `t2 - t1` and at least `t3 - t4`. The bounds of several exchanges
-//! are intersected. NTP's estimate is the middle and its error bound is half the distance.
+//! A frame is sent at `t1` and received at `t2` on the peer's clock. A frame in the other direction
+//! is sent at `t3` on the peer's clock and received at `t4`. Delays are not negative, so the offset
+//! (peer's clock minus own clock) is at least `t3 - t4` and at most `t2 - t1`. The bounds of
+//! several exchanges are intersected. The estimate is their midpoint, and its error bound is half
+//! of their distance.
 
 use crate::time::Time;
 use std::time::Duration;
 
-/// Number of periods that are remembered.
+/// Number of periods that are kept.
 const SLOTS: usize = 8;
 
 /// Length of a period.
 const SLOT_US: u64 = 2_000_000;
 
-/// How far two clocks may drift apart, in parts per million.
+/// Maximum drift between two clocks in parts per million.
 const DRIFT_PPM: i64 = 100;
 
-/// Bounds of the difference between two clocks.
+/// Bounds of the offset between two clocks.
 #[derive(Debug, Default)]
 pub(crate) struct Offset {
     slots: [Slot; SLOTS],
 }
 
-/// The best bounds of one period, each with its time.
+/// The tightest bounds of one period, each with its time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     index: u64,
@@ -51,7 +52,7 @@ impl Offset {
         }
     }
 
-    /// The lowest and highest possible difference in microseconds; `None` without a recent
+    /// Returns the lower and upper bound of the offset in microseconds; `None` without a recent
     /// exchange.
     pub(crate) fn bounds(&self, now: Time) -> Option<(i64, i64)> {
         let index = now.as_micros() / SLOT_US;
@@ -63,11 +64,11 @@ impl Offset {
         let low = recent.clone().filter_map(|slot| slot.low).map(|(low, at)| low.saturating_sub(drift(at)));
         let high = recent.filter_map(|slot| slot.high).map(|(high, at)| high.saturating_add(drift(at)));
         let (low, high) = (low.max()?, high.min()?);
-        // Clocks that drift faster contradict the bounds.
+        // If the clocks drift faster than assumed, the bounds contradict each other.
         Some((low.min(high), high.max(low)))
     }
 
-    /// The estimate and its error bound.
+    /// Returns the estimated offset in microseconds and its error bound.
     pub(crate) fn estimate(&self, now: Time) -> Option<(i64, Duration)> {
         let (low, high) = self.bounds(now)?;
         let middle = low.midpoint(high);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn old_exchanges_are_forgotten_and_any_number_is_survived() {
+    fn old_exchanges_are_dropped_and_any_number_is_accepted() {
         let mut offset = Offset::default();
         let at = Time::from_micros;
         offset.add([at(START), at(START + 5), at(START + 6), at(START + 11)]);

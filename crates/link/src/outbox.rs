@@ -1,5 +1,5 @@
-//! The statements that wait: transitions until they are acknowledged, and results until they are
-//! sent.
+//! Queues of outgoing statements: transitions until they are acknowledged, and results until they
+//! are sent.
 //!
 //! Does not know about: connections, frames of other kinds.
 
@@ -9,24 +9,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Transitions and results in the order of sending.
 ///
-/// If too many transitions wait, a newer state supersedes an older one of the same subject or, if
-/// there is none, the oldest state of any subject that has a newer one. The latest state of a
-/// subject is never lost, so the limit is exceeded by at most one transition per subject.
+/// If the queue of transitions is full, the oldest transition of the same subject is superseded or,
+/// if there is none, the oldest transition of any subject that has a newer one. The latest state of
+/// a subject is never dropped, so the limit is exceeded by at most one transition per subject.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     transitions_max: usize,
     results_max: usize,
-    /// Sequence of the next transition.
+    /// Sequence number of the next transition.
     next: u64,
     kept: BTreeMap<u64, Statement>,
-    /// Kept sequences of each subject, oldest first.
+    /// Sequence numbers of the queued transitions of each subject, oldest first.
     by_subject: HashMap<Subject, VecDeque<u64>>,
-    /// Kept sequences that a newer state of the same subject follows.
-    followed: BTreeSet<u64>,
-    /// The last state of every subject that exists.
+    /// Sequence numbers of the queued transitions whose subject has a newer one.
+    outdated: BTreeSet<u64>,
+    /// Latest statement about every existing subject.
     latest: HashMap<Subject, Statement>,
     results: VecDeque<(Statement, Option<Measured>)>,
-    /// The last `at_us`.
+    /// Last assigned `at_us`.
     last_at: u64,
     pub(crate) superseded: u64,
     pub(crate) results_dropped: u64,
@@ -40,7 +40,7 @@ impl Outbox {
             next: 1,
             kept: BTreeMap::new(),
             by_subject: HashMap::new(),
-            followed: BTreeSet::new(),
+            outdated: BTreeSet::new(),
             latest: HashMap::new(),
             results: VecDeque::new(),
             last_at: 0,
@@ -49,7 +49,7 @@ impl Outbox {
         }
     }
 
-    /// Completes a statement with a time that no other statement has.
+    /// Creates a statement with a unique, increasing time.
     pub(crate) fn stamp(&mut self, now: Time, subject: Subject, state: State, reason: String) -> Statement {
         self.last_at = now.as_micros().max(self.last_at.saturating_add(1));
         Statement { subject, state, reason, at_us: self.last_at }
@@ -74,17 +74,17 @@ impl Outbox {
             self.latest.insert(subject.clone(), statement.clone());
         }
         let sequences = self.by_subject.entry(subject).or_default();
-        self.followed.extend(sequences.back());
+        self.outdated.extend(sequences.back());
         sequences.push_back(self.next);
         self.kept.insert(self.next, statement);
         self.next += 1;
     }
 
-    /// Makes room: removes the oldest state of this subject, or the oldest state that a newer one of
-    /// its subject follows.
+    /// Makes room: removes the oldest transition of this subject or, if there is none, the oldest
+    /// transition of any subject that has a newer one.
     fn supersede(&mut self, subject: &Subject) {
         let own = self.by_subject.get(subject).and_then(|sequences| sequences.front().copied());
-        if let Some(sequence) = own.or_else(|| self.followed.first().copied()) {
+        if let Some(sequence) = own.or_else(|| self.outdated.first().copied()) {
             self.remove(sequence);
             self.superseded += 1;
         }
@@ -92,7 +92,7 @@ impl Outbox {
 
     fn remove(&mut self, sequence: u64) {
         let Some(statement) = self.kept.remove(&sequence) else { return };
-        self.followed.remove(&sequence);
+        self.outdated.remove(&sequence);
         if let Some(sequences) = self.by_subject.get_mut(&statement.subject) {
             sequences.retain(|kept| *kept != sequence);
             if sequences.is_empty() {
@@ -101,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// Removes transitions up to this sequence.
+    /// Removes the transitions up to this sequence number.
     pub(crate) fn acknowledge(&mut self, sequence: u64) {
         while let Some(first) = self.kept.first_key_value().map(|(first, _)| *first) {
             if first > sequence {
@@ -111,7 +111,8 @@ impl Outbox {
         }
     }
 
-    /// For a receiver that knows nothing: the latest states that are not kept become transitions.
+    /// Queues the latest state of every subject without a queued transition, for a peer that has no
+    /// states.
     pub(crate) fn restate(&mut self) {
         let known = |subject: &&Subject| !self.by_subject.contains_key(*subject);
         let mut subjects: Vec<Subject> = self.latest.keys().filter(known).cloned().collect();
@@ -123,12 +124,12 @@ impl Outbox {
         }
     }
 
-    /// The first kept transition from this sequence on.
+    /// Returns the first queued transition from this sequence number on.
     pub(crate) fn transition_from(&self, sequence: u64) -> Option<(u64, &Statement)> {
         self.kept.range(sequence..).next().map(|(sequence, statement)| (*sequence, statement))
     }
 
-    /// Whether a sequence was given to a transition.
+    /// Whether this sequence number has been assigned.
     pub(crate) const fn has_given(&self, sequence: u64) -> bool {
         sequence < self.next
     }
@@ -178,11 +179,11 @@ mod tests {
             push(&mut outbox, name, state);
         }
         push(&mut outbox, "b", State::Down);
-        assert_eq!(kept(&outbox), ["1 a up", "3 a down", "4 b down"], "its own former state");
+        assert_eq!(kept(&outbox), ["1 a up", "3 a down", "4 b down"], "its own previous state");
         push(&mut outbox, "c", State::Up);
-        assert_eq!(kept(&outbox), ["3 a down", "4 b down", "5 c up"], "else the oldest followed one");
+        assert_eq!(kept(&outbox), ["3 a down", "4 b down", "5 c up"], "otherwise the oldest outdated one");
         push(&mut outbox, "d", State::Up);
-        assert_eq!((outbox.kept(), outbox.superseded), (4, 2), "a latest state is not lost");
+        assert_eq!((outbox.kept(), outbox.superseded), (4, 2), "the latest state is never dropped");
     }
 
     #[test]
@@ -219,7 +220,7 @@ mod tests {
                 prop_assert_eq!(pushed, acknowledged + outbox.superseded + outbox.kept() as u64);
                 let sequences: usize = outbox.by_subject.values().map(VecDeque::len).sum();
                 prop_assert_eq!(sequences, outbox.kept());
-                prop_assert_eq!(outbox.followed.len(), outbox.kept() - outbox.by_subject.len());
+                prop_assert_eq!(outbox.outdated.len(), outbox.kept() - outbox.by_subject.len());
                 for (subject, sequences) in &outbox.by_subject {
                     let last = &outbox.kept[sequences.back().unwrap()];
                     prop_assert_eq!(last.state, outbox.latest[subject].state);

@@ -1,25 +1,27 @@
-//! What several places decide about one target.
+//! Decision of several places about one target.
 //!
-//! Does not know about: links, time: an old opinion is already unknown.
+//! Does not know about: links, time; a stale state is passed as unknown.
 
 use crate::wire::State;
 
-/// What the places decide.
+/// Decision of the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// At least `quorum` places state that the target is down or degraded, but not enough for
-    /// [`Self::Down`].
+    /// At least `quorum` places report the target as down or degraded, and too few are down or
+    /// unknown for a quorum of down.
     Degraded,
-    /// At least `quorum` places state that the target is down.
+    /// At least `quorum` places report the target as down.
     Down,
     /// The unknown places could complete the quorum for [`Self::Down`], or there are no places.
     Undecided,
-    /// None of the other decisions: in particular, fewer than `quorum` places are down or unknown.
+    /// Fewer than `quorum` places are down or unknown, and fewer than `quorum` are down or
+    /// degraded.
     Up,
 }
 
-/// Decides by the states at all places. The target is down if `quorum` places state it. It is up
-/// only if the unknown places could not complete the quorum: unknown never counts as up.
+/// Decides by the states at all places. The target is down if at least `quorum` places report it as
+/// down. It is up only if the unknown places could not complete that quorum: unknown never counts
+/// as up.
 ///
 /// A place at which the check is in maintenance or removed counts as unknown.
 #[must_use]
@@ -37,7 +39,7 @@ pub fn decide(states: &[State], quorum: usize) -> Decision {
     } else if down + degraded >= quorum {
         Decision::Degraded
     } else {
-        // The unknown places could not complete the quorum for `Down`, and are assumed not to be
+        // The unknown places could not complete the quorum for `Down`. They are assumed not to be
         // degraded.
         Decision::Up
     }
@@ -72,7 +74,7 @@ mod tests {
                     ("ddu", Down),
                     ("ddd", Down),
                     ("dd?", Down),
-                    // A split: one place each, and the third is silent.
+                    // One place each, and the third is unknown.
                     ("du?", Undecided),
                     ("uu?", Up),
                     ("u??", Undecided),
@@ -87,7 +89,7 @@ mod tests {
                     ("uum", Up),
                     ("ddm", Down),
                     ("rru", Undecided),
-                    // Four places in two halves that do not see each other.
+                    // Four places in two halves that disagree.
                     ("dduu", Down),
                     ("uu??", Undecided),
                     ("", Undecided),
@@ -106,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_becomes_known_never_turns_a_decision_around(
+        fn states_that_become_known_never_reverse_a_decision(
             letters in "[dgu?]{1,7}",
             quorum in 1_usize..5,
             fill in "[dgu]{7}",

@@ -1,4 +1,4 @@
-//! Receipts: what was sent and when, and what arrived and when.
+//! Frames that wait for a receipt, and arrivals that wait to be reported.
 //!
 //! Does not know about: connections, the meaning of the times.
 
@@ -7,16 +7,16 @@ use crate::wire::Payload;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Maximum number of frames that wait for their receipt; older ones get no measurement.
+/// Maximum number of frames that wait for their receipt; older ones are not measured.
 const SENT_MAX: usize = 4096;
 
-/// Maximum number of arrivals that wait to be sent; the oldest are dropped.
+/// Maximum number of arrivals that wait to be reported; beyond it, the oldest is dropped.
 const ARRIVALS_MAX: usize = 1024;
 
-/// Number of arrivals after which a batch does not wait for more.
+/// Maximum number of arrivals in a batch. A full batch is sent without a delay.
 const BATCH_LEN: usize = 256;
 
-/// Time that a batch waits for more arrivals.
+/// Time for which a batch waits for more arrivals.
 const BATCH_DELAY: Duration = Duration::from_millis(100);
 
 /// A frame that was sent.
@@ -46,8 +46,8 @@ impl Sent {
         self.waiting.push_back(SentFrame { number: self.last, at, size });
     }
 
-    /// Removes the frame of a receipt; `None` if it waits no longer. `Err` if the receipt is out of
-    /// order or for a frame that was not sent.
+    /// Removes the frame of a receipt; `None` if the frame is no longer stored. `Err` if the
+    /// receipt is out of order or for a frame that was not sent.
     pub(crate) fn take(&mut self, number: u64) -> Result<Option<SentFrame>, ()> {
         if number <= self.receipted || number > self.last {
             return Err(());
@@ -62,14 +62,14 @@ impl Sent {
     }
 }
 
-/// Arrivals of consecutive frames whose receipts were not sent yet.
+/// Arrivals of consecutive frames whose receipts have not been sent.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     waiting: VecDeque<Time>,
     /// Number of the last frame that arrived.
     pub(crate) last: u64,
-    /// When a batch must be sent. A frame that contains only receipts does not set this time, or
-    /// two sides would send receipts of receipts forever.
+    /// Time at which a batch must be sent. A frame that contains only receipts does not set it;
+    /// otherwise both sides would send receipts of receipts forever.
     pub(crate) due: Option<Time>,
     pub(crate) dropped: u64,
 }
@@ -90,7 +90,7 @@ impl Arrivals {
         }
     }
 
-    /// A batch, if one is due.
+    /// Removes and returns a batch, if one is due.
     pub(crate) fn take(&mut self, now: Time) -> Option<Payload> {
         self.due.filter(|due| *due <= now)?;
         let len = self.waiting.len().min(BATCH_LEN);
@@ -132,7 +132,7 @@ mod tests {
         (0..ARRIVALS_MAX as u64 + 7).for_each(|ms| arrivals.add(at(ms), true));
         assert_eq!(arrivals.dropped, 7);
         let Some(Payload::Receipts { first: 8, base_us: 7000, after_us }) = arrivals.take(at(9_000)) else {
-            panic!("the batch begins after the dropped ones");
+            panic!("the batch starts after the dropped ones");
         };
         assert_eq!(after_us.len() + 1, BATCH_LEN);
         let batches = std::iter::from_fn(|| arrivals.take(at(9_000))).count();
@@ -148,6 +148,6 @@ mod tests {
         assert!(sent.take(2).is_err(), "a second receipt");
         assert!(sent.take(3).unwrap().is_some());
         (0..SENT_MAX as u64 + 1).for_each(|ms| sent.add(at(ms), 9));
-        assert!(sent.take(4).unwrap().is_none(), "forgotten");
+        assert!(sent.take(4).unwrap().is_none(), "no longer stored");
     }
 }

@@ -1,6 +1,6 @@
-//! The states of a peer's checks and endpoints, as far as its statements have arrived.
+//! States of a peer's checks and endpoints, from the statements that have arrived.
 //!
-//! Does not know about: links, what several places decide.
+//! Does not know about: links, decisions by several places.
 
 use crate::link::Event;
 use crate::time::Time;
@@ -15,8 +15,8 @@ pub const SUBJECTS_MAX: usize = 20_000;
 #[derive(Debug, Default)]
 pub struct RemoteStates {
     known: HashMap<Subject, Known>,
-    /// Subjects that were removed, oldest first: the ones to forget if there are too many. Without
-    /// this list, each of a flood of subjects would cause a search through all known ones.
+    /// Removed subjects, oldest first, which are evicted if there are too many subjects. Without
+    /// this list, each subject beyond the limit would require a search through all known ones.
     removed: VecDeque<Subject>,
     ignored: u64,
 }
@@ -27,21 +27,21 @@ struct Known {
     reason: String,
     at_us: u64,
     arrived: Time,
-    /// Whether it is in the list of removed subjects, perhaps stated again since.
+    /// Whether the subject is in the list of removed subjects. It may have been added again since.
     is_listed: bool,
 }
 
-/// What one place says about a subject.
+/// State of a subject at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opinion {
-    /// The state; unknown if the place has said nothing within the maximum age.
+    /// The state; unknown if no statement arrived within the maximum age.
     pub state: State,
     /// Reason; may be empty.
     pub reason: String,
 }
 
 impl RemoteStates {
-    /// Takes an event of the link at its arrival. Returns the subject if its state changed.
+    /// Applies an event of the link. Returns the subject if its state changed.
     pub fn take(&mut self, now: Time, event: Event) -> Option<Subject> {
         match event {
             Event::Opened { is_new_peer: true } => {
@@ -54,8 +54,8 @@ impl RemoteStates {
         }
     }
 
-    /// Ignores a statement that was made before the last one: a result may be sent after a later
-    /// transition.
+    /// Applies a statement, unless it was made before the last one: a result may be sent after a
+    /// later transition.
     fn state(&mut self, now: Time, statement: Statement) -> Option<Subject> {
         let Statement { subject, state, reason, at_us } = statement;
         let is_removed = state == State::Removed;
@@ -82,7 +82,7 @@ impl RemoteStates {
         Some(subject)
     }
 
-    /// Forgets the subject that was removed first, if there is one.
+    /// Evicts the subject that was removed first. Returns false if there is none.
     fn forget_one(&mut self) -> bool {
         while let Some(subject) = self.removed.pop_front() {
             match self.known.get_mut(&subject) {
@@ -93,7 +93,7 @@ impl RemoteStates {
         false
     }
 
-    /// What this place says about a subject.
+    /// Returns the state of a subject at this place.
     #[must_use]
     pub fn opinion(&self, now: Time, subject: &Subject, max_age: Duration) -> Opinion {
         match self.known.get(subject) {
@@ -111,13 +111,13 @@ impl RemoteStates {
         self.known.len()
     }
 
-    /// Whether nothing was stated.
+    /// Whether no subject is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Number of ignored statements about too many subjects.
+    /// Number of statements that were ignored because of [`SUBJECTS_MAX`].
     #[must_use]
     pub const fn ignored(&self) -> u64 {
         self.ignored
@@ -147,7 +147,7 @@ mod tests {
         let down = remote.take(at(1), Event::Transition(statement("db", State::Down, 20)));
         assert_eq!((down, opinion(&remote, 1)), (Some(db.clone()), State::Down));
         let late = remote.take(at(9), Event::Result(statement("db", State::Up, 19), None));
-        assert_eq!((late, opinion(&remote, 9)), (None, State::Down), "stated before the transition");
+        assert_eq!((late, opinion(&remote, 9)), (None, State::Down), "made before the transition");
         assert_eq!(opinion(&remote, 17), State::Unknown, "and it does not refresh");
         remote.take(at(18), Event::Result(statement("db", State::Down, 21), None));
         assert_eq!((opinion(&remote, 33), opinion(&remote, 34)), (State::Down, State::Unknown));
@@ -175,7 +175,7 @@ mod tests {
         remote.take(at(2), Event::Transition(statement("0", State::Removed, 2)));
         remote.take(at(2), Event::Transition(statement("new", State::Up, 2)));
         assert_eq!((remote.len(), remote.ignored()), (SUBJECTS_MAX, 3));
-        // Stated again after its removal.
+        // Added again after its removal.
         for (state, at_us) in [(State::Removed, 3), (State::Up, 4), (State::Removed, 5), (State::Up, 6)] {
             remote.take(at(3), Event::Transition(statement("1", state, at_us)));
         }

@@ -1,6 +1,6 @@
 //! The state of a link as plain data.
 //!
-//! Does not know about: how it is measured, formats.
+//! Does not know about: measurement, output formats.
 
 use crate::minute::MinuteReport;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct LinkReport {
     pub version: Option<u16>,
     /// Transitions that are not acknowledged.
     pub waiting: u64,
-    /// The last round trip.
+    /// The last round-trip time.
     pub round_trip: Option<Duration>,
     /// The peer's clock minus this one, in microseconds, and the error bound.
     pub clock_offset: Option<(i64, Duration)>,
@@ -31,7 +31,7 @@ pub struct LinkCounters {
     pub connections: u64,
     /// Frames that were sent.
     pub sent: u64,
-    /// Sent frames that were lost with a connection. Known when the next connection is open.
+    /// Frames that were lost with a connection; counted when the next connection opens.
     pub lost: u64,
     /// Frames that arrived.
     pub received: u64,
@@ -41,10 +41,10 @@ pub struct LinkCounters {
     pub duplicates: u64,
     /// Results that arrived.
     pub results_received: u64,
-    /// Unacknowledged transitions that gave way to a newer state because too many waited.
+    /// Unacknowledged transitions that a newer one superseded because the queue was full.
     pub superseded: u64,
-    /// Results that were dropped because too many waited.
+    /// Results that were dropped because the queue was full.
     pub results_dropped: u64,
-    /// Receipts that were dropped because too many waited. The frames are not lost.
+    /// Receipts that were dropped because the queue was full. The frames are not lost.
     pub receipts_dropped: u64,
 }

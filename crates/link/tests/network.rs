@@ -16,20 +16,20 @@ fn state(random: &mut Random) -> State {
     [State::Down, State::Up, State::Degraded, State::Unknown][usize::try_from(random.below(4)).unwrap()]
 }
 
-/// Both sides state transitions and results while connections break; returns what was stated by
-/// each side.
+/// Both sides send transitions and results while connections break. Returns the transitions of each
+/// side.
 fn storm(world: &mut World, disconnects: u64, subjects: u64) -> [Vec<(String, State, String)>; 2] {
-    let mut stated = [Vec::new(), Vec::new()];
+    let mut queued = [Vec::new(), Vec::new()];
     for round in 0..disconnects {
         world.connect();
         for _ in 0..world.random.below(6) {
-            for (side, stated) in stated.iter_mut().enumerate() {
+            for (side, queued) in queued.iter_mut().enumerate() {
                 for _ in 0..world.random.below(8) {
                     let name = format!("check-{}", world.random.below(subjects));
                     let state = state(&mut world.random);
-                    let reason = format!("{round} {}", stated.len());
+                    let reason = format!("{round} {}", queued.len());
                     world.state(side, &name, state, &reason);
-                    stated.push((name, state, reason));
+                    queued.push((name, state, reason));
                 }
                 for _ in 0..world.random.below(12) {
                     let size = usize::try_from(world.random.below(400)).unwrap();
@@ -44,21 +44,21 @@ fn storm(world: &mut World, disconnects: u64, subjects: u64) -> [Vec<(String, St
         world.run(pause);
     }
     world.settle();
-    stated
+    queued
 }
 
 #[test]
 fn each_transition_arrives_once_and_in_order() {
     for seed in 0..SEEDS {
         let mut world = World::new(seed, &LinkOptions::default());
-        let stated = storm(&mut world, 20, 50);
-        for (side, stated) in stated.iter().enumerate() {
+        let queued = storm(&mut world, 20, 50);
+        for (side, queued) in queued.iter().enumerate() {
             let arrived: Vec<_> = world.sides[1 - side]
                 .transitions
                 .iter()
                 .map(|one| (one.subject.name.clone(), one.state, one.reason.clone()))
                 .collect();
-            assert_eq!(&arrived, stated, "seed {seed}, side {side}");
+            assert_eq!(&arrived, queued, "seed {seed}, side {side}");
             assert_eq!(world.report(side).counters.superseded, 0);
         }
     }
@@ -68,10 +68,10 @@ fn each_transition_arrives_once_and_in_order() {
 fn a_hundred_disconnects_lose_no_transition() {
     for seed in 0..5 {
         let mut world = World::new(1000 + seed, &LinkOptions::default());
-        let stated = storm(&mut world, 100, 50);
-        for (side, stated) in stated.iter().enumerate() {
-            assert_eq!(world.sides[1 - side].transitions.len(), stated.len(), "seed {seed}, side {side}");
-            assert!(world.report(side).counters.lost > 0, "the test breaks nothing");
+        let queued = storm(&mut world, 100, 50);
+        for (side, queued) in queued.iter().enumerate() {
+            assert_eq!(world.sides[1 - side].transitions.len(), queued.len(), "seed {seed}, side {side}");
+            assert!(world.report(side).counters.lost > 0, "no connection broke while frames were in flight");
         }
     }
 }
@@ -107,19 +107,19 @@ fn a_full_queue_keeps_the_order_and_the_latest_state_of_each_subject() {
     for seed in 0..SEEDS {
         let options = LinkOptions { transitions_max: 10, ..LinkOptions::default() };
         let mut world = World::new(seed, &options);
-        let stated = storm(&mut world, 20, 15);
-        for (side, stated) in stated.iter().enumerate() {
+        let queued = storm(&mut world, 20, 15);
+        for (side, queued) in queued.iter().enumerate() {
             let arrived: Vec<_> =
                 world.sides[1 - side].transitions.iter().map(|one| one.reason.clone()).collect();
-            let mut rest = stated.iter().map(|(_, _, reason)| reason);
-            assert!(arrived.iter().all(|one| rest.any(|stated| stated == one)), "seed {seed}: in order");
+            let mut rest = queued.iter().map(|(_, _, reason)| reason);
+            assert!(arrived.iter().all(|one| rest.any(|queued| queued == one)), "seed {seed}: in order");
             for subject in 0..15 {
                 let name = format!("check-{subject}");
-                let latest = stated.iter().rfind(|(stated, ..)| *stated == name).map(|(.., reason)| reason);
+                let latest = queued.iter().rfind(|(queued, ..)| *queued == name).map(|(.., reason)| reason);
                 let known = world.sides[1 - side].transitions.iter().rfind(|one| one.subject.name == name);
                 assert_eq!(known.map(|one| &one.reason), latest, "seed {seed}, side {side}, {name}");
             }
-            let lost = (stated.len() - arrived.len()) as u64;
+            let lost = (queued.len() - arrived.len()) as u64;
             assert!(lost <= world.report(side).counters.superseded, "seed {seed}, side {side}");
         }
     }
@@ -190,8 +190,8 @@ fn a_restarted_peer_gets_the_current_states() {
     assert_eq!(world.report(0).waiting, 0);
 }
 
-/// The peer reads the greeting and the opening of this side at once, before it opens the connection
-/// itself, so it already knows this side.
+/// The peer reads the greeting and the opening of this side before it opens the connection itself,
+/// so it already knows this side.
 #[test]
 fn a_restarted_peer_that_is_slow_to_open_gets_the_current_states() {
     let mut world = World::new(7, &LinkOptions::default());

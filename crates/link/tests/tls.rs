@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// A directory with a CA, removed at the end.
+/// A directory with a CA, removed on drop.
 struct Authority {
     dir: PathBuf,
     ca: CertifiedIssuer<'static, KeyPair>,
@@ -105,7 +105,7 @@ fn dial(port: u16, tls: LinkTls, handle: &LinkHandle) -> JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn transitions_flow_both_ways_and_survive_a_break() {
+async fn transitions_flow_both_ways_and_across_a_reconnect() {
     let authority = Authority::new("flow");
     let ((central, mut at_central), (eu, mut at_eu)) = (link(1), link(2));
     let peers = [("us.test", &link(9).0), ("eu.test", &central)].map(|(name, handle)| (name, handle.clone()));
@@ -145,7 +145,7 @@ async fn a_peer_without_the_right_certificate_is_refused() {
     let dialing = dial(port, stranger.tls_with_ca("eu.test", &authority.dir.join("ca.pem")), &eu);
     await_text(&mut at_eu, "alert").await;
     dialing.abort();
-    // A client that does not speak TLS.
+    // A client that does not use TLS.
     let mut plain = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     plain.write_all(b"doorlink\x01\0\x01\0").await.unwrap();
     let _end = plain.read_to_end(&mut Vec::new()).await;
@@ -160,7 +160,7 @@ async fn a_peer_without_the_right_certificate_is_refused() {
     dialing.abort();
 }
 
-/// Clients that connect and send nothing leave room for the handshakes of others.
+/// Clients that connect and send nothing do not block the handshakes of others.
 #[tokio::test]
 async fn silent_clients_of_one_address_do_not_keep_peers_out() {
     let authority = Authority::new("silent");
@@ -175,7 +175,7 @@ async fn silent_clients_of_one_address_do_not_keep_peers_out() {
     let _dialing = dial(port, authority.tls("eu.test"), &eu);
     assert_eq!(next(&mut at_central).await, "opened, new: true");
     let refused = refusals.lock().unwrap().clone();
-    assert!(refused.contains(&"too many handshakes from its address".to_owned()), "{refused:?}");
+    assert!(refused.contains(&"too many handshakes from this address".to_owned()), "{refused:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! Decides the results of a check of type `link` when a state that it follows changes at a peer, and
-//! repeats each decision before it is stale.
+//! Determines the results of checks of type `link` when a subject changes at a peer, and repeats
+//! each result before it is stale.
 //!
-//! Does not know about: how a decision is made, how statements arrive.
+//! Does not know about: decision rules, the transport of statements.
 
 use super::peers::LinkPeers;
 use super::rules::Rule;
@@ -19,7 +19,7 @@ const REPEAT_AFTER: Duration = Duration::from_secs(DECISION_TTL.as_secs() / 4);
 /// Time to wait for further changes, so that many changes cause one decision.
 const COLLECT: Duration = Duration::from_millis(20);
 
-/// Number of decisions after which the scheduler of checks gets time to take them.
+/// Number of decisions after which the check scheduler gets time to process them.
 const BATCH_LEN: usize = 256;
 
 pub(super) async fn run(peers: Arc<LinkPeers>, operator: Operator) {

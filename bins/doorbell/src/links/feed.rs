@@ -1,9 +1,9 @@
-//! States the checks and endpoints of this instance on all links.
+//! Sends the states of this instance's checks and endpoints on all links.
 //!
 //! Does not know about: frames, peers.
 //!
-//! Events are stated at once. Every second, all states are compared with what was stated, so that a
-//! missed event or a reload leaves no difference.
+//! Transitions are sent at once. Every second, all states are compared with those sent last, so
+//! that a missed event or a reload leaves no difference.
 
 use super::peers::{KnownPeer, LinkPeers};
 use crate::config::model::Peer;
@@ -20,10 +20,10 @@ use tokio::time::{Instant, sleep_until};
 /// Time between two comparisons.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of comparisons after which a state without a new result is stated again.
+/// Number of comparisons after which a state without a new result is sent again.
 const REPEAT_EVERY: u32 = 5;
 
-/// One link and what is stated on it.
+/// A link and the subjects that are sent on it.
 struct Fed {
     peer: Peer,
     known: Arc<KnownPeer>,
@@ -32,7 +32,7 @@ struct Fed {
 }
 
 impl Fed {
-    fn states(&self, subject: &Subject) -> bool {
+    fn sends(&self, subject: &Subject) -> bool {
         let list = match subject.kind {
             SubjectKind::Check => &self.peer.checks,
             SubjectKind::Endpoint => &self.peer.endpoints,
@@ -62,7 +62,7 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
             followed = follower.next() => match followed {
                 Some(Followed::Event(event)) => fed.iter().for_each(|fed| tell(fed, &event)),
                 Some(Followed::Missed(_)) => {}
-                // The program ends.
+                // The program is shutting down.
                 None => return,
             },
             () = sleep_until(next) => {
@@ -75,8 +75,7 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
     }
 }
 
-/// States a transition. A subject that the last comparison did not contain waits for the next
-/// comparison.
+/// Sends a transition. A subject that was not part of the last comparison waits for the next one.
 fn tell(fed: &Fed, event: &Event) {
     let (subject, state, reason) = match &event.what {
         Happening::Check { name, to, reason, .. } => (Subject::check(name), of_check(*to), reason),
@@ -88,15 +87,15 @@ fn tell(fed: &Fed, event: &Event) {
     }
 }
 
-/// States all differences. With an open connection, also states new results or, with `repeats`, all
+/// Sends all differences. On an open connection, also sends new results or, with `repeats`, all
 /// states.
 fn compare(fed: &mut Fed, own: &[Own], repeats: bool) {
-    let stated: Vec<&Own> = own.iter().filter(|own| fed.states(&own.subject)).collect();
-    fed.subjects = stated.iter().map(|own| own.subject.clone()).collect();
+    let sent: Vec<&Own> = own.iter().filter(|own| fed.sends(&own.subject)).collect();
+    fed.subjects = sent.iter().map(|own| own.subject.clone()).collect();
     fed.known.handle.with(|now, link| {
         link.retain(now, |subject| fed.subjects.contains(subject));
         let is_open = link.is_open();
-        for own in stated {
+        for own in sent {
             link.restate(now, own.subject.clone(), own.state, &own.reason);
             if is_open {
                 result(now, link, own, repeats);
@@ -112,8 +111,8 @@ fn result(now: Time, link: &mut Link, own: &Own, repeats: bool) {
     }
 }
 
-/// All endpoints, and all checks that this instance runs. Checks of type `link` or `alias` are not
-/// stated: two instances could otherwise confirm each other.
+/// Returns all endpoints, and all checks that this instance runs, except checks of type `link` or
+/// `alias`: two instances could otherwise confirm each other.
 fn own_states(operator: &Operator) -> Vec<Own> {
     let Some(running) = operator.running() else { return Vec::new() };
     let checks = running

@@ -1,9 +1,9 @@
-//! Links to other instances: their thread, which outlives reloads that do not change them.
+//! The thread of the links to other instances. It keeps running across reloads that do not change
+//! the links.
 //!
-//! Does not know about: frames, certificates, what a state causes.
+//! Does not know about: frames, certificates, the effects of states.
 //!
-//! Links only follow: they read states and results on their own thread, so checks and probes never
-//! wait for them.
+//! Links read states and results on their own thread, so checks and probes never wait for them.
 
 mod decide;
 mod feed;
@@ -37,10 +37,10 @@ const TABLE: &str = "links";
 /// Maximum number of concurrent name lookups.
 const LOOKUPS_MAX: usize = 16;
 
-/// Maximum number of connections of an address besides those of the links: handshakes in progress.
+/// Maximum number of concurrent handshakes per listening address.
 const HANDSHAKES_MAX: usize = 64;
 
-/// Maximum time to send the last transitions at the end of the program.
+/// Maximum time to send the last transitions at shutdown.
 const LAST_TRANSITIONS: Duration = Duration::from_secs(1);
 
 /// The running thread.
@@ -56,7 +56,7 @@ pub(crate) struct Links {
 /// The tables and file stamps from which the links were built.
 type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 
-/// Bound addresses and read certificates of links that do not run yet.
+/// Links with bound addresses and loaded certificates that are not running yet.
 #[derive(Debug)]
 pub(crate) struct Unopened {
     ports: Vec<(SocketAddr, Port)>,
@@ -67,13 +67,13 @@ pub(crate) struct Unopened {
     thread: JoinHandle<()>,
 }
 
-/// How the thread ends.
+/// Stop mode of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     No,
-    /// A successor uses the same links.
+    /// At once, because a successor uses the same links.
     Now,
-    /// After the last transitions.
+    /// After the last transitions have been sent.
     WhenSent,
 }
 
@@ -174,7 +174,10 @@ impl Unopened {
             }
         }
         let copies = listeners.iter().filter_map(|(_, listener)| {
-            listener.try_clone().inspect_err(|error| tracing::error!(%error, "cannot accept links")).ok()
+            listener
+                .try_clone()
+                .inspect_err(|error| tracing::error!(%error, "cannot accept link connections"))
+                .ok()
         });
         let _begins = self.go.send(copies.collect());
         Links { listeners, made_of: self.made_of, stop: self.stop, thread: Some(self.thread) }
@@ -229,7 +232,7 @@ fn start(
     let refused = Arc::new(|addr: SocketAddr, why: &str| {
         static REFUSED: crate::log::Throttle = crate::log::Throttle::new();
         if let Some(suppressed) = REFUSED.turn() {
-            tracing::warn!(%addr, suppressed, "link refused: {why}");
+            tracing::warn!(%addr, suppressed, "link connection refused: {why}");
         }
     });
     let acceptor = Acceptor { tls: tls.clone(), peers: accepted.into(), refused };

@@ -29,7 +29,7 @@ pub(crate) struct LinkPeers {
     seed: u64,
     inside: Mutex<Inside>,
     changed: Arc<Changed>,
-    /// Where receipts are stored.
+    /// Destination of receipts.
     history: Arc<Mutex<Option<Sampled>>>,
 }
 
@@ -48,7 +48,7 @@ struct ChangedSubjects {
     changed: HashSet<Subject>,
 }
 
-/// A history, and the number of receipts of which it stores one.
+/// A history and its sampling interval: it stores one of this many receipts.
 type Sampled = (Arc<History>, u32);
 
 #[derive(Debug, Default)]
@@ -66,11 +66,11 @@ pub(super) struct KnownPeer {
     pub(super) addr: Mutex<String>,
 }
 
-/// What is known of a peer.
+/// State of a peer.
 #[derive(Debug, Default)]
 pub(super) struct Remote {
     pub(super) states: RemoteStates,
-    /// Why the last connection or attempt ended.
+    /// Reason for the end of the last connection or attempt.
     pub(super) last_end: String,
 }
 
@@ -85,7 +85,7 @@ impl LinkPeers {
         }
     }
 
-    /// Stores further receipts in a history, one in `sample`, or no longer.
+    /// Stores receipts in a history from now on, or stops storing them.
     pub(crate) fn store_in(&self, history: Option<Sampled>) {
         *self.history.lock().unwrap_or_else(PoisonError::into_inner) = history;
     }
@@ -95,7 +95,8 @@ impl LinkPeers {
         self.seed
     }
 
-    /// Keeps the links with these names, and adds new ones. Returns them in the same order.
+    /// Keeps the links with these names, adds new ones, and removes all others. Returns the links
+    /// in the same order.
     pub(super) fn replace(&self, wanted: &[Peer]) -> Vec<Arc<KnownPeer>> {
         let mut inside = self.lock();
         inside.known.retain(|name, _| wanted.iter().any(|peer| peer.name == *name));
@@ -111,7 +112,7 @@ impl LinkPeers {
 
     fn known(&self, name: &str) -> KnownPeer {
         let options = LinkOptions { results_max: RESULTS_MAX, ..LinkOptions::default() };
-        // A peer still knows a link of this name that a reload has removed: this is another one.
+        // A new incarnation, because the peer may still know a removed link of this name.
         let link = Link::new(options, random());
         let (remote, name) = (Arc::<Mutex<Remote>>::default(), name.to_owned());
         let (changed, known) = (Arc::clone(&self.changed), Arc::clone(&remote));
@@ -145,7 +146,7 @@ impl LinkPeers {
         KnownPeer { handle, remote, addr: Mutex::default() }
     }
 
-    /// Forgets all links.
+    /// Removes all links.
     pub(crate) fn forget(&self) {
         self.lock().known.clear();
     }
@@ -162,7 +163,7 @@ impl LinkPeers {
         Arc::clone(&self.lock().rules)
     }
 
-    /// Completes when the state of a subject of a rule has changed at a peer, or the rules.
+    /// Completes when a subject of a rule has changed at a peer, or when the rules have changed.
     pub(super) async fn changed(&self) {
         self.changed.notify.notified().await;
     }
@@ -172,7 +173,7 @@ impl LinkPeers {
         std::mem::take(&mut self.changed.lock().changed)
     }
 
-    /// What a peer states about a subject.
+    /// Returns the state of a subject at a peer; `None` for an unknown peer.
     pub(super) fn opinion(&self, peer: &str, subject: &Subject, max_age: Duration) -> Option<Opinion> {
         let known = self.get(peer)?;
         let opinion = lock(&known.remote).states.opinion(self.clock.now(), subject, max_age);
@@ -183,7 +184,7 @@ impl LinkPeers {
         self.lock().known.get(peer).cloned()
     }
 
-    /// Whether every open link has sent everything.
+    /// Whether all open links have sent everything.
     pub(super) fn is_flushed(&self) -> bool {
         let known: Vec<_> = self.lock().known.values().cloned().collect();
         known.iter().all(|known| !known.handle.is_open() || known.handle.is_flushed())

@@ -1,6 +1,6 @@
-//! Checks of type link, and what the instances decide about them.
+//! Checks of type `link` and the decisions about them.
 //!
-//! Does not know about: where the statements come from.
+//! Does not know about: the source of statements.
 
 use crate::config::model::Config;
 use doorbell_checks::Finding;
@@ -14,14 +14,14 @@ use std::time::Duration;
 /// of instances.
 const REASON_LEN_MAX: usize = 512;
 
-/// A check of type link.
+/// A check of type `link`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     /// Its name.
     pub(super) check: String,
     /// Names of the links.
     pub(super) from: Vec<String>,
-    /// The subject that the instances state.
+    /// The subject on which the instances decide.
     pub(super) subject: Subject,
     pub(super) quorum: usize,
     pub(super) max_age: Duration,
@@ -46,8 +46,8 @@ impl Rule {
         rules.collect()
     }
 
-    /// What the instances decide; `None` if they decide nothing. `opinions` are in the order of
-    /// `from`.
+    /// Returns the decision of the instances; `None` without a decision. `opinions` are in the
+    /// order of `from`.
     pub(super) fn finding(&self, opinions: &[Opinion]) -> Option<Finding> {
         let states: Vec<State> = opinions.iter().map(|opinion| opinion.state).collect();
         let outcome = match decide(&states, self.quorum) {
@@ -59,7 +59,7 @@ impl Rule {
         Some(Finding { outcome, latency: Duration::ZERO, reason: self.reason(opinions) })
     }
 
-    /// Lists the instances that state another state than up, with their reasons.
+    /// Lists the instances that do not report up, with their reasons.
     fn reason(&self, opinions: &[Opinion]) -> String {
         let others = self.from.iter().zip(opinions).filter(|(_, opinion)| opinion.state != State::Up);
         let texts = others.map(|(from, opinion)| match opinion.reason.as_str() {

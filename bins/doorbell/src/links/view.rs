@@ -1,4 +1,4 @@
-//! A link as operators see it.
+//! Operators' view of a link.
 //!
 //! Does not know about: tables, metrics.
 

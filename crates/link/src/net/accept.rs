@@ -1,6 +1,6 @@
 //! Accepts connections of peers and assigns them to links by the peer's certificate.
 //!
-//! Does not know about: frames, how addresses are bound.
+//! Does not know about: frames, bound addresses.
 
 use super::dial::HANDSHAKE_TIMEOUT;
 use super::handle::LinkHandle;
@@ -13,28 +13,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Maximum number of handshakes at a time; further connections wait in the backlog. After the
-/// handshake there is at most one connection per link.
+/// Maximum number of concurrent handshakes; further connections wait in the backlog. After the
+/// handshake, there is at most one connection per link.
 const HANDSHAKES_MAX: usize = 64;
 
-/// Maximum number of handshakes at a time from one address, or from one /64 of IPv6; further
-/// connections are closed. So clients that send nothing do not keep all peers out.
+/// Maximum number of concurrent handshakes from one IPv4 address or one IPv6 /64; further
+/// connections are closed. The limit prevents clients that send nothing from blocking all peers.
 const HANDSHAKES_OF_ADDR_MAX: usize = 16;
 
-/// Pause after a failed accept, for example because of a lack of descriptors.
+/// Pause after a failed accept, for example without free file descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Called when a connection was refused, with the address of the peer and the reason.
+/// Called for each refused connection, with the address of the peer and the reason.
 pub type Refused = Arc<dyn Fn(SocketAddr, &str) + Send + Sync>;
 
-/// The links that peers open.
+/// Accepts the connections of peers.
 #[derive(Clone)]
 pub struct Acceptor {
     /// Certificates.
     pub tls: LinkTls,
     /// The name in the certificate of each peer, and its link. The first match counts.
     pub peers: Arc<[(String, LinkHandle)]>,
-    /// Receiver of refused connections.
+    /// Called for each refused connection.
     pub refused: Refused,
 }
 
@@ -58,7 +58,7 @@ impl Acceptor {
                     };
                     let source = source_of(addr);
                     if sources.values().filter(|other| **other == source).count() >= HANDSHAKES_OF_ADDR_MAX {
-                        (self.refused)(addr, "too many handshakes from its address");
+                        (self.refused)(addr, "too many handshakes from this address");
                         continue;
                     }
                     sources.insert(handshakes.spawn(self.clone().identify(stream, addr)).id(), source);
@@ -89,7 +89,7 @@ impl Acceptor {
         };
         let _slow = stream.set_nodelay(true);
         let stream = match timeout(HANDSHAKE_TIMEOUT, self.tls.acceptor.accept(stream)).await {
-            Err(_) => return refuse("no TLS handshake in time"),
+            Err(_) => return refuse("TLS handshake timed out"),
             Ok(Err(error)) => return refuse(&format!("TLS: {error}")),
             Ok(Ok(stream)) => stream,
         };
@@ -102,7 +102,7 @@ impl Acceptor {
     }
 }
 
-/// The address, or the /64 of IPv6, of a client.
+/// Returns the IPv4 address, or the IPv6 /64, of a client.
 fn source_of(addr: SocketAddr) -> IpAddr {
     match addr.ip().to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),

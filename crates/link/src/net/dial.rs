@@ -1,4 +1,4 @@
-//! Connects to a peer, and again after each end.
+//! Connects to a peer, and reconnects when the connection ends.
 //!
 //! Does not know about: certificates, frames.
 
@@ -21,15 +21,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(6);
 /// Maximum number of addresses of the peer that are tried.
 const ADDRS_MAX: usize = 8;
 
-/// A connection that lasted this long is followed by a short pause.
+/// Duration after which a connection resets the pause before a reconnect.
 const GOOD_AFTER: Duration = Duration::from_secs(2);
 
-/// Where a link connects to.
+/// Peer to connect to.
 #[derive(Clone, Debug)]
 pub struct Dial {
-    /// Name or address of the peer.
+    /// Host name or IP address of the peer.
     pub host: String,
-    /// Its port.
+    /// Port of the peer.
     pub port: u16,
     /// Name for which the peer's certificate must be valid.
     pub certificate_name: String,
@@ -40,13 +40,13 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// Connects and exchanges frames, again after each end and a pause. Never returns; drop the
-    /// future to stop.
+    /// Connects, exchanges frames, and reconnects after a pause when the connection ends. Never
+    /// returns; drop the future to stop.
     pub async fn run(self, handle: LinkHandle) {
         let mut backoff = Backoff::new(self.seed);
         loop {
             match timeout(HANDSHAKE_TIMEOUT, self.connect()).await {
-                Err(_) => handle.tell_end("cannot connect in time".to_owned()),
+                Err(_) => handle.tell_end("connection attempt timed out".to_owned()),
                 Ok(Err(why)) => handle.tell_end(why),
                 Ok(Ok(stream)) => {
                     let began = Instant::now();
@@ -63,7 +63,7 @@ impl Dial {
 
     async fn connect(&self) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(self.certificate_name.clone())
-            .map_err(|_| format!("{} is not a name of a certificate", self.certificate_name))?;
+            .map_err(|_| format!("{} is not a valid certificate name", self.certificate_name))?;
         let cannot = |error: io::Error| format!("cannot connect: {error}");
         let addrs: Vec<_> =
             lookup_host((self.host.as_str(), self.port)).await.map_err(cannot)?.take(ADDRS_MAX).collect();
@@ -75,8 +75,8 @@ impl Dial {
     }
 }
 
-/// Connects to the first address that accepts. Each address has an equal part of the time, so that
-/// one that does not reply leaves time for the others.
+/// Connects to the first address that accepts. The time is divided equally between the addresses,
+/// so that an unresponsive one leaves time for the others.
 async fn first_of(addrs: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
     let part = within / u32::try_from(addrs.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::other("the name has no address");
@@ -84,7 +84,7 @@ async fn first_of(addrs: &[SocketAddr], within: Duration) -> io::Result<TcpStrea
         match timeout(part, TcpStream::connect(addr)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = error,
-            Err(_) => last = io::Error::other(format!("no reply of {addr} in time")),
+            Err(_) => last = io::Error::other(format!("no reply from {addr} in time")),
         }
     }
     Err(last)
@@ -95,7 +95,8 @@ mod tests {
     use super::*;
     use tokio::net::TcpSocket;
 
-    /// An address whose queue is full, so that the kernel does not reply to further connections.
+    /// An address whose accept queue is full, so that the kernel does not reply to further
+    /// connections.
     async fn silent() -> (SocketAddr, impl Sized) {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
@@ -118,7 +119,7 @@ mod tests {
         let stream = stream.expect("the second address");
         assert_eq!(stream.peer_addr().expect("its address"), good);
         let error = first_of(&[silent], Duration::from_millis(100)).await.expect_err("a full queue");
-        assert!(error.to_string().starts_with("no reply of 127.0.0.1:"), "{error}");
+        assert!(error.to_string().starts_with("no reply from 127.0.0.1:"), "{error}");
         assert!(first_of(&[], Duration::from_secs(1)).await.is_err());
     }
 }

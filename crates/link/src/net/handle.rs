@@ -1,6 +1,6 @@
-//! A link that several tasks share, and the loop of one connection.
+//! A link shared between tasks, and the I/O loop of one connection.
 //!
-//! Does not know about: how a connection begins.
+//! Does not know about: the establishment of connections.
 
 use super::clock::LinkClock;
 use crate::ended::Ended;
@@ -14,19 +14,19 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, sp
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-/// Bytes of one read.
+/// Maximum size of one read.
 const READ_LEN: usize = 16 << 10;
 
-/// What a link reports. The receiver must not block and not call the link.
+/// Notification from a link. The receiver must neither block nor call the link.
 #[derive(Debug)]
 pub enum Notice {
-    /// A connection or an attempt ended, for this reason.
+    /// A connection or an attempt to connect ended, for this reason.
     Ended(String),
     /// An event of the link.
     Event(Event),
 }
 
-/// A link for any number of tasks.
+/// Handle to a link, shared between tasks.
 #[derive(Clone)]
 pub struct LinkHandle(Arc<Inner>);
 
@@ -34,7 +34,7 @@ struct Inner {
     link: Mutex<Link>,
     clock: LinkClock,
     wake: Notify,
-    /// Number of the connection in use. An older one ends.
+    /// Number of the current connection; older ones end.
     current: AtomicU64,
     notify: Box<dyn Fn(Time, Notice) + Send + Sync>,
 }
@@ -46,7 +46,7 @@ impl fmt::Debug for LinkHandle {
 }
 
 impl LinkHandle {
-    /// Shares a link. `notify` gets its events.
+    /// Creates a handle. `notify` receives the events of the link.
     #[must_use]
     pub fn new(link: Link, clock: LinkClock, notify: impl Fn(Time, Notice) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
@@ -58,14 +58,14 @@ impl LinkHandle {
         }))
     }
 
-    /// Changes the link, for example queues transitions, and sends what is new.
+    /// Changes the link, for example queues transitions, and wakes its connection.
     pub fn with<T>(&self, change: impl FnOnce(Time, &mut Link) -> T) -> T {
         let changed = change(self.0.clock.now(), &mut self.lock());
         self.0.wake.notify_one();
         changed
     }
 
-    /// State, measurements and counters.
+    /// Returns the state, measurements and counters.
     #[must_use]
     pub fn report(&self) -> LinkReport {
         self.lock().report(self.0.clock.now())
@@ -77,7 +77,7 @@ impl LinkHandle {
         self.lock().is_open()
     }
 
-    /// Whether nothing waits to be sent or acknowledged.
+    /// Whether no transition or result waits to be sent or acknowledged.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         self.lock().is_flushed()
@@ -87,7 +87,7 @@ impl LinkHandle {
         (self.0.notify)(self.0.clock.now(), Notice::Ended(why));
     }
 
-    /// Runs a connection until it ends. A connection that runs already ends with
+    /// Runs a connection until it ends. A connection that is already running ends with
     /// [`Ended::Replaced`]. If the future is dropped, the link is disconnected.
     pub async fn run(&self, stream: impl AsyncRead + AsyncWrite) -> Ended {
         let conn = self.begin();
@@ -117,7 +117,7 @@ struct Running<'a> {
     number: u64,
 }
 
-/// The success of an exchange, which does not exist: every connection ends for a reason.
+/// Uninhabited success type: every connection ends for a reason.
 enum Never {}
 
 impl Running<'_> {
@@ -131,8 +131,8 @@ impl Running<'_> {
                 if !output.is_pending() {
                     output.refill(|bytes| link.transmit(now, bytes));
                 }
-                // While output is pending, no frame is added, so only the silence of the peer has a
-                // deadline.
+                // While output is pending, no frame is added, so only the deadline for input
+                // applies.
                 Ok(if output.is_pending() { link.dead_at() } else { link.deadline() })
             })?;
             let deadline = clock.instant(deadline.unwrap_or_else(|| clock.now()));
@@ -151,7 +151,7 @@ impl Running<'_> {
         }
     }
 
-    /// Uses the link if this connection is still the current one, and reports events.
+    /// Calls `with` if this connection is still the current one, and reports events.
     fn locked<T>(&self, with: impl FnOnce(Time, &mut Link) -> Result<T, Ended>) -> Result<T, Ended> {
         let inner = &self.handle.0;
         let mut link = self.handle.lock();
@@ -176,7 +176,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Bytes to write, and whether TLS has more of them.
+/// Bytes to write, and whether TLS has buffered some of them.
 #[derive(Debug, Default)]
 struct Output {
     bytes: Vec<u8>,
@@ -195,7 +195,7 @@ impl Output {
         fill(&mut self.bytes);
     }
 
-    /// Writes a part of the bytes, or flushes TLS. Nothing is lost if the future is dropped.
+    /// Writes a part of the bytes, or flushes TLS. Cancel safe.
     async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
         if self.written < self.bytes.len() {
             let len = writer.write(&self.bytes[self.written..]).await?;

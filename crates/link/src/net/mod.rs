@@ -1,6 +1,6 @@
-//! Links on Tokio: TLS 1.3 with certificates of both sides, reconnects, accepted connections.
+//! Links on Tokio: mutual TLS 1.3, reconnects, accepted connections.
 //!
-//! Does not know about: frames, what the events cause.
+//! Does not know about: frames, the effects of events.
 
 mod accept;
 mod clock;

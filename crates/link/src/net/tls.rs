@@ -1,6 +1,6 @@
-//! TLS 1.3 with a certificate on each side.
+//! Mutual TLS 1.3.
 //!
-//! Does not know about: links, which peer may connect.
+//! Does not know about: links, the authorization of peers.
 
 use rustls::client::{Resumption, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Protocol by ALPN: the handshake with a peer that offers only other protocols fails. The
-/// certificate, not the protocol, identifies a peer.
+/// ALPN protocol: the handshake fails if the peer offers only other protocols. The certificate, not
+/// the protocol, identifies a peer.
 const PROTOCOL: &[u8] = b"doorbell-link";
 
 /// Certificate and key of this side, and the CA of the peers, for both directions.
@@ -35,7 +35,7 @@ impl LinkTls {
     /// Reads PEM files: CA certificates of the peers, the chain of this side, its key.
     ///
     /// # Errors
-    /// A sentence with the name of the file, if a file cannot be used.
+    /// A file cannot be used. The message contains its name.
     pub fn from_files(ca: &Path, cert: &Path, key: &Path) -> Result<Self, String> {
         let named = |path: &Path, error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let mut roots = RootCertStore::empty();

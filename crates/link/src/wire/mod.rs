@@ -1,11 +1,11 @@
-//! What is on the wire: a greeting of each side, then frames with a length prefix.
+//! Wire format: a greeting from each side, then frames with a length prefix.
 //!
 //! Does not know about: the order of frames, connections.
 //!
-//! A greeting consists of `doorlink` and the lowest and highest known version, two bytes each, least
-//! significant byte first. Both sides use the highest version that both know. A frame consists of a
-//! length in four bytes, least significant first, and a [bitcode](https://docs.rs/bitcode) message
-//! of that length. A length above [`FRAME_LEN_MAX`] is refused before memory is allocated.
+//! A greeting consists of `doorlink` and the lowest and highest supported version, each as two
+//! little-endian bytes. Both sides use the highest version that both support. A frame consists of a
+//! length as four little-endian bytes, and a [bitcode](https://docs.rs/bitcode) message of that
+//! length. A length above [`FRAME_LEN_MAX`] is refused before memory is allocated.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 pub(crate) use v1::{Frame, NAME_LEN_MAX, Payload, REASON_LEN_MAX};
 pub use v1::{Measured, Outcome, State, Statement, Subject, SubjectKind};
 
-/// Versions that this program knows.
+/// Versions that this program supports.
 pub const VERSIONS: RangeInclusive<u16> = 1..=1;
 
 /// Size of a greeting.
@@ -30,7 +30,7 @@ pub(crate) const PREFIX_LEN: usize = 4;
 
 const MAGIC: [u8; 8] = *b"doorlink";
 
-/// The greeting of a program that knows these versions.
+/// Returns the greeting of a program that supports these versions.
 pub(crate) fn greeting(versions: &RangeInclusive<u16>) -> [u8; GREETING_LEN] {
     let mut greeting = [0; GREETING_LEN];
     greeting[..8].copy_from_slice(&MAGIC);
@@ -64,8 +64,8 @@ pub(crate) fn write(frame: &Frame, to: &mut Vec<u8>) -> u32 {
     len.saturating_add(4)
 }
 
-/// Takes the first frame from `input`: the frame, and its size with the prefix. `None` if it is
-/// incomplete.
+/// Decodes the first frame of `input`, and returns it with its size including the prefix. `None` if
+/// the frame is incomplete.
 pub(crate) fn read(input: &[u8]) -> Result<Option<(Frame, usize)>, Ended> {
     let Some((prefix, rest)) = input.split_first_chunk::<PREFIX_LEN>() else { return Ok(None) };
     let len = usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX);

@@ -54,8 +54,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The frames of version 1 on the wire. Programs in use send and expect exactly these bytes: never
-/// change a line; add a version instead.
+/// The frames of version 1 on the wire. Deployed programs send and expect exactly these bytes:
+/// never change a line; add a version instead.
 const FROZEN_1: &str = include_str!("frozen_1.txt");
 
 #[test]
@@ -115,7 +115,7 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
 }
 
-/// A frame cannot cause more memory than this, whatever it declares.
+/// Maximum memory for decoding a frame, regardless of the lengths it declares.
 const MEMORY_MAX: u64 = 4 << 20;
 
 proptest! {

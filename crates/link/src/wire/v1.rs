@@ -1,6 +1,6 @@
 //! The frames of version 1. They are frozen: a change needs another version.
 //!
-//! Does not know about: what a frame causes.
+//! Does not know about: the effects of frames.
 
 use bitcode::{Decode, Encode};
 use std::fmt;
@@ -24,37 +24,37 @@ pub(crate) struct Frame {
 /// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Payload {
-    /// Transitions up to this sequence have arrived.
+    /// Transitions up to this sequence number have arrived.
     Ack { sequence: u64 },
     /// No content: shows that the sender is alive.
     Idle,
     /// The first frame of each side.
     Open {
-        /// Identifies the run of the sending program.
+        /// Identifies the sender's link.
         incarnation: u64,
         /// The receiver's incarnation as the sender last knew it; 0 if it does not know one.
         peer_incarnation: u64,
         /// Number of the receiver's frames that arrived on connections that have ended.
         peer_frames: u64,
-        /// The last transition that arrived.
+        /// Sequence number of the last transition that arrived.
         peer_sequence: u64,
     },
     /// Arrival times of consecutive frames.
     Receipts {
         /// Number of the first frame.
         first: u64,
-        /// Arrival of the first frame on the clock of the sender of these receipts.
+        /// Arrival of the first frame, on the clock of the side that sends these receipts.
         base_us: u64,
-        /// Arrival of each frame after the first one.
+        /// Arrival of each further frame, in microseconds after the first.
         after_us: Vec<u32>,
     },
     /// A result, which may be lost.
     Result { statement: Statement, measured: Option<Measured> },
-    /// A change of a state, which is sent until it is acknowledged.
+    /// A state change. It is sent again after a reconnect until it is acknowledged.
     Transition { sequence: u64, statement: Statement },
 }
 
-/// What a statement is about.
+/// Subject of a statement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Subject {
     /// A check or an endpoint.
@@ -75,17 +75,17 @@ pub enum SubjectKind {
 /// The state of a check or an endpoint at one instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
 pub enum State {
-    /// It works with restrictions.
+    /// Works with restrictions.
     Degraded,
-    /// It does not work.
+    /// Does not work.
     Down,
-    /// An operator has taken it out of service, by a drain or by maintenance.
+    /// Taken out of service by an operator, through a drain or maintenance.
     Maintenance,
-    /// It does not exist any more.
+    /// No longer exists.
     Removed,
-    /// There is no current result.
+    /// No current result.
     Unknown,
-    /// It works.
+    /// Works.
     Up,
 }
 
@@ -143,7 +143,7 @@ impl Subject {
 }
 
 impl State {
-    /// The word for logs and labels.
+    /// Name for logs and labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

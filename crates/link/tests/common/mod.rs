@@ -1,7 +1,7 @@
-//! A simulated network between two sides of a link: one seed, delays in each direction, clocks that
-//! differ, connections that break at any byte.
+//! Simulated network between two sides of a link: reproducible by its seed, with delays in each
+//! direction, different clocks, and connections that break at any byte.
 //!
-//! Does not know about: what the sides send.
+//! Does not know about: the contents of frames.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use doorbell_link::{Event, Link, LinkOptions, LinkReport, Receipt, State, Statement, Subject, Time};
@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Bytes under way in one direction, in order.
+/// Bytes in flight in one direction, in order.
 #[derive(Debug, Default)]
 struct Pipe {
     delay_us: u64,
@@ -37,7 +37,7 @@ struct Pipe {
     bytes: VecDeque<(u64, Vec<u8>)>,
 }
 
-/// One side with what it saw.
+/// One side and its events.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) link: Link,
@@ -117,7 +117,8 @@ impl World {
         self.is_connected = true;
     }
 
-    /// Breaks the connection. A part of what is under way still arrives, then each side notices.
+    /// Breaks the connection. A part of the bytes in flight still arrives before each side detects
+    /// the break.
     pub(crate) fn disconnect(&mut self) {
         for to in [0, 1] {
             let from = 1 - to;
@@ -134,7 +135,7 @@ impl World {
         self.is_connected = false;
     }
 
-    /// Lets time pass: delivers bytes, calls both sides at their deadlines.
+    /// Advances the time: delivers bytes, and calls both sides at their deadlines.
     pub(crate) fn run(&mut self, duration: Duration) {
         let end = self.now_us + u64::try_from(duration.as_micros()).unwrap();
         loop {
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    /// States a transition of a subject at a side.
+    /// Queues a transition of a subject at a side.
     pub(crate) fn state(&mut self, side: usize, name: &str, state: State, reason: &str) {
         let now = self.clock(side);
         assert!(self.sides[side].link.transition(now, Subject::check(name), state, reason));
@@ -218,7 +219,7 @@ impl World {
         Duration::from_micros(true_us(receipt.arrived, 1 - side) - true_us(receipt.sent, side))
     }
 
-    /// True difference of the clocks as a side sees it.
+    /// True clock offset as seen from a side.
     pub(crate) fn offset(&self, side: usize) -> i64 {
         self.sides[1 - side].skew_us - self.sides[side].skew_us
     }
