@@ -1,6 +1,6 @@
 //! The description of an instance for the view of all instances.
 //!
-//! Does not know about: the store, how the view is shown.
+//! Does not know about: the store, the output of the view.
 //!
 //! Version 1 is frozen: a change needs another version.
 
@@ -13,13 +13,13 @@ const VERSION: u8 = 1;
 /// Maximum size of a description that is decoded.
 const ANNOUNCEMENT_LEN_MAX: usize = 64 << 10;
 
-/// Maximum number of endpoints; further ones are only counted.
+/// Maximum number of listed endpoints; further ones are only counted.
 const ENDPOINTS_MAX: usize = 64;
 
 /// Maximum length of a text in bytes; the rest is cut off.
 const TEXT_LEN_MAX: usize = 256;
 
-/// What an instance states about itself.
+/// Description of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Announcement {
     /// Version of the program.
@@ -50,7 +50,7 @@ pub struct EndpointState {
 }
 
 impl Announcement {
-    /// Encodes the description; long texts and lists are cut off.
+    /// Encodes the description; long texts and lists are truncated.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let text = |text: &str| at_most(text, TEXT_LEN_MAX).to_owned();
@@ -69,7 +69,7 @@ impl Announcement {
         encode(VERSION, &limited)
     }
 
-    /// Decodes a description; `None` if it has another version or is none.
+    /// Decodes a description; `None` if it is invalid or has another version.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         decode(VERSION, ANNOUNCEMENT_LEN_MAX, bytes)
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// The description of version 1. Programs in use send and expect exactly these bytes: never
+    /// The description of version 1. Deployed programs send and expect exactly these bytes: never
     /// change them; add a version instead.
     const FROZEN_1: &str = include_str!("frozen_fleet_1.txt");
 

@@ -1,6 +1,6 @@
-//! Values in the store: a byte with the version, then bitcode.
+//! Format of values in the store: a version byte, then bitcode.
 //!
-//! Does not know about: the content.
+//! Does not know about: the contents of values.
 
 use bitcode::{DecodeOwned, Encode};
 
@@ -10,13 +10,13 @@ pub(crate) fn encode(version: u8, value: &impl Encode) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a value of this version and up to this size; `None` for another one, or nonsense.
+/// Decodes a value of this version and up to this size; `None` if it is invalid.
 pub(crate) fn decode<T: DecodeOwned>(version: u8, len_max: usize, bytes: &[u8]) -> Option<T> {
     let (found, rest) = bytes.split_first()?;
     (*found == version && rest.len() < len_max).then(|| bitcode::decode(rest).ok()).flatten()
 }
 
-/// The beginning of a text, with at most this many bytes.
+/// Truncates a text to at most this many bytes, at a character boundary.
 pub(crate) fn at_most(text: &str, len_max: usize) -> &str {
     &text[..text.floor_char_boundary(len_max)]
 }

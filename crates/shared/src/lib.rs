@@ -1,8 +1,8 @@
 //! State that instances of doorbell share in a store: Redis or Valkey.
 //!
 //! - A *shared check* runs on one instance, which holds a lease; all others apply its results. A
-//!   [`ShareMachine`] decides at each instance, without I/O: a time, replies of the store, messages
-//!   and results go in; [actions](Action) and one deadline come out.
+//!   [`ShareMachine`] decides at each instance, without I/O: its inputs are the time, replies of
+//!   the store, messages and results; its outputs are [actions](Action) and one deadline.
 //! - A *shared limit* is kept by the store. Each instance leases tokens in advance ([`limit`]).
 //! - A *store* is a [`SharedStore`]. Without a connection every call fails at once, so that the
 //!   caller continues with its own state.
@@ -24,7 +24,7 @@
 //! };
 //! let mut machine = ShareMachine::new(options, seconds(0));
 //! let Some(Action::Lease(request)) = machine.poll(seconds(0)) else { unreachable!() };
-//! // The store gives the lease to this instance, which tells the others, and runs the check.
+//! // The store grants the lease to this instance, which notifies the others and runs the check.
 //! machine.leased(seconds(0), Some(Lease { is_own: true, token: 1, remaining: request.lasts, latest: None }));
 //! assert!(matches!(machine.poll(seconds(0)), Some(Action::Tell(_))));
 //! assert_eq!(machine.poll(seconds(0)), Some(Action::Run));
@@ -33,18 +33,18 @@
 //! assert!(matches!(machine.poll(seconds(0)), Some(Action::Publish(_))));
 //! ```
 //!
-//! | where | what |
+//! | items | purpose |
 //! |---|---|
-//! | [`SharedStore`], [`StoreError`] | what a store must do |
-//! | [`Lease`], [`LeaseRequest`], [`Publication`], [`Stamp`], [`Stored`] | what it stores |
-//! | [`Status`], [`StoreCounters`] | whether the store can be used; counters |
-//! | [`ShareMachine`], [`ShareOptions`], [`Action`], [`ShareCounters`] | which instance runs a check, and which results count |
-//! | [`Message`], [`SharedResult`] | what instances send, in frozen formats |
+//! | [`SharedStore`], [`StoreError`] | the interface of a store |
+//! | [`Lease`], [`LeaseRequest`], [`Publication`], [`Stamp`], [`Stored`] | leases and results in the store |
+//! | [`Status`], [`StoreCounters`] | connection state and counters |
+//! | [`ShareMachine`], [`ShareOptions`], [`Action`], [`ShareCounters`] | decides which instance runs a check, and which results are valid |
+//! | [`Message`], [`SharedResult`] | messages between instances, in frozen formats |
 //! | [`Announcement`], [`EndpointState`] | the description of an instance, in a frozen format |
 #![cfg_attr(feature = "tokio", doc = "| [`Shares`], [`Local`], [`ShareView`] | runs the machines on Tokio |")]
 #![cfg_attr(feature = "redis", doc = "| [`redis`] | the store for Redis and Valkey |")]
 //!
-//! Does not know about: how checks run, configuration files, metrics.
+//! Does not know about: the execution of checks, configuration files, metrics.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -1,4 +1,4 @@
-//! Whether a store can be used, and counters.
+//! Connection state and counters of a store.
 //!
 //! Does not know about: connections, metrics.
 
@@ -14,7 +14,7 @@ pub struct Status {
     errors: AtomicU64,
     refused: AtomicU64,
     connections: AtomicU64,
-    /// Why the last connection or attempt ended; empty while connected.
+    /// Reason for the end of the last connection or attempt; empty while connected.
     last_error: Mutex<String>,
 }
 
@@ -25,7 +25,7 @@ pub struct StoreCounters {
     pub commands: u64,
     /// Commands without a usable reply, and connections that failed.
     pub errors: u64,
-    /// Commands that were not sent: no connection, or too many wait.
+    /// Commands that were not sent, because there was no connection or the queue was full.
     pub refused: u64,
     /// Connections that were opened.
     pub connections: u64,
@@ -38,7 +38,7 @@ impl Status {
         self.is_connected.load(Ordering::Acquire)
     }
 
-    /// Why the last connection or attempt ended; empty while connected.
+    /// Reason for the end of the last connection or attempt; empty while connected.
     #[must_use]
     pub fn last_error(&self) -> String {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -63,7 +63,7 @@ impl Status {
         self.is_connected.store(true, Ordering::Release);
     }
 
-    /// Returns whether the state or the reason is new.
+    /// Records the end of a connection or attempt. Returns true if the state or the reason is new.
     #[cfg(feature = "redis")]
     pub(crate) fn lost(&self, why: &StoreError) -> bool {
         self.failed();

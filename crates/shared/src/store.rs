@@ -1,31 +1,31 @@
-//! What a store must do.
+//! Interface of a store.
 //!
-//! Does not know about: any store, the meaning of values.
+//! Does not know about: particular stores, the meaning of values.
 
 use std::future::Future;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The store cannot be used now, or its reply cannot be used.
+/// Error: the store is unavailable, or its reply is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// A request for the lease of a check, to get it or to extend it.
+/// A request to acquire or extend the lease of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseRequest {
     /// Identifies the check and its options.
     pub check: String,
     /// Identifies one run of one instance.
     pub holder: String,
-    /// How long the lease lasts from now.
+    /// Duration of the lease from now.
     pub lasts: Duration,
     /// The last known result, which the reply does not repeat.
     pub known: Stamp,
 }
 
-/// The order of results: the fencing token, then the number of the run under this token. The
-/// default is before all results.
+/// Order of results: by fencing token, then by the number of the run under this token. The default
+/// precedes all results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
     /// Increases whenever the lease gets another holder.
@@ -37,11 +37,11 @@ pub struct Stamp {
 /// The lease of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Whether the requesting instance has it.
+    /// Whether the requesting instance holds the lease.
     pub is_own: bool,
     /// The fencing token of the holder.
     pub token: u64,
-    /// Time until it ends.
+    /// Time until the lease ends.
     pub remaining: Duration,
     /// The last result, unless it is the known one.
     pub latest: Option<Stored>,
@@ -63,30 +63,31 @@ pub struct Publication {
     pub check: String,
     /// Identifies one run of one instance.
     pub holder: String,
-    /// Its order among the results of the check.
+    /// Order of the result among all results of the check.
     pub stamp: Stamp,
     /// The encoded result.
     pub value: Vec<u8>,
-    /// How long it is stored.
+    /// Time for which the result is stored.
     pub keep: Duration,
 }
 
-/// A store that all instances use. Every function fails at once while the store cannot be used, and
+/// A store that all instances use. Every function fails at once while the store is unavailable, and
 /// after its timeout at the latest.
 pub trait SharedStore: Clone + Send + Sync + 'static {
-    /// Gets the lease of a check if it is free, extends an own one, and reads the last result. A
-    /// new holder gets a token that is higher than all before, also if the store has lost its data.
+    /// Acquires the lease of a check if it is free, extends it if the holder requests it, and reads
+    /// the last result. A new holder gets a higher token than all previous holders, even if the
+    /// store has lost its data.
     fn lease(&self, request: LeaseRequest) -> impl Future<Output = Result<Lease, StoreError>> + Send;
 
-    /// Stores a result and sends it to all followers; `false` if the lease has another holder, or a
-    /// result with the same or a later stamp is stored.
+    /// Stores a result and sends it to all followers. Returns `false` if the sender does not hold
+    /// the lease, or if a result with the same or a later stamp is stored.
     fn publish(&self, result: Publication) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Sends a message to the followers of a check, which may get lost.
+    /// Sends a message to the followers of a check. The message may be lost.
     fn tell(&self, check: String, message: Vec<u8>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Passes all messages and results of these checks to `receive`, with the position of the
-    /// check. Connects again after each failure, and never completes.
+    /// check. Reconnects after each failure, and never completes.
     fn follow(
         &self,
         checks: Vec<String>,
@@ -101,6 +102,6 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
         lasts: Duration,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The descriptions of all instances that have not expired, by name.
+    /// Returns the descriptions of all instances that have not expired, by name.
     fn announced(&self) -> impl Future<Output = Result<Vec<(String, Vec<u8>)>, StoreError>> + Send;
 }

@@ -1,4 +1,4 @@
-//! Many instances that share one check, on a simulated store and network with lost messages.
+//! Tests many instances that share one check, on a simulated store and network with lost messages.
 //!
 //! Does not know about: Redis, Tokio.
 
@@ -25,7 +25,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// The store: what the scripts do, on a clock of its own.
+/// Model of the store and its scripts, with its own clock.
 #[derive(Default)]
 struct Store {
     lease: Option<(u64, String, Duration)>,
@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// What arrives at an instance or the store.
+/// Event at an instance or the store.
 enum Event {
     AskLease(LeaseRequest),
     Leased(Option<Lease>),
@@ -83,12 +83,12 @@ enum Event {
 
 struct Instance {
     machine: ShareMachine,
-    /// `false`: killed. Its requests in flight still arrive.
+    /// False if the instance was killed. Its requests in flight still arrive.
     lives: bool,
-    /// Does nothing until then, like a stopped process.
+    /// Time until which the instance does nothing, like a stopped process.
     stopped_until: Duration,
     last_result: Duration,
-    /// What it accepted from others.
+    /// Results accepted from other instances.
     accepted: HashMap<Stamp, Vec<u8>>,
     wakes_at: Duration,
 }
@@ -311,7 +311,7 @@ fn two_hundred_instances_survive_fifty_killed_holders() {
                 world.add();
             } else {
                 world.instances[holder].stopped_until = world.now + INTERVAL * 2;
-                // Its own age says nothing while it is stopped.
+                // The age of its result is meaningless while the instance is stopped.
                 world.instances[holder].last_result = world.now + INTERVAL * 2;
             }
             while world.takeovers.len() == known {
@@ -358,7 +358,7 @@ fn each_instance_checks_for_itself_while_there_is_no_store() {
     world.assert_one_result_for_each_stamp();
 }
 
-/// The poll alone keeps all instances fresh.
+/// Polls alone keep all instances fresh.
 #[test]
 fn results_arrive_without_messages() {
     let mut world = World::new(4, 20);
@@ -370,7 +370,7 @@ fn results_arrive_without_messages() {
     assert!((19..=22).contains(&world.runs), "{}", world.runs);
 }
 
-/// A holder whose runs never end is alive, so the others keep its lease, but not its silence.
+/// A holder whose runs hang keeps the lease. The others then run the check for themselves.
 #[test]
 fn a_silent_holder_does_not_make_others_stale() {
     let mut world = World::new(5, 10);
@@ -409,7 +409,7 @@ fn other(token: u64) -> Lease {
     Lease { is_own: false, token, remaining: ms(500), latest: None }
 }
 
-/// What is accepted after results with these stamps.
+/// Checks which results are accepted after results with these stamps.
 #[test]
 fn results_are_accepted_in_order_and_once() {
     for (heard, expected) in [
@@ -503,7 +503,7 @@ fn a_result_is_applied_once_by_successive_machines() {
     }
 }
 
-/// Nonsense and other versions are counted and change nothing.
+/// Invalid messages and other versions are counted and change nothing.
 #[test]
 fn nonsense_is_ignored() {
     let mut machine = ShareMachine::new(options(), Duration::ZERO);

@@ -1,4 +1,5 @@
-//! Shared limits against a real server, and against servers that hang, die and reply nonsense.
+//! Tests shared limits against a real server, and against servers that hang, die or send invalid
+//! replies.
 //!
 //! Does not know about: the use of a limit over time; see the simulation in `src/limit`.
 
@@ -92,7 +93,7 @@ impl Instance {
     }
 }
 
-/// What one instance asks after this many requests for each key.
+/// Returns the charges of one instance after this many requests for each key.
 fn asks(gcra: &Gcra, requests: &[(&str, u32)]) -> Vec<Ask> {
     let leases = Arc::new(gcra.leases(64, OnError::Local));
     let seed = seed(b"secret", "login");
@@ -142,7 +143,7 @@ async fn the_script_grants_what_the_limit_allows() {
         assert!(hash.len() == 16 && u64::from_str_radix(hash, 16).is_ok(), "{key}");
         assert!(peer.cli(&["PTTL", key]).parse::<u64>().unwrap() > 1_000_000);
     }
-    // Values that are not ours: a full burst, and at most two windows without any.
+    // Values of other programs: a full burst, and at most two windows without any.
     for (value, tokens) in [("nonsense", all), ("1e300", 0), ("-5", all)] {
         for key in keys.lines() {
             assert_eq!(peer.cli(&["SET", key, value]), "OK");

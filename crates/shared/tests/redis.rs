@@ -1,4 +1,4 @@
-//! The store against a real server.
+//! Tests the store against a real server.
 //!
 //! Does not know about: the meaning of values.
 
@@ -29,7 +29,7 @@ fn options(peer: &Peer, timeout: Duration) -> RedisOptions {
     RedisOptions { server, prefix: "doorbell:".into(), timeout, seed: 7 }
 }
 
-/// A client whose connection runs in the background, before it is connected.
+/// Starts a client whose connection runs in the background, before it is connected.
 fn start(options: RedisOptions) -> Redis {
     let (redis, commands) = Redis::new(options, Arc::new(Status::default()));
     tokio::spawn(commands.run(|_| {}));
@@ -315,7 +315,7 @@ async fn without_a_usable_server_calls_fail_and_the_connection_returns() {
     let Some(mut peer) = Peer::start(&[]) else { return };
     let redis = start(options(&peer, Duration::from_millis(500)));
     connected(&redis).await;
-    // A process that accepts and says nothing.
+    // A process that accepts connections and never replies.
     peer.hang(true);
     let errors = redis.status().counters().errors;
     assert!(redis.lease(ask("a", LONG)).await.is_err());
@@ -382,7 +382,7 @@ async fn a_server_that_became_a_replica_is_left() {
     }
 }
 
-/// A server that replies with nonsense, or with replies that no command asked for.
+/// A server that sends invalid bytes, or replies without a command.
 #[tokio::test]
 async fn nonsense_closes_the_connection() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

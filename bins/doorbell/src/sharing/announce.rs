@@ -1,6 +1,6 @@
-//! Announces this instance, at once when its description changes, and again before it expires.
+//! Announces this instance when its description changes, and again before the announcement expires.
 //!
-//! Does not know about: the content of the description.
+//! Does not know about: the contents of the description.
 
 use super::Describe;
 use doorbell_shared::SharedStore;
@@ -13,7 +13,7 @@ const COMPARE_EVERY: Duration = Duration::from_secs(1);
 /// Time after which an unchanged description is stored again.
 const REPEAT_AFTER: Duration = Duration::from_secs(5);
 
-/// Time after which an instance that has ended is no longer listed.
+/// Lifetime of an announcement. Afterwards, the instance is no longer listed.
 const LASTS: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(store: &impl SharedStore, name: String, describe: Describe) {

@@ -1,5 +1,5 @@
-//! The shared checks of a configuration: their options, and the way of results from and to the
-//! thread of the checks.
+//! The shared checks of a configuration: their options, and the exchange of results with the check
+//! thread.
 //!
 //! Does not know about: the store.
 
@@ -39,7 +39,7 @@ impl Shared {
     /// Shares the checks; never completes.
     pub(super) async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<LocalChecks>) {
         Arc::clone(&self.shares).run(store, local).await;
-        // Without shared checks, the connection is only for others.
+        // Without shared checks, the connection only serves announcements and limits.
         std::future::pending().await
     }
 }
@@ -77,7 +77,7 @@ impl SharedChecks {
         self.shared.shares.view(self.place(position)?)
     }
 
-    /// The place of a check among the shared ones. Positions are in ascending order.
+    /// Returns the position of a check among the shared ones. `positions` is in ascending order.
     fn place(&self, position: usize) -> Option<usize> {
         self.positions.binary_search(&position).ok()
     }
@@ -112,7 +112,7 @@ fn fingerprint(options: &serde_json::Value) -> u64 {
     hasher.finish()
 }
 
-/// The checks of the configuration in use, as their thread knows them.
+/// Access to the checks of the configuration in use.
 #[derive(Debug, Default)]
 pub(super) struct LocalChecks(Mutex<Targets>);
 
@@ -153,7 +153,7 @@ impl Local for LocalChecks {
     }
 }
 
-/// Passes results on, and those of shared checks to the other instances.
+/// Passes all results on, and publishes those of shared checks to the other instances.
 pub(crate) struct SharedSink<S> {
     sink: S,
     checks: Option<SharedChecks>,
@@ -215,7 +215,7 @@ const fn outcome(outcome: link::Outcome) -> Outcome {
     }
 }
 
-/// `None` for a run that found nothing out.
+/// Returns `None` for a run without a result.
 const fn stated(outcome: Outcome) -> Option<link::Outcome> {
     Some(match outcome {
         Outcome::Degraded => link::Outcome::Degraded,

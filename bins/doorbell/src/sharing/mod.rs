@@ -1,10 +1,10 @@
-//! The store that instances share: its client, and a thread that outlives reloads that do not change
-//! it.
+//! The store that instances share: its client, and a thread that keeps running across reloads that
+//! do not change it.
 //!
-//! Does not know about: keys in the store, decisions about runs, the operator.
+//! Does not know about: keys in the store, scheduling decisions, the operator.
 //!
-//! Without `[shared]` there is no thread. A probe never passes it: results of other instances go to
-//! the thread of the checks, as pushed results do.
+//! Without `[shared]` there is no thread. Probes never wait for the thread: results of other
+//! instances reach the check thread as pushed results.
 
 mod announce;
 mod checks;
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
-/// Upper bound on descriptors: of the runtime, two connections, and lookups of names.
+/// Upper bound on file descriptors: those of the runtime, two connections, and name lookups.
 pub(crate) const DESCRIPTORS: u32 = 16;
 
 /// Describes this instance for the view of all instances.
@@ -54,7 +54,7 @@ struct Current {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread was made of.
+/// Settings, options and file stamps from which the thread was built.
 type MadeOf = (Settings, Vec<doorbell_shared::ShareOptions>, Stamps);
 
 /// The store of a configuration that is not in use yet.
@@ -81,7 +81,7 @@ impl Prepared {
 }
 
 impl SharingSlot {
-    /// An empty slot.
+    /// Creates an empty slot.
     pub(crate) fn new() -> Self {
         Self {
             current: Mutex::default(),
@@ -96,7 +96,7 @@ impl SharingSlot {
     /// result can be dropped.
     ///
     /// # Errors
-    /// A file for TLS cannot be used, or the system refuses a thread.
+    /// A TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.shared else { return Ok(Prepared { checks: None, next: Next::None }) };
         // Recorded before the files are read, so that a change during reading is detected.
@@ -125,7 +125,7 @@ impl SharingSlot {
             // It ends with the runtime.
             runtime.spawn(share_limits(redis.clone(), limits));
             runtime.block_on(run(running, local, redis, commands, announced_as, describe, stopped));
-            // A lookup of a name may still run.
+            // A name lookup may still be running.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("shared".into()).spawn(run);
@@ -134,8 +134,8 @@ impl SharingSlot {
         Ok(Prepared { checks, next: Next::New(go, Box::new(current)) })
     }
 
-    /// Puts a prepared store in use. Runs of shared checks are started by `starts`, and results of
-    /// other instances go to `push`, by positions of checks.
+    /// Activates a prepared store. `starts` start runs of shared checks, and `push` takes results
+    /// of other instances, both by the position of the check.
     pub(crate) fn commit(
         &self,
         prepared: Prepared,
@@ -176,10 +176,10 @@ impl Drop for Current {
     }
 }
 
-/// The client of a configured store.
+/// Creates the client of a configured store.
 ///
 /// # Errors
-/// A file for TLS cannot be used.
+/// A TLS file cannot be used.
 pub(crate) fn client(
     settings: &Settings,
     seed: u64,
@@ -270,10 +270,10 @@ fn log_limit(name: &str, state: Result<(), &StoreError>) {
 fn log(state: Result<(), &StoreError>) {
     static LOST: crate::log::Throttle = crate::log::Throttle::new();
     match state {
-        Ok(()) => tracing::info!("shared: the store is connected"),
+        Ok(()) => tracing::info!("shared: store connected"),
         Err(why) => {
             if let Some(suppressed) = LOST.turn() {
-                tracing::warn!(suppressed, "shared: no store, this instance continues alone: {why}");
+                tracing::warn!(suppressed, "shared: store unavailable, continuing without it: {why}");
             }
         }
     }

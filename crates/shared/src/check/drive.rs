@@ -1,6 +1,6 @@
 //! Runs the machines of all shared checks on Tokio.
 //!
-//! Does not know about: decisions, how a check runs.
+//! Does not know about: decisions, the execution of checks.
 
 use super::machine::{Action, ShareCounters, ShareMachine, ShareOptions};
 use super::message::{Message, SharedResult};
@@ -12,15 +12,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// Maximum number of events that wait for a check; further ones are dropped and counted.
+/// Maximum number of queued events of a check; further ones are dropped and counted.
 const EVENTS_MAX: usize = 64;
 
-/// Longest sleep of a task.
+/// Maximum sleep of a task.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
 /// The checks of this instance.
 pub trait Local: Send + Sync + 'static {
-    /// Starts a run soon. Its end is reported by [`Shares::ran`].
+    /// Schedules a run. Its end is reported with [`Shares::ran`].
     fn run(&self, check: usize);
 
     /// Applies a result of another instance.
@@ -38,7 +38,7 @@ pub struct Shares {
 struct Share {
     options: ShareOptions,
     events: mpsc::Sender<Event>,
-    /// The other end, until [`Shares::run`].
+    /// The receiver of the channel, until [`Shares::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<Event>>>,
     view: Mutex<ShareView>,
 }
@@ -48,7 +48,7 @@ struct Share {
 pub struct ShareView {
     /// Whether this instance runs the check for all.
     pub is_holder: bool,
-    /// The instance that found the last result; `None` for this instance, or without a result.
+    /// The instance that produced the last result; `None` for this instance, or without a result.
     pub from: Option<String>,
     /// The order of the newest result, own or of another instance.
     pub newest: Stamp,
@@ -66,7 +66,7 @@ enum Event {
 }
 
 impl Shares {
-    /// The checks with these options.
+    /// Creates shared checks with these options.
     #[must_use]
     pub fn new(checks: Vec<ShareOptions>) -> Arc<Self> {
         let share = |options| {
@@ -88,7 +88,7 @@ impl Shares {
         }
     }
 
-    /// Shares the checks; never completes. The second call does nothing.
+    /// Shares the checks; never completes. A second call does nothing.
     pub async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<impl Local>) {
         let mut tasks = JoinSet::new();
         for check in 0..self.checks.len() {
@@ -104,7 +104,7 @@ impl Shares {
     }
 
     /// Reports the end of a run. `next` is the time until the next one; `result` is `None` if the
-    /// run found nothing out.
+    /// run produced no result.
     pub fn ran(&self, check: usize, next: Duration, result: Option<SharedResult>) {
         self.leave(check, Event::Ran(next, result));
     }
@@ -116,7 +116,7 @@ impl Shares {
         }
     }
 
-    /// State of a check.
+    /// Returns the state of a check.
     #[must_use]
     pub fn view(&self, check: usize) -> Option<ShareView> {
         Some(lock(&self.checks.get(check)?.view).clone())

@@ -1,27 +1,27 @@
-//! Decides which instance runs a shared check, and which results count.
+//! Decides which instance runs a shared check, and which results are valid.
 //!
-//! Does not know about: clocks, the store, how a check runs.
+//! Does not know about: clocks, the store, the execution of checks.
 //!
-//! One instance holds the lease of the check. It extends the lease four times in an interval and
-//! tells this to the others, so that its end is noticed within three quarters of an interval. The
-//! others ask for the lease only when no message arrives, which is also how they find results whose
-//! messages were lost.
+//! One instance holds the lease of the check. It extends the lease four times per interval and
+//! notifies the others, so that a failure of the holder is detected within three quarters of an
+//! interval. The others request the lease only when no message arrives; the replies also contain
+//! results whose messages were lost.
 //!
-//! Every other instance runs the check for itself if the store cannot be used, or if the last result
-//! would otherwise become older than permitted. Such a result is not shared.
+//! Every other instance runs the check for itself if the store is unavailable, or if the last
+//! result would otherwise exceed its maximum age. Such a result is not shared.
 
 use super::message::{Message, SharedResult};
 use crate::store::{Lease, LeaseRequest, Publication, Stamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Parts of an interval after which a holder extends its lease.
+/// Number of lease extensions per interval.
 const EXTENDS_PER_INTERVAL: u32 = 4;
 
 /// Longest wait for the store at the start, before the check is run without it.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Maximum number of actions that wait to be taken.
+/// Maximum number of queued actions.
 const ACTIONS_MAX: usize = 64;
 
 /// The options of a shared check.
@@ -43,10 +43,10 @@ pub struct ShareOptions {
     pub seed: u64,
 }
 
-/// What the machine wants.
+/// An action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask for the lease, then call [`ShareMachine::leased`].
+    /// Request the lease, then call [`ShareMachine::leased`].
     Lease(LeaseRequest),
     /// Store a result, then call [`ShareMachine::published`].
     Publish(Publication),
@@ -54,7 +54,7 @@ pub enum Action {
     Run,
     /// Apply the result of another instance.
     Take(Message),
-    /// Tell the followers.
+    /// Send a message to the followers.
     Tell(Message),
 }
 
@@ -67,11 +67,12 @@ pub struct ShareCounters {
     pub own_runs: u64,
     /// Results of other instances that were applied.
     pub taken: u64,
-    /// Results that were refused by their fencing token: own ones by the store, and those of others.
+    /// Results that were refused because of their fencing token: own ones by the store, others by
+    /// this instance.
     pub fenced: u64,
-    /// Messages that could not be decoded: of other versions, or nonsense.
+    /// Messages that could not be decoded: of other versions, or invalid.
     pub ignored: u64,
-    /// Leases that this instance got.
+    /// Leases that this instance acquired.
     pub leases: u64,
 }
 
@@ -85,17 +86,17 @@ pub struct ShareMachine {
     newest_at: Duration,
     /// The newest result of the machine before this one. It is not applied again.
     applied: Stamp,
-    /// When the last result was found, on any instance.
+    /// Time of the last result, from any instance.
     found_at: Option<Duration>,
-    /// When the next run is due.
+    /// Time of the next run.
     next_run: Duration,
     started_at: Duration,
-    /// When to ask for the lease; `None` while a reply is awaited.
+    /// Time of the next lease request; `None` while a reply is awaited.
     ask_at: Option<Duration>,
     asked_at: Duration,
     /// Whether the store replied to the last request.
     is_usable: bool,
-    /// When a run in progress counts as lost, such as one that a reload has ended.
+    /// Time at which a run in progress counts as lost, for example one that a reload has ended.
     running_until: Option<Duration>,
     actions: VecDeque<Action>,
     counters: ShareCounters,
@@ -114,7 +115,7 @@ enum Role {
 }
 
 impl ShareMachine {
-    /// A check without results. Times are counted from any moment.
+    /// Creates a check without results. All times have the same arbitrary origin.
     #[must_use]
     pub fn new(options: ShareOptions, now: Duration) -> Self {
         Self {
@@ -148,13 +149,14 @@ impl ShareMachine {
         if self.newest == Stamp::default() { self.applied } else { self.newest }
     }
 
-    /// How long a lease lasts. With the random delay of the next instance, less than an interval.
+    /// Duration of a lease. Together with the random delay of the next holder, it is less than an
+    /// interval.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         self.options.interval * 5 / 8
     }
 
-    /// The next action at this time.
+    /// Returns the next action that is due.
     pub fn poll(&mut self, now: Duration) -> Option<Action> {
         if let Role::Holder { until, .. } = self.role
             && until <= now
@@ -180,7 +182,7 @@ impl ShareMachine {
         None
     }
 
-    /// When to call [`Self::poll`] next, if nothing else happens.
+    /// Latest time of the next call of [`Self::poll`].
     #[must_use]
     pub fn deadline(&self) -> Duration {
         let run = self.run_at().max(self.running_until.unwrap_or_default());
@@ -191,15 +193,17 @@ impl ShareMachine {
         self.ask_at.unwrap_or(Duration::MAX).min(run).min(until)
     }
 
-    /// When this instance runs the check, if nothing else happens.
+    /// Time at which this instance runs the check if nothing else happens.
     fn run_at(&self) -> Duration {
         let interval = self.options.interval;
         match (self.role, self.found_at) {
             (Role::Holder { .. }, _) => self.next_run,
-            // Without a store, all instances run the check. The delay gives it time to reply.
+            // Without a store, all instances run the check. The delay gives the store time to
+            // reply.
             (Role::Follower, None) if !self.is_usable => self.started_at + (interval / 2).min(START_PATIENCE),
             (Role::Follower, Some(_)) if !self.is_usable => self.next_run + interval / 8,
-            // The result of another instance is late: in time for an own one.
+            // The result of another instance is late. This instance starts early enough to have its
+            // own result in time.
             (Role::Follower, found_at) => {
                 let patience = self.options.max_age.saturating_sub(self.options.timeout + interval / 8);
                 found_at.unwrap_or(self.started_at) + patience.max(interval)
@@ -207,7 +211,7 @@ impl ShareMachine {
         }
     }
 
-    /// The reply to a request for the lease; `None` if there was none.
+    /// Handles the reply to a lease request; `None` without a reply.
     pub fn leased(&mut self, now: Duration, lease: Option<Lease>) {
         self.is_usable = lease.is_some();
         let Some(Lease { is_own, token, remaining, latest }) = lease else {
@@ -217,8 +221,8 @@ impl ShareMachine {
             self.ask_at = Some(now + self.spread(most / 4));
             return;
         };
-        // Tokens increase, unless the store lost its data and its clock was set back. A reply from
-        // before the newest result shows nothing.
+        // Tokens increase, unless the store lost its data and its clock was set back. A reply to a
+        // request from before the newest result proves nothing.
         if token < self.newest.token && self.newest_at < self.asked_at {
             self.newest = Stamp { token, round: 0 };
         }
@@ -246,7 +250,7 @@ impl ShareMachine {
         }
     }
 
-    /// A message that was sent to all followers.
+    /// Handles a message that was sent to all followers.
     pub fn heard(&mut self, now: Duration, bytes: &[u8]) {
         let Some(message) = Message::decode(bytes) else {
             self.counters.ignored += 1;
@@ -272,7 +276,7 @@ impl ShareMachine {
         }
     }
 
-    /// Applies a result of another instance, if it is newer than all before.
+    /// Applies a result of another instance if it is newer than all previous ones.
     fn take(&mut self, now: Duration, age: Duration, message: Message) {
         let Some(result) = &message.result else {
             self.counters.ignored += 1;
@@ -287,10 +291,10 @@ impl ShareMachine {
         if self.found_at.is_some_and(|last| last >= found_at) {
             return;
         }
-        // A run is due by the interval, whatever another version or a broken clock states.
+        // Limits a wrong time of another version or of a broken clock.
         let next = Duration::from_millis(result.next_ms).min(self.options.max_age);
         (self.found_at, self.next_run) = (Some(found_at), found_at + next);
-        // An older result is not current, but the order of runs follows it.
+        // A stale result is not applied, but determines the time of the next run.
         let is_current = age <= next.max(self.options.interval);
         if is_current && message.stamp() != self.applied && self.actions.len() < ACTIONS_MAX {
             self.counters.taken += 1;
@@ -298,8 +302,8 @@ impl ShareMachine {
         }
     }
 
-    /// A run has ended, also one that an operator started. `next` is the time from now to the next.
-    /// `None` if the result cannot be shared: the run found nothing out.
+    /// Handles the end of a run, including a run that an operator started. `next` is the time until
+    /// the next run. `result` is `None` if the run produced no result.
     pub fn ran(&mut self, now: Duration, next: Duration, result: Option<SharedResult>) {
         self.running_until = None;
         (self.found_at, self.next_run) = (Some(now), now + next);
@@ -323,7 +327,8 @@ impl ShareMachine {
         }));
     }
 
-    /// Whether the store accepted a result; `None` if there was no reply.
+    /// Handles the reply to a publication: whether the store accepted the result; `None` without a
+    /// reply.
     pub fn published(&mut self, now: Duration, stamp: Stamp, accepted: Option<bool>) {
         match accepted {
             Some(true) => {}
@@ -334,7 +339,7 @@ impl ShareMachine {
                     self.ask_at = self.ask_at.map(|_| now);
                 }
             }
-            // Shows at once whether the store can be used.
+            // Determines at once whether the store is available.
             None => self.ask_at = self.ask_at.map(|_| now),
         }
     }
@@ -356,13 +361,13 @@ impl ShareMachine {
         matches!(self.role, Role::Holder { .. })
     }
 
-    /// Counters since the start of the machine.
+    /// Returns the counters since the start of the machine.
     #[must_use]
     pub const fn counters(&self) -> ShareCounters {
         self.counters
     }
 
-    /// A random part of a duration.
+    /// Returns a random part of a duration.
     fn spread(&mut self, most: Duration) -> Duration {
         // SplitMix64.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

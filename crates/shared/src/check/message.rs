@@ -1,4 +1,4 @@
-//! Messages and results of a shared check: a byte with the version, then bitcode.
+//! Messages and results of a shared check: a version byte, then bitcode.
 //!
 //! Does not know about: the order of messages.
 //!
@@ -24,11 +24,11 @@ const REASON_LEN_MAX: usize = 512;
 pub struct Message {
     /// Fencing token of the sender.
     pub token: u64,
-    /// Number of the result that it contains, or of the last one; 0 before the first.
+    /// Number of the contained result, otherwise of the last result; 0 before the first.
     pub round: u64,
     /// Name of the instance.
     pub from: String,
-    /// `None`: the sender only continues to hold the lease.
+    /// The result; `None` if the message only shows that the sender still holds the lease.
     pub result: Option<SharedResult>,
 }
 
@@ -46,7 +46,7 @@ pub struct SharedResult {
 }
 
 impl Message {
-    /// The place of its result in the order of all results.
+    /// Returns the position of its result in the order of all results.
     #[must_use]
     pub const fn stamp(&self) -> Stamp {
         Stamp { token: self.token, round: self.round }
@@ -58,7 +58,7 @@ impl Message {
         encode(VERSION, self)
     }
 
-    /// Decodes a message; `None` if it has another version or is none.
+    /// Decodes a message; `None` if it is invalid or has another version.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         decode(VERSION, MESSAGE_LEN_MAX, bytes)
@@ -66,7 +66,7 @@ impl Message {
 }
 
 impl SharedResult {
-    /// A result; a long reason is cut off.
+    /// Creates a result; a long reason is truncated.
     #[must_use]
     pub fn new(outcome: Outcome, latency: Duration, reason: &str, next: Duration) -> Self {
         Self {
@@ -100,8 +100,8 @@ mod tests {
         std::iter::once(None).chain(outcomes.map(result).map(Some)).map(message).collect()
     }
 
-    /// The messages of version 1. Programs in use send and expect exactly these bytes: never change
-    /// a line; add a version instead.
+    /// The messages of version 1. Deployed programs send and expect exactly these bytes: never
+    /// change a line; add a version instead.
     const FROZEN_1: &str = include_str!("frozen_1.txt");
 
     #[test]

@@ -1,6 +1,6 @@
-//! Checks that one of several instances runs for all.
+//! Shared checks: one of several instances runs a check for all.
 //!
-//! Does not know about: any store, schedules of other checks.
+//! Does not know about: particular stores, schedules of other checks.
 
 #[cfg(feature = "tokio")]
 mod drive;

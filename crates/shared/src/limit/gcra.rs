@@ -1,24 +1,26 @@
 //! The generic cell rate algorithm (ITU-T I.371) as a script of the store, and its parameters.
 //!
-//! Does not know about: what an instance asks for, connections.
+//! Does not know about: the demand of instances, connections.
 
 use doorbell_http::limit::{Credit, LIFETIME_MIN, Leases, OnError, Quota};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Number of instances whose credits never exceed the limit together. Each further one can exceed
-/// it by one credit.
+/// Number of instances whose credits together never exceed the limit. Each further instance can
+/// exceed it by one credit.
 pub const INSTANCES_COVERED: u32 = 16;
 
-/// Charges many keys in one step. Times are microseconds on the clock of the server.
+/// Charges many keys atomically. Times are microseconds on the clock of the server.
 ///
-/// - Keys: one per client. Its value is the time at which its whole burst is available again.
+/// - Keys: one per client. The value is the time at which the client's whole burst is available
+///   again.
 /// - Arguments: the time per request and the window, then for each key the number of requests that
-///   were allowed on credit, and the number of tokens that are wanted.
+///   were allowed on credit, and the number of requested tokens.
 /// - Reply: for each key the number of granted tokens, and the time until the whole burst is
 ///   available again.
 ///
-/// A time beyond two windows cannot be right: the clock went backward, or the value is not ours.
+/// A time more than two windows ahead is limited to two windows: the clock went backwards, or
+/// another program wrote the value.
 pub const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -38,7 +40,7 @@ end
 return reply
 ";
 
-/// The name of [`SCRIPT`] for EVALSHA.
+/// SHA-1 digest of [`SCRIPT`], for EVALSHA.
 pub const SCRIPT_SHA1: &str = "c40b245b9548ea3b8f7fdeb9f6409ea1577500fb";
 
 /// The parameters of a limit in the store.
@@ -46,41 +48,41 @@ pub const SCRIPT_SHA1: &str = "c40b245b9548ea3b8f7fdeb9f6409ea1577500fb";
 pub struct Gcra {
     /// Time per request.
     price_us: f64,
-    /// Maximum distance to the time at which the whole burst is available again.
+    /// Maximum time until the whole burst is available again.
     window_us: f64,
     lifetime: Duration,
     credit: Credit,
 }
 
-/// What the store charges a key.
+/// Charge for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// Requests that were allowed on credit.
+    /// Number of requests that were allowed on credit.
     pub credited: u32,
-    /// Tokens that are wanted.
+    /// Number of requested tokens.
     pub wanted: u32,
 }
 
-/// What the store replies for a key.
+/// Reply of the store for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// Number of tokens, at most as many as wanted.
+    /// Number of granted tokens, at most [`Charge::wanted`].
     pub tokens: u32,
     /// Time until the whole burst of the key is available again.
     pub full_in: Duration,
 }
 
-/// Error: tokens live too long for the burst.
+/// Error: the burst is too small for the lifetime of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a shared limit of this rate needs a burst of at least {min}")]
 pub struct BurstTooSmall {
-    /// The least burst with this rate.
+    /// Minimum burst at this rate.
     pub min: u32,
 }
 
 impl Gcra {
-    /// Derives the parameters from the limit. `credit`: number of requests of a client without
-    /// tokens before the store is asked.
+    /// Derives the parameters from the limit. `credit` is the number of requests that a client
+    /// without tokens may send before the store is asked.
     ///
     /// # Errors
     /// The burst is regained in less than twice the minimum lifetime of a token.
@@ -98,25 +100,25 @@ impl Gcra {
         let none = Credit { requests: 0, debt_max: Duration::ZERO };
         let lifetime = Leases::new(1, lifetime, none, OnError::Local).lifetime();
         let reserved_us = (price_us * f64::from(INSTANCES_COVERED * credit)).min(burst_us / 8.0);
-        // At least one token must fit.
+        // At least one token must fit into the window.
         let window_us = (burst_us - micros(lifetime) - reserved_us).max(price_us);
         let debt_max = Duration::from_micros(as_micros(window_us / 2.0));
         Ok(Self { price_us, window_us, lifetime, credit: Credit { requests: credit, debt_max } })
     }
 
-    /// A table of leases for this limit.
+    /// Creates a table of leases for this limit.
     #[must_use]
     pub fn leases(&self, keys_max: usize, on_error: OnError) -> Leases {
         Leases::new(keys_max, self.lifetime, self.credit, on_error)
     }
 
-    /// The first arguments of the script.
+    /// Returns the first arguments of the script.
     #[must_use]
     pub fn arguments(&self) -> [String; 2] {
         [self.price_us.to_string(), self.window_us.to_string()]
     }
 
-    /// Checks the reply for a key; `None`: it cannot be right.
+    /// Validates the reply for a key; `None` if it is invalid.
     #[must_use]
     pub fn granted(&self, charge: Charge, tokens: i64, full_in_us: i64) -> Option<Granted> {
         let tokens = u32::try_from(tokens).ok().filter(|tokens| *tokens <= charge.wanted)?;
@@ -141,8 +143,8 @@ fn as_micros(value: f64) -> u64 {
     value as u64
 }
 
-/// Derives the seed of a limiter from a secret, so that the hashes of clients in the store are the
-/// same in all instances, and cannot be reversed without the secret.
+/// Derives the seed of a limiter from a secret. All instances then have the same hashes of clients
+/// in the store, which cannot be reversed without the secret.
 #[cfg(feature = "redis")]
 #[must_use]
 pub fn seed(secret: &[u8], limit: &str) -> [u64; 2] {

@@ -1,12 +1,12 @@
-//! What an instance asks the store for, as a machine without I/O: usage and replies go in, charges
-//! for the store come out.
+//! Determines the lease requests of an instance, as a state machine without I/O: usage and replies
+//! go in, charges for the store come out.
 //!
-//! Does not know about: connections, clocks, how the store counts.
+//! Does not know about: connections, clocks, the algorithm of the store.
 //!
-//! A *round* reads the demand of all keys with requests since the last one. For each key it asks for
-//! the tokens that are expected to be used until the reply to the next round but two, if at most half
-//! of them are left. So a key costs a call only while it has requests, unused tokens are few, and a
-//! key that is exhausted is not asked for again before the store can grant a token.
+//! A *round* reads the demand of all keys with requests since the last round. For each key, it
+//! requests the tokens that are expected to be used in three rounds, if at most half of that number
+//! is left. So idle keys cause no calls, few tokens remain unused, and an exhausted key is not
+//! requested again before the store can grant a token.
 
 use super::gcra::{Charge, Gcra, Granted};
 use doorbell_http::Time;
@@ -14,7 +14,7 @@ use doorbell_http::limit::{LIFETIME_MIN, Leases, Usage};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Minimum time between the begins of two rounds.
+/// Minimum time between the starts of two rounds.
 pub const ROUND_EVERY: Duration = Duration::from_millis(16);
 
 /// Maximum number of keys in one call.
@@ -26,13 +26,13 @@ const ASKS_MAX: usize = 4 * KEYS_PER_CALL;
 /// Rounds between two searches for slots that can be freed.
 const FREE_EVERY: u32 = 64;
 
-/// A slot is kept this long after its last request.
+/// Minimum time for which a slot is kept after its last request.
 const KEPT: Duration = Duration::from_secs(1);
 
 /// Time over which the rate of requests is averaged.
 const AVERAGED: Duration = Duration::from_millis(50);
 
-/// Decides what one instance asks for.
+/// Determines the lease requests of one instance.
 #[derive(Debug)]
 pub struct Leaser {
     leases: Arc<Leases>,
@@ -52,12 +52,12 @@ pub struct Leaser {
 pub struct Ask {
     /// The keyed hash that identifies the client.
     pub hash: u64,
-    /// What the store charges.
+    /// Charge of the store.
     pub charge: Charge,
     slot: usize,
 }
 
-/// What is known about the key in a slot.
+/// State of the key in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
     is_used: bool,
@@ -65,19 +65,19 @@ struct Record {
     is_waiting: bool,
     /// Requests per second, allowed or not.
     rate: f64,
-    /// When the demand was read last.
+    /// Time of the last reading of the demand.
     read_at: Time,
     /// Number of requests on credit that the store has charged, wrapping around.
     charged: u32,
-    /// The store cannot grant a token before.
+    /// Time before which the store cannot grant a token.
     free_at: Time,
-    /// The whole burst is available again.
+    /// Time at which the whole burst is available again.
     full_at: Time,
 }
 
 impl Leaser {
-    /// Asks for the tokens of these leases. It may continue the work of another leaser, whose calls
-    /// have charged all credit.
+    /// Creates a leaser for these leases. It may replace another leaser whose calls have charged
+    /// all credit.
     #[must_use]
     pub fn new(leases: Arc<Leases>, gcra: Gcra, now: Time) -> Self {
         let record = |slot| match leases.usage(slot, now) {
@@ -99,8 +99,8 @@ impl Leaser {
         }
     }
 
-    /// Begins a round, and returns what to ask in calls of [`KEYS_PER_CALL`]. The previous round must
-    /// have [finished](Self::finished) or [failed](Self::failed).
+    /// Starts a round, and returns the requests for calls of at most [`KEYS_PER_CALL`] each. The
+    /// previous round must have [finished](Self::finished) or [failed](Self::failed).
     pub fn begin(&mut self, now: Time) -> Vec<Ask> {
         if self.is_healthy {
             self.leases.set_valid_until(now.after(LIFETIME_MIN));
@@ -129,7 +129,7 @@ impl Leaser {
         asks
     }
 
-    /// Takes the reply to a call of the round.
+    /// Applies the reply to a call of the round.
     pub fn granted(&mut self, asks: &[Ask], replies: &[Granted]) {
         let asked = self.began;
         for (ask, reply) in asks.iter().zip(replies) {
@@ -142,14 +142,15 @@ impl Leaser {
         }
     }
 
-    /// All calls of the round have succeeded: leases are valid. Returns whether they were not.
+    /// Records that all calls of the round have succeeded: leases are valid. Returns true if they
+    /// were invalid before.
     pub fn finished(&mut self) -> bool {
         self.leases.set_valid_until(self.began.after(LIFETIME_MIN));
         !std::mem::replace(&mut self.is_healthy, true)
     }
 
-    /// A call has failed: the local limit decides until a round succeeds. Returns whether leases
-    /// were valid before.
+    /// Records that a call has failed: leases are invalid until a round succeeds. Returns true if
+    /// they were valid before.
     pub fn failed(&mut self) -> bool {
         self.leases.set_valid_until(Time::ZERO);
         std::mem::take(&mut self.is_healthy)
@@ -181,7 +182,7 @@ impl Leaser {
             }
             let Some(usage) = self.leases.usage(slot, now) else { continue };
             if usage.credited != record.charged {
-                // The call that charged it has failed.
+                // The call that should have charged it has failed.
                 record.is_waiting = true;
                 self.waiting.push(slot);
             } else if usage.demand == 0 {
@@ -196,7 +197,7 @@ impl Record {
     fn read(&mut self, usage: &Usage, now: Time, interval: Duration) {
         let passed = if self.is_used { now.since(self.read_at) } else { interval };
         let passed = passed.max(ROUND_EVERY).as_secs_f64();
-        // The first request of a client does not announce further ones.
+        // The first request of a client does not predict further ones.
         let demand = if self.is_used { usage.demand } else { usage.demand.saturating_sub(1) };
         let weight = passed / (passed + AVERAGED.as_secs_f64());
         let rate = demand as f64 / passed;
@@ -205,7 +206,8 @@ impl Record {
     }
 }
 
-/// Number of tokens to ask for: those that are expected to be used in three rounds, at least one.
+/// Number of tokens to request: those expected to be used in three rounds, at least one. None while
+/// more than half of them are held.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn wanted(rate: f64, usage: &Usage, interval: Duration) -> u32 {
     let target = (rate * 3.0 * interval.as_secs_f64()).ceil().max(1.0) as u32;

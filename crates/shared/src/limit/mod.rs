@@ -1,7 +1,8 @@
-//! Limits that instances share: each one leases tokens in advance, in batches.
+//! Shared limits: each instance leases tokens in advance, in batches.
 //!
-//! [`Gcra`] is the algorithm of the store, [`Leaser`] decides what an instance asks for. Requests
-//! take tokens from [`Leases`](doorbell_http::limit::Leases), which never waits for the store.
+//! [`Gcra`] is the algorithm of the store; [`Leaser`] determines the lease requests of an instance.
+//! Requests take tokens from [`Leases`](doorbell_http::limit::Leases), which never waits for the
+//! store.
 //!
 //! **Never more than the limit.** The store counts a token when it grants it, and the token is used
 //! within the lifetime of its lease. The store therefore shortens the burst by this time. It also

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const STEP_US: u64 = 1_000;
 const SECOND_US: u64 = 1_000_000;
-/// After this time without a reply, a call has failed.
+/// Time without a reply after which a call has failed.
 const TIMEOUT_US: u64 = 200_000;
 
 /// A sequence of random numbers (SplitMix64).
@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// The script of the store in Rust.
+/// Model of the script of the store.
 struct Store {
     price: f64,
     window: f64,

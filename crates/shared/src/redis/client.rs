@@ -1,6 +1,6 @@
 //! The connection for commands: a queue, pipelined commands, timeouts, and reconnects.
 //!
-//! Does not know about: what a command does.
+//! Does not know about: the meaning of commands.
 
 use super::resp::{self, Value};
 use super::server::{Conn, Server};
@@ -13,18 +13,18 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// Maximum number of commands that wait to be sent; further ones are refused.
+/// Maximum number of queued commands; further ones are refused.
 const QUEUE_MAX: usize = 1024;
 
 /// Maximum number of commands that wait for a reply; further ones wait in the queue.
 const PIPELINE_MAX: usize = 256;
 
-/// How a store is used.
+/// Options of the client.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
     /// The server.
     pub server: Server,
-    /// Beginning of all keys and channels.
+    /// Prefix of all keys and channels.
     pub prefix: String,
     /// Maximum time to connect, and from a command to its reply.
     pub timeout: Duration,
@@ -59,7 +59,7 @@ struct Request {
 type Pending = (Instant, oneshot::Sender<Result<Value, StoreError>>);
 
 impl Redis {
-    /// A client and its connection. `status` may continue that of an earlier client.
+    /// Creates a client and its connection. `status` may be that of an earlier client.
     #[must_use]
     pub fn new(options: RedisOptions, status: Arc<Status>) -> (Self, Commands) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
@@ -68,7 +68,7 @@ impl Redis {
         (Self { queue: sender, options, status }, commands)
     }
 
-    /// Whether the store can be used, and counters.
+    /// Connection state and counters.
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
@@ -81,7 +81,7 @@ impl Redis {
     /// Sends a command and returns its reply, which may be an error of the server.
     ///
     /// # Errors
-    /// There is no connection, too many commands wait, or there is no reply in time.
+    /// There is no connection, the queue is full, or no reply arrives in time.
     pub async fn call(&self, command: Vec<Vec<u8>>) -> Result<Value, StoreError> {
         if !self.status.is_connected() {
             self.status.refused();
@@ -94,16 +94,16 @@ impl Redis {
         let until = Instant::now() + self.options.timeout;
         if self.queue.try_send(Request { command, until, reply }).is_err() {
             self.status.refused();
-            return Err(StoreError("too many commands wait".to_owned()));
+            return Err(StoreError("too many commands are queued".to_owned()));
         }
         // The connection replies after the timeout at the latest.
         replied.await.unwrap_or_else(|_ended| Err(StoreError("the connection has ended".to_owned())))
     }
 
-    /// Runs a script as one step in the server. An error of the server is an error.
+    /// Runs a script atomically in the server. An error reply is returned as an error.
     ///
-    /// The text is sent each time: a server that has lost its cache of scripts needs no other
-    /// reply, and the scripts are short.
+    /// The script is sent each time: a call by digest would need a fallback for a server that has
+    /// lost its script cache, and the scripts are short.
     ///
     /// # Errors
     /// As [`Self::call`], or the script failed.
@@ -127,8 +127,9 @@ impl Redis {
 }
 
 impl Commands {
-    /// Connects and sends commands, again after each failure and a pause. Completes when there is no
-    /// client. `changed` is called when the connection opens or fails, and for each new reason.
+    /// Connects, sends commands, and reconnects after a pause when the connection fails. Completes
+    /// when all clients are dropped. `changed` is called when the connection opens or fails, and
+    /// for each new reason.
     pub async fn run(mut self, mut changed: impl FnMut(Result<(), &StoreError>)) {
         let mut backoff = Backoff::new(self.options.seed);
         loop {
@@ -145,7 +146,7 @@ impl Commands {
             if self.status.lost(&why) {
                 changed(Err(&why));
             }
-            // Commands that arrived before the status changed.
+            // Commands that were queued before the status changed.
             self.refuse_all(&why);
             tokio::select! {
                 () = sleep(backoff.pause()) => {}
@@ -154,7 +155,7 @@ impl Commands {
         }
     }
 
-    /// Sends commands until the connection fails, or there is no client.
+    /// Sends commands until the connection fails, or all clients are dropped.
     async fn serve(&mut self, mut conn: Conn, backoff: &mut Backoff) -> Result<(), StoreError> {
         let mut pending: VecDeque<Pending> = VecDeque::new();
         let ended = loop {
@@ -175,13 +176,13 @@ impl Commands {
                         }
                         backoff.reset();
                     }
-                    (Ok(_), None) => break Err(StoreError("a reply without a command".to_owned())),
+                    (Ok(_), None) => break Err(StoreError("received a reply without a command".to_owned())),
                     (Err(why), oldest) => {
                         pending.extend(oldest);
                         break Err(why);
                     }
                 },
-                // A late reply could be taken for that of a later command.
+                // A late reply could be mistaken for that of a later command.
                 () = until(oldest) => break Err(late()),
             }
         };
@@ -194,7 +195,7 @@ impl Commands {
         ended
     }
 
-    /// Sends a command, and others that wait with it.
+    /// Sends a command together with other queued ones.
     async fn send(
         &mut self,
         conn: &mut Conn,
@@ -223,7 +224,7 @@ impl Commands {
         let _gone = request.reply.send(Err(why.clone()));
     }
 
-    /// Refuses commands; completes when there is no client.
+    /// Refuses commands; completes when all clients are dropped.
     async fn queue_ended(&mut self, why: &StoreError) {
         while let Some(request) = self.queue.recv().await {
             self.refuse(request, why);

@@ -1,7 +1,6 @@
-//! Limits that instances share: the rounds of each [`Leaser`], and one call of the script for many
-//! keys.
+//! Shared limits: the rounds of each [`Leaser`], and one call of the script for many keys.
 //!
-//! Does not know about: what is asked, requests.
+//! Does not know about: the calculation of charges, requests.
 
 use super::client::Redis;
 use super::resp::{NotReply, Value};
@@ -62,28 +61,28 @@ impl SharedLimit {
 }
 
 impl Redis {
-    /// Asks for tokens of all these limits; never completes. `changed` is called with the name of a
-    /// limit when the store begins to fail, and when it replies again.
+    /// Requests tokens for all these limits; never completes. `changed` is called with the name of
+    /// a limit when the store starts to fail, and when it replies again.
     pub async fn share_limits(
         &self,
         limits: Vec<SharedLimit>,
         clock: fn() -> Time,
         changed: fn(&str, Result<(), &StoreError>),
     ) {
-        // The tasks end with this call.
+        // The tasks end when this future is dropped.
         let mut tasks: JoinSet<()> =
             limits.into_iter().map(|limit| limit.run(self.clone(), clock, changed)).collect();
         while tasks.join_next().await.is_some() {}
         std::future::pending().await
     }
 
-    /// Charges the keys of a limit in one step, and returns what the store grants. The keys on the
-    /// wire are keyed hashes. Without keys, the call shows that the script can run.
+    /// Charges the keys of a limit atomically, and returns the grants of the store. Keys are sent
+    /// as keyed hashes. A call without keys tests that the script can run.
     ///
     /// # Errors
-    /// As [`Self::call`], or the reply does not fit the charges.
+    /// As [`Self::call`], or the reply does not match the charges.
     pub async fn charge(&self, limit: &str, gcra: &Gcra, asks: &[Ask]) -> Result<Vec<Granted>, StoreError> {
-        // A server that has lost its cache of scripts does not know the name.
+        // A server that has lost its script cache replies NOSCRIPT.
         let reply = match self.call(self.command("EVALSHA", SCRIPT_SHA1, limit, gcra, asks)).await? {
             Value::Error(why) if why.starts_with("NOSCRIPT") => {
                 self.call(self.command("EVAL", SCRIPT, limit, gcra, asks)).await?
@@ -116,5 +115,5 @@ fn fits(gcra: &Gcra, ask: &Ask, pair: &[Value]) -> Result<Granted, StoreError> {
         _ => None,
     };
     let granted = numbers.and_then(|(tokens, full_in_us)| gcra.granted(ask.charge, tokens, full_in_us));
-    granted.ok_or_else(|| StoreError("the reply does not fit the charges".to_owned()))
+    granted.ok_or_else(|| StoreError("the reply does not match the charges".to_owned()))
 }

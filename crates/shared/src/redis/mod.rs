@@ -27,7 +27,7 @@ use server::Conn;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Time between two proofs that the connection for messages works.
+/// Idle time after which the connection for messages is tested with PING.
 const PING_EVERY: Duration = Duration::from_secs(10);
 
 impl SharedStore for Redis {
@@ -63,7 +63,7 @@ impl SharedStore for Redis {
         let mut backoff = Backoff::new(self.options().seed);
         loop {
             let Err(_reported) = self.listen(&channels, &mut backoff, &mut heard).await;
-            // The connection for commands reports why: here it is only counted.
+            // The connection for commands reports the reason. Here, failures are only counted.
             self.status().failed();
             sleep(backoff.pause()).await;
         }

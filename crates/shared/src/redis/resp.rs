@@ -1,10 +1,10 @@
-//! The protocol of Redis, version 2: commands as arrays of strings, and replies.
+//! RESP2, the protocol of Redis: commands as arrays of strings, and replies.
 //!
-//! Does not know about: connections, what a command does.
+//! Does not know about: connections, the meaning of commands.
 
 use thiserror::Error;
 
-/// Maximum size of a reply: a view of many thousand instances.
+/// Maximum size of a reply; sufficient for a view of many thousand instances.
 pub const REPLY_LEN_MAX: usize = 64 << 20;
 
 /// Maximum length of a line: a length, a number or an error.
@@ -27,13 +27,13 @@ pub enum Value {
     Error(String),
     /// A number.
     Integer(i64),
-    /// Nothing: there is no such key.
+    /// No value, for example because the key does not exist.
     Nil,
     /// A short text, such as `OK`.
     Simple(String),
 }
 
-/// Bytes that are not a reply.
+/// Error: the bytes are not a valid reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the bytes are not a reply of Redis")]
 pub struct NotReply;
@@ -78,7 +78,7 @@ pub(super) fn write(command: &[Vec<u8>], to: &mut Vec<u8>) {
     }
 }
 
-/// Takes the first reply from `input`: the reply and its length. `None` if it is incomplete.
+/// Decodes the first reply of `input`, and returns it with its length; `None` if it is incomplete.
 pub(super) fn read(input: &[u8]) -> Result<Option<(Value, usize)>, NotReply> {
     let mut reader = Reader { input, at: 0, values_left: VALUES_MAX };
     match reader.value(0) {
@@ -114,7 +114,7 @@ impl Reader<'_> {
             },
             b'*' if depth < DEPTH_MAX => match number(text)? {
                 -1 => Value::Nil,
-                // No memory is reserved by a length that the peer states.
+                // The length that the peer declares does not reserve memory.
                 len => {
                     Value::Array((0..limited(len)?).map(|_| self.value(depth + 1)).collect::<Result<_, _>>()?)
                 }
@@ -123,7 +123,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The next line: its first byte and the others.
+    /// Returns the first byte of the next line, and the rest of the line.
     fn line(&mut self) -> Result<(u8, &[u8]), Stop> {
         let rest = self.input.get(self.at..).unwrap_or_default();
         if rest.first().is_some_and(|kind| !b"+-:$*".contains(kind)) {

@@ -1,5 +1,5 @@
-//! The scripts, which run as one step in the server. They use commands that Redis has since version
-//! 5, and Valkey.
+//! Lua scripts, which the server runs atomically. They use commands of Redis 5 and later, and of
+//! Valkey.
 //!
 //! Does not know about: connections.
 
@@ -7,8 +7,8 @@
 /// token and round. Returns: 1 if own, the token, the remaining milliseconds, the result or nil, and
 /// its age in milliseconds.
 ///
-/// A token is a time in microseconds, so that tokens increase although the server may lose its data.
-/// A set clock cannot make it lower than that of the stored result.
+/// A token is a time in microseconds, so that tokens increase even if the server loses its data. If
+/// the clock is set back, the token is still higher than that of the stored result.
 pub(super) const LEASE: &str = r"
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -33,7 +33,7 @@ return {own, token, redis.call('PTTL', KEYS[1]), value, age}
 ";
 
 /// Keys: the lease and the result of a check. Arguments: holder, token, round, value, milliseconds
-/// for which it is kept, channel. Returns 1, or 0 if it was refused.
+/// for which it is stored, channel. Returns 1, or 0 if the result was refused.
 pub(super) const PUBLISH: &str = r"
 if redis.call('GET', KEYS[1]) ~= ARGV[2] .. ' ' .. ARGV[1] then return 0 end
 local last = redis.call('HMGET', KEYS[2], 'token', 'round')
@@ -49,7 +49,7 @@ return 1
 ";
 
 /// Keys: values by instance, expiries by instance. Arguments: instance, value, duration in
-/// milliseconds. Also removes what has expired.
+/// milliseconds. Also removes expired instances.
 pub(super) const ANNOUNCE: &str = r"
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -65,7 +65,7 @@ end
 return 1
 ";
 
-/// Keys: values by instance, expiries by instance. Returns names and values in turn.
+/// Keys: values by instance, expiries by instance. Returns names and values alternately.
 pub(super) const ANNOUNCED: &str = r"
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

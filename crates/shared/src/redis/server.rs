@@ -1,4 +1,4 @@
-//! A server, the credentials, and how a connection to it is opened.
+//! Address and credentials of a server, and the opening of connections.
 //!
 //! Does not know about: commands after the login.
 
@@ -18,7 +18,7 @@ const PORT: u16 = 6379;
 /// Minimum free space in the buffer before a read.
 const READ_LEN: usize = 16 << 10;
 
-/// A server of Redis or Valkey, and the credentials.
+/// A Redis or Valkey server, and the credentials.
 #[derive(Clone)]
 pub struct Server {
     host: String,
@@ -29,13 +29,13 @@ pub struct Server {
     pub username: String,
     /// Password; empty for none.
     pub password: String,
-    /// Configuration of TLS, needed for rediss.
+    /// TLS configuration; required for rediss.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Name in the handshake, if it is not the host.
+    /// Server name for TLS, if it differs from the host.
     pub server_name: Option<String>,
 }
 
-/// Why a URL cannot be used.
+/// Error: the URL is not that of a Redis or Valkey server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("expected redis://HOST:PORT/DB or rediss://HOST:PORT/DB, without a user or password")]
 pub struct BadUrl;
@@ -48,7 +48,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 pub(super) struct Conn {
     stream: Box<dyn Stream>,
     received: Vec<u8>,
-    /// Length of the replies in `received` that have been taken.
+    /// Length of the replies at the start of `received` that have been returned.
     taken: usize,
 }
 
@@ -57,7 +57,7 @@ impl Server {
     /// default database 0.
     ///
     /// # Errors
-    /// The URL has another form.
+    /// The URL does not have this form.
     pub fn new(url: &str) -> Result<Self, BadUrl> {
         let (scheme, rest) = url.split_once("://").ok_or(BadUrl)?;
         let is_tls = match scheme {
@@ -67,7 +67,7 @@ impl Server {
         };
         let (authority, db) = rest.split_once('/').unwrap_or((rest, ""));
         let db = if db.is_empty() { 0 } else { digits(db).ok_or(BadUrl)? };
-        // An address of IPv6 has brackets, as its colons would end the host.
+        // An IPv6 address has brackets, because its colons would end the host.
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => rest.split_once(']').ok_or(BadUrl)?,
             None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
@@ -133,7 +133,7 @@ impl Conn {
         if server.db != 0 {
             self.expect_ok("SELECT", &[word("SELECT"), word(&server.db.to_string())]).await?;
         }
-        // A server that still loads its data, or wants a password, refuses this.
+        // A server that is loading its data, or requires a password, refuses PING.
         self.expect_ok("PING", &[word("PING")]).await
     }
 
@@ -154,7 +154,7 @@ impl Conn {
         self.stream.flush().await.map_err(broken)
     }
 
-    /// Receives the next reply. Can be cancelled without loss.
+    /// Receives the next reply. Cancel safe.
     pub(super) async fn read(&mut self) -> Result<Value, StoreError> {
         loop {
             let first = resp::read(&self.received[self.taken..]);
@@ -164,7 +164,7 @@ impl Conn {
             }
             self.received.drain(..self.taken);
             self.taken = 0;
-            // As large as what has arrived, so that a long reply is parsed a few times only.
+            // The buffer doubles, so that a long reply is parsed only a few times.
             self.received.reserve(READ_LEN.max(self.received.len()));
             match self.stream.read_buf(&mut self.received).await {
                 Ok(0) => return Err(StoreError("the server closed the connection".into())),
