@@ -78,8 +78,8 @@ pub struct LastResult {
 }
 
 impl HealthSample {
-    /// The health in `registry`. `now` and `now_of_probers` are the times on the clock of the
-    /// registry and on that of the requests.
+    /// Samples the health in `registry`. `now` and `now_of_probers` are the times on the clock of
+    /// the registry and on that of the requests.
     #[must_use]
     pub fn of(
         registry: &Registry,

@@ -9,7 +9,7 @@
 //!
 //! [`Families`] collects them; [`Exposition`] selects the text format and renders it.
 //!
-//! Does not know about: HTTP, how values are counted.
+//! Does not know about: HTTP, the counting of values.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]

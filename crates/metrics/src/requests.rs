@@ -1,6 +1,6 @@
 //! The metric of requests, which each program adds up over its protocols.
 //!
-//! Does not know about: how requests are counted.
+//! Does not know about: the counting of requests.
 
 use crate::family::Families;
 

@@ -1,4 +1,4 @@
-//! The two text formats of scrapers.
+//! The two text formats of Prometheus.
 //!
 //! Does not know about: the metrics.
 
@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 
 use crate::family::Families;
 
-/// A text format.
+/// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
     /// OpenMetrics 1.0.
@@ -17,8 +17,8 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// The format for a client with this `Accept` field, which is empty if absent: OpenMetrics if
-    /// the client names it, otherwise the text format.
+    /// Selects the format for a client with this `Accept` field, which is empty if absent:
+    /// OpenMetrics if the field accepts it, otherwise the text format.
     #[must_use]
     pub fn accepted(accept: &[u8]) -> Self {
         let is_named = accept.split(|&byte| byte == b',').any(|range| {
