@@ -81,8 +81,8 @@ impl Conn {
     }
 
     /// Repeats the last reply for the requests from `at` on that equal the previous request, which
-    /// had `len` bytes, if the service allows it. Replies, limits and the end of the connection are
-    /// as if the service had been called for each.
+    /// had `len` bytes, if the service allows it. The replies, the limits and the end of the
+    /// connection are the same as if the service had been called for each request.
     #[inline(always)]
     fn repeat<S: Service + ?Sized>(
         &mut self,

@@ -40,8 +40,9 @@ impl RequireClientCert {
         self.admitted(request).is_some()
     }
 
-    /// The name by which the guard passes this request: the first allowed name of the certificate
-    /// or, if every name is allowed, its first name, which may be missing.
+    /// Returns the name under which the guard passes this request: the first allowed name of the
+    /// certificate or, if every name is allowed, its first name. The outer `None` refuses the
+    /// request; the inner one is a certificate without a name.
     fn admitted<'r>(&self, request: &Request<'r>) -> Option<Option<&'r str>> {
         let tls = request.client().tls.filter(|tls| tls.client_verified)?;
         let mut names = tls.client_names.iter().map(String::as_str);

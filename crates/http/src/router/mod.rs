@@ -58,7 +58,7 @@ pub struct RouterBuilder<T> {
 #[derive(Clone, Debug)]
 pub struct Router<T> {
     values: Vec<Built<T>>,
-    /// The routes for hosts that no route names.
+    /// The routes for hosts without a table of their own.
     any: Table,
     /// One table for each distinct set of routes of named hosts. `hosts` maps a host to the index
     /// of its table, and `wildcards` maps a name after `*.` to its index.
