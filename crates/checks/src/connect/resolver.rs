@@ -29,14 +29,14 @@ const NO_ANSWER: [&str; 2] = ["Temporary failure in name resolution", "Try again
 
 type Lookup = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// The names of all checks.
+/// The host names of all checks, with their addresses.
 pub(crate) struct Resolver {
     lookup: Arc<Lookup>,
     permits: Arc<Semaphore>,
     names: Mutex<HashMap<String, Weak<Name>>>,
 }
 
-/// One name and its addresses.
+/// One host name and its addresses.
 pub(crate) struct Name {
     host: String,
     lookup: Arc<Lookup>,

@@ -342,8 +342,8 @@ fn split_scheme(location: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 3986 5.4, except those with other schemes, scheme parameters or
-    /// fragments.
+    /// The examples of RFC 3986 5.4 except `g:h`, `g;x`, `g#s`, `g?y#s`, `g#s/./x`, `g#s/../x` and
+    /// `http:g`, and three further references.
     #[test]
     fn references() {
         let from = Url::parse("http://a/b/c/d;p?q").unwrap();

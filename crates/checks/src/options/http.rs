@@ -58,7 +58,7 @@ pub struct HttpCheck {
     pub tls: ClientTls,
     /// Use of the addresses of the host.
     pub resolve: Resolve,
-    /// Requirements; otherwise the check fails.
+    /// Requirements; the check fails if one is not met.
     #[key(flatten)]
     pub expect: HttpExpect,
     /// Conditions under which the result is degraded.

@@ -56,7 +56,7 @@ pub enum Stage {
     Content,
     /// Start of a program.
     Start,
-    /// The end of a program, or of a response.
+    /// Waiting for the end of a program or of a response.
     End,
 }
 

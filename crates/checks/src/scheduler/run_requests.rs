@@ -1,5 +1,5 @@
-//! Requests for early runs: from probes that find an old result, and from checks whose target
-//! reports a change.
+//! Requests for early runs: from probes that find an old result, from checks whose target reports a
+//! change, and from the schedule of shared checks.
 //!
 //! Does not know about: the time of the last run.
 
@@ -16,7 +16,7 @@ const REQUESTS_MAX: usize = 4096;
 pub(crate) enum Request {
     /// A probe arrived; the last result may still be fresh.
     Asked(usize),
-    /// The target reported a change.
+    /// The target reported a change, or a shared check must start.
     Changed(usize),
 }
 
