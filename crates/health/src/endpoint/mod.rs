@@ -214,7 +214,7 @@ impl Endpoint {
         judged
     }
 
-    /// The reported verdict: "drain" during a drain, otherwise `beneath`.
+    /// The reported verdict: "drain" during a drain without maintenance, otherwise `beneath`.
     const fn reported(&self, beneath: Verdict) -> Verdict {
         match self.is_draining() && self.maintenance.is_none() {
             true => Verdict::new(EndpointState::Drain, Cause::Drain),
