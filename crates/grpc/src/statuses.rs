@@ -34,7 +34,7 @@ struct Service {
     news: [watch::Sender<ServingStatus>; Audience::ALL.len()],
     /// On-demand checks.
     demands: Box<[RunTrigger]>,
-    /// Counts probers; services may share an endpoint.
+    /// Counts probes by prober; services may share an endpoint.
     probe_counters: Arc<ProbeCounters>,
     /// Whether this is the first service of its endpoint.
     is_first: bool,
