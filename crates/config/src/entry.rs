@@ -296,7 +296,7 @@ impl<'r> Entry<'r> {
             ),
             ExpandError::BadName(name) => (
                 "bad-reference",
-                format!("`${{{name}}}` is not an environment variable"),
+                format!("`${{{name}}}` is not a valid name of an environment variable"),
                 "write `${NAME}` or `${NAME:-default}`, and `$${` for a plain `${`".to_owned(),
             ),
             ExpandError::File { path, why } => (
