@@ -42,7 +42,7 @@ macro_rules! close_reasons {
 }
 
 close_reasons! {
-    /// The peer closed or reset a connection that had not sent a byte: a TCP-only probe.
+    /// The peer closed or reset the connection before it sent a byte: a TCP-only probe.
     Empty = "empty", Neither;
     /// All requests were served, and the connection was closed as announced.
     Done = "done", Neither;

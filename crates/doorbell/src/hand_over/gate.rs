@@ -53,7 +53,7 @@ impl Gate {
         Self::to(Arc::new(shared), max)
     }
 
-    /// Creates another gate with the same count.
+    /// Creates another gate that shares the count of this gate.
     pub(crate) fn with_same_count(&self, max: u32) -> Self {
         Self::to(Arc::clone(&self.shared), max)
     }

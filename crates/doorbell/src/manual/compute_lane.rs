@@ -42,12 +42,12 @@
 //! | 33 µs | 1.1 | 0.94 |
 //! | 108 µs | 1.1 | 1.1 |
 //!
-//! (The machine was not idle: for work below one microsecond the column "1 in flight" is noise.) A
-//! single client never benefits, because a job only adds latency to its reply. With many clients,
-//! about 10 µs of work break even. Longer work in jobs does not raise the throughput, but lowers
-//! the latency of other requests: a probe behind 33 µs of work waits 33 µs for each request before
-//! it. Therefore [`Auto`](crate::offload::Auto) by default runs work of up to 10 µs on the ring
-//! thread.
+//! The machine was not idle: for work below one microsecond, the values of the column "1 in flight"
+//! are noise. A single client never benefits, because a job only adds latency to its reply. With
+//! many clients, jobs break even at about 10 µs of work. Longer work in jobs does not raise the
+//! throughput, but lowers the latency of other requests: a probe behind 33 µs of work waits 33 µs
+//! for each request before it. Therefore [`Auto`](crate::offload::Auto) by default runs work of up
+//! to 10 µs on the ring thread.
 //!
 //! `Auto` times every run, in jobs and on the ring thread, so that the first expensive run on the
 //! ring thread is also the last. A run needs two clock readings, together 0.1 to 0.16 µs where the

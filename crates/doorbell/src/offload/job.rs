@@ -51,8 +51,8 @@ impl Job {
         work.downcast().ok().map(|job| *job)
     }
 
-    /// Queues the job for a worker, which finds its outcome in `inbox`. `None` if the queue is
-    /// full.
+    /// Queues the job of a worker. The outcome is delivered to `inbox`. Returns `None` if the queue
+    /// is full.
     pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> Option<Ticket> {
         self.submit_for(Asker::Worker { conn, number, inbox: Arc::clone(inbox) })
     }

@@ -1,4 +1,4 @@
-//! Datagram sockets of the epoll driver: one batch per report.
+//! Datagram sockets of the epoll driver: one batch per readiness event.
 //!
 //! Does not know about: connections.
 //!
@@ -32,10 +32,10 @@ impl Epoll {
         self.made.push_back(Completion::DatagramsEnded { socket, errno });
     }
 
-    /// Receives a batch after a report.
+    /// Receives a batch after a readiness event.
     pub(super) fn recv_datagrams(&mut self, socket: DatagramIndex) -> Option<Completion> {
         if !self.datagrams_armed.contains(&socket) {
-            // The report came before a disarm in this turn.
+            // The readiness event preceded a disarm in this turn.
             return None;
         }
         match self.datagrams.recv(socket)? {
