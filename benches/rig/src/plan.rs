@@ -258,7 +258,10 @@ impl std::str::FromStr for Load {
         });
         parsed.ok_or_else(|| {
             let modes: Vec<String> = Mode::value_variants().iter().map(Mode::to_string).collect();
-            format!("a load is one of {}, a slash and 1 to 4096 in flight, as in close/64", modes.join(", "))
+            format!(
+                "expected MODE/N, such as close/64: a mode of {}, and 1 to 4096 requests in flight",
+                modes.join(", ")
+            )
         })
     }
 }

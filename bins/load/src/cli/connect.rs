@@ -79,8 +79,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     per_process: Option<u32>,
 
-    /// Run in a separate network namespace with the ports 9024 to 65535, as in the original
-    /// study
+    /// Run in a separate network namespace with the local ports 9024 to 65535
     #[arg(long)]
     own_network: bool,
 

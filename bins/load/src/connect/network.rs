@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::{helper, holders};
 use crate::exit::{Exit, Failure};
 
-/// The port range of the original study, with 56,512 ports.
+/// The port range in which `connect.svg` was measured, with 56,512 ports.
 pub const PORTS: (u32, u32) = (9_024, 65_535);
 
 /// The program of util-linux that creates namespaces.
