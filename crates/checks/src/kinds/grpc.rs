@@ -242,13 +242,17 @@ fn refused(status: &Status) -> Issue {
     }
 }
 
+/// The message of hyper if a connection ends within a response.
+const READING: &str = "error reading a body from connection";
+
 /// Describes a status: its code, and the message of the server or the cause.
 pub(super) fn refused_by(status: &Status) -> String {
-    let said = match status.message() {
-        // tonic and hyper use these messages for errors of a lower layer; only the `source()` chain
-        // contains the cause.
-        "error reading a body from connection" | "http2 error" | "transport error" => root_cause(status),
-        said => said.to_owned(),
+    let said = status.message();
+    // tonic and hyper use these messages for errors of a lower layer; only the `source()` chain
+    // contains the cause.
+    let said = match said.strip_prefix("h2 protocol error: ").unwrap_or(said) {
+        READING | "http2 error" | "transport error" => root_cause(status),
+        _ => said.to_owned(),
     };
     format!("{:?}: {}", status.code(), at_most(&said, MESSAGE_SHOWN_MAX))
 }
@@ -257,7 +261,7 @@ pub(super) fn refused_by(status: &Status) -> String {
 fn root_cause(status: &Status) -> String {
     let causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
     let cause = causes.last().map_or_else(|| status.message().to_owned(), ToString::to_string);
-    if is_cut_http2(&cause) { CUT.to_owned() } else { cause }
+    if is_cut_http2(&cause) || cause.ends_with(READING) { CUT.to_owned() } else { cause }
 }
 
 fn broken(error: &hyper::Error) -> Status {
