@@ -220,7 +220,7 @@ fn patterns<'n>(keys: &mut Keys<'n>, name: &'n str) -> Vec<Placed<'n, &'n str>> 
 pub(super) fn is_pattern(keys: &Keys<'_>, pattern: Placed<'_, &str>) -> bool {
     let is_valid = Pattern::new(pattern.value).is_ok();
     if !is_valid {
-        let why = "this is not a regular expression of doorbell";
+        let why = "doorbell does not support this regular expression";
         keys.note(pattern.line, pattern.name, why, "rewrite it without look-around and Unicode classes");
     }
     is_valid

@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Refused(Refused),
 }
 
-/// The refusal of a policy.
+/// Refusal of a request by a policy.
 #[derive(Debug)]
 pub(crate) struct Refused {
     by: Arc<RequireAuth>,

@@ -1,6 +1,6 @@
 //! Builds all parts of a generation except its server.
 //!
-//! Does not know about: the serving generation, steps after building.
+//! Does not know about: the server, the activation of the parts.
 
 use super::awaited::Awaited;
 use super::ports::Ports;

@@ -154,7 +154,7 @@ fn is_refused(addr: SocketAddr) -> bool {
 }
 
 fn clients_that_connect_during_a_restart_are_served(engine: &str) {
-    // Only bash accepts descriptor numbers of more than one digit.
+    // Not every `sh` accepts descriptor numbers of more than one digit: dash does not, bash does.
     let Some(_bash) = program("bash") else { return };
     let mut manager = Manager::new();
     let [web, more] = [free_addr(), free_addr()];

@@ -74,7 +74,7 @@ fn lint_names(config: &Config, places: &Places, problems: &Problems) {
         let place = key.unwrap_or_else(|| places.name(path));
         let name = peer.certificate_name();
         if ServerName::try_from(name).is_err() {
-            let message = format!("{name:?} is not a name of a certificate");
+            let message = format!("{name:?} is not a valid certificate name");
             let help = "write `certificate_name`, a host name or an IP address";
             problems.add(Problem::error("bad-value", place, message).help(help));
         } else if peer.peer.is_none()

@@ -1,4 +1,4 @@
-//! Maps the reply of a route to a refused gRPC request to gRPC status codes.
+//! Maps the refusal of a gRPC request by a route to a gRPC status code.
 //!
 //! Does not know about: reasons, requests.
 //!
