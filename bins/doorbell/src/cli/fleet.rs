@@ -83,9 +83,8 @@ struct Source {
 pub(super) fn run(args: &FleetArgs, global: &Global) -> Result<Exit, Failure> {
     let mut source = Source::open(global)?;
     let paint = Paint { on: colored(global.color, &std::io::stdout()) };
-    let now = millis(time_of_day());
     watch(&mut source, (args.watch, args.output), paint, Source::read, |fleet, wide| {
-        shown(fleet, wide, now, paint)
+        shown(fleet, wide, millis(time_of_day()), paint)
     })
 }
 
