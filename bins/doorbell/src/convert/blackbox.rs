@@ -272,7 +272,7 @@ mod tests {
             ("prober: http\nhttp: 1\n", "4: modules.m.http: this is not a table"),
             (
                 "prober: http\nhttp:\n  fail_if_body_matches_regexp:\n  - '(?=x)'\n",
-                "6: modules.m.http.fail_if_body_matches_regexp: this is not a regular expression",
+                "6: modules.m.http.fail_if_body_matches_regexp: doorbell does not support this regular expression",
             ),
             ("prober: tcp\ntcp:\n  tls: true\n  query_response:\n  - expect: x\n", "5: modules.m.tcp.tls: "),
             (
