@@ -118,9 +118,9 @@ fn a_network_of_its_own_has_the_ports_of_the_study() {
     assert!(rows(&run).iter().all(|row| row["connected"] == 50), "{run:#?}");
 }
 
-/// The promised maximum of the ratio of the median times on odd and on even ports, and a higher one
-/// for the short version of the test.
+/// Promised maximum of the median time of `connect()` on odd ports, divided by that on even ports.
 const ODD_OVER_EVEN_MAX: f64 = 1.2;
+/// The same for the short version of the test.
 const ODD_OVER_EVEN_LOOSE: f64 = 2.0;
 
 /// Whether this kernel can choose from odd and even ports alike.

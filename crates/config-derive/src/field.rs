@@ -110,7 +110,7 @@ impl Key {
         })
     }
 
-    /// The form of a value in a dump; `None` if the type of the value defines the form.
+    /// The expression that dumps a value; `None` to use the `dump` of its type.
     pub(crate) fn dump(&self, value: &TokenStream) -> Option<TokenStream> {
         match self.reader.as_ref()? {
             Reader::Function(_) => None,

@@ -71,7 +71,7 @@ impl<'r> Entry<'r> {
         self.reading.problems.add(problem);
     }
 
-    /// Reports a string with an invalid content.
+    /// Reports an invalid value.
     pub fn refuse<T>(
         &self,
         code: &'static str,

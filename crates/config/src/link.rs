@@ -13,8 +13,8 @@ use std::fmt;
 /// Maximum number of names that a suggestion lists.
 const SHOWN_MAX: usize = 20;
 
-/// The name of another table. Links are equal if their names are: the position changes with any
-/// table that is added in front.
+/// The name of another table. Links are compared by name only, because the position changes when a
+/// table is added in front.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// The name in the file.

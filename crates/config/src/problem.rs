@@ -47,7 +47,8 @@ pub struct Problem {
     pub help: Option<String>,
     /// Secrets in clear text, which are masked in the lines shown.
     pub(crate) hidden: Arc<[Range<usize>]>,
-    /// Environment variables that replace keys; places after the end of the file refer to them.
+    /// Environment variables that replace keys. A span beyond the end of the file lies in their
+    /// text.
     pub(crate) environment: Option<Arc<Environment>>,
 }
 

@@ -352,7 +352,8 @@ fn connections_for_a_worker_that_fails_go_to_the_others() {
     let handle = blocker.server.handle();
     handle.fail_worker(WorkerIndex(0));
     let asked = blocker.ask(9);
-    // The other worker replies to the first and the last; the blocked one has the rest in its queue.
+    // The other worker serves every other connection, the first and the last included. The queue of
+    // the blocked worker has the rest.
     wait_until(PATIENCE, || blocker.server.stats().requests >= 5).unwrap();
     blocker.go_on.send(()).unwrap();
     assert_eq!(reply_of(blocked), "doorbell-0", "the first connection has the first worker");
@@ -497,7 +498,8 @@ fn is_even(server: &Server) -> bool {
     accepted(server) == [10; 4]
 }
 
-/// The next process opens the sockets that it lacks, or shares the only one.
+/// A new process with a socket for each worker opens the missing ones; with one socket for all
+/// workers it takes over the existing one.
 #[test]
 fn the_next_process_may_have_any_balance() {
     for engine in engines() {

@@ -33,9 +33,9 @@ const RESPONSE_LEN_MAX: usize = 1 << 20;
 /// Maximum number of services in a list (grpc/health/v1/health.proto).
 const LIST_MAX: usize = 100;
 
-/// The address of the client, as an extension of a request. It identifies load balancers that send
-/// only the name of their gRPC library. With the feature `server`, the peer address that tonic's
-/// server reports is used for requests without this extension.
+/// The address of the client, as an extension of a request. It identifies load balancers whose
+/// user agent names only their gRPC library. With the feature `server`, the peer address that
+/// tonic's server reports is used for requests without this extension.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientAddr(pub IpAddr);
 

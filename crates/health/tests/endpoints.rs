@@ -23,7 +23,7 @@ enum Step {
     Tick,
 }
 
-/// The oracle's state, reduced to the inputs of the rules.
+/// The part of the oracle's state that the endpoint rules depend on.
 #[derive(Default)]
 struct Oracle {
     was_up: bool,

@@ -88,8 +88,8 @@ impl Technique {
     }
 }
 
-/// Settings with all techniques off. A technique that the program with these defaults does not know
-/// is left out.
+/// Settings with all techniques off. Techniques whose keys are missing in `defaults` are left out,
+/// because the program does not support them.
 pub(crate) fn nothing(defaults: &Settings) -> Settings {
     let known = TECHNIQUES.iter().filter(|technique| technique.is_of(Driver::IoUring, defaults));
     known.fold(Settings::default(), |settings, technique| settings.with(&technique.off()))

@@ -25,8 +25,8 @@ on_both_engines! {
 const LATE: Duration = Duration::from_millis(20);
 /// Number of checks of each shape and kind.
 const EACH: usize = 6;
-/// Maximum memory with the buffers of all these checks: 64 KiB for each flooded check, and the
-/// parsers.
+/// Maximum resident memory while all these checks run: 64 KiB of buffer for each flooded check, and
+/// the parsers.
 const RESIDENT_MAX: u64 = 24 << 20;
 const GROWN_MAX: u64 = 2 << 20;
 

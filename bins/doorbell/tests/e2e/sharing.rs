@@ -62,7 +62,7 @@ impl Instance {
         check["state"] == state && check["from"].as_str() == from
     }
 
-    /// Names of the instances in the view of all.
+    /// Names of the instances that `doorbell fleet` lists.
     fn fleet(&self) -> Vec<String> {
         let output = run(&binary(), &["fleet", "-c", &self.file, "-o", "json"]);
         assert!(output.status.success(), "{output:?}");

@@ -104,7 +104,8 @@ fn request(check: &AliasCheck) -> Result<HttpCheck, String> {
 #[derive(Deserialize)]
 struct Reply {
     status: String,
-    /// With details only: the state, and the rule after `by` in the reply of an endpoint.
+    /// Only in detailed replies: the state, such as `down`; for an endpoint, followed by the
+    /// deciding rule, as in `down by checks`.
     #[serde(default)]
     description: String,
     #[serde(default)]
@@ -133,7 +134,7 @@ fn parse(response: &HttpResponse) -> Result<(Class, String), Issue> {
             return Err(Issue::failure(format!("status {code} contradicts the state {status:?}")));
         }
     };
-    // A check that is going down is still up, with the status `warn`.
+    // The state `going_down` still counts as up, although its status is `warn`.
     let class = match (class_of(&reply.description), by_status) {
         (Some(Class::Up), Class::Down) | (None, _) => by_status,
         (Some(class), _) => class,

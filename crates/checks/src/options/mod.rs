@@ -96,7 +96,8 @@ pub struct Check {
     /// Name in endpoints, logs and metrics.
     #[key(table_name)]
     pub name: String,
-    /// Severity in endpoints that do not list their checks: required, degrading or info.
+    /// Severity of the check in endpoints that do not list their checks: required, degrading or
+    /// info.
     #[key(default = "required", words = SEVERITIES)]
     pub severity: Severity,
     /// Whether one of all instances with the same options of this check runs it, and the others

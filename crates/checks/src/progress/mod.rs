@@ -60,7 +60,7 @@ pub enum Stage {
     End,
 }
 
-/// Value of the current stage before the first stage.
+/// Stored as the current stage until the first stage begins.
 const NO_STAGE: u8 = u8::MAX;
 
 /// Records the observations of a run.

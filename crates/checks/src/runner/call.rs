@@ -181,7 +181,7 @@ mod tests {
         let function = move || {
             count.fetch_add(1, Ordering::SeqCst);
             began.send(()).unwrap();
-            // Blocking like this is a mistake in async code.
+            // Blocks on purpose: an application may do this by mistake.
             let _end = goes.lock().unwrap().recv();
             std::future::ready(Ok::<(), String>(()))
         };

@@ -58,7 +58,7 @@ pub(super) enum Kind {
 }
 
 impl TargetRunner {
-    /// `None` if its results are pushed.
+    /// Builds the runner of a check; `None` if the results of the check are pushed.
     pub(super) fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
         let with = &mut Materials { pace: &check.pace, shared };
         let kind = match &check.kind {

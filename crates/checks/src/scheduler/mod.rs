@@ -175,8 +175,8 @@ impl Plan {
         runs.map(|(at, run)| (run.check, self.requests.run_request(at, &run.is_asked)))
     }
 
-    /// Handles to start runs of the checks that instances share, by check number. These checks run
-    /// only when started, or on request of an operator.
+    /// Handles to start runs of the checks that instances share, by check number. These checks
+    /// have no schedule: they run through their handle, or on request of an operator.
     #[cfg(feature = "kinds")]
     pub fn run_starts(&self) -> impl Iterator<Item = (usize, RunStart)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.is_shared);

@@ -49,7 +49,7 @@ fn hosts_reply_to_an_echo() {
 }
 
 fn echoes() {
-    // The default of the kernel.
+    // By default, the kernel permits ICMP sockets to no group.
     let reason = "ICMP sockets are not permitted: `sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"`";
     is(icmp("127.0.0.1"), Outcome::Error, reason);
     is(icmp("::1"), Outcome::Error, reason);

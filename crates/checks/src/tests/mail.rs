@@ -102,7 +102,7 @@ fn upgrades(before: &'static [&'static str], within: &'static str, days: i64) ->
         }
         let session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut stream = rustls::StreamOwned::new(session, stream.try_clone().unwrap());
-        // A client that does not trust the certificate ends here.
+        // A client that does not trust the certificate closes the connection here.
         if stream.read(&mut [0; 1024]).is_ok() {
             let _gone = stream.write_all(within.as_bytes());
         }

@@ -147,8 +147,8 @@ fn closes_on_another_call() -> SocketAddr {
     addr
 }
 
-/// The call that verifies the server fails with the connection: its error is no response. The last
-/// status would otherwise stay valid until another call may start.
+/// The call that verifies the server fails with the connection: its error is no response. If it
+/// counted as one, the last status would stay valid until the next call is allowed.
 #[test]
 fn a_lost_connection_ends_the_last_status() {
     let pace = Pace { fast_interval: Duration::from_secs(4), ..pace(TIMEOUT) };

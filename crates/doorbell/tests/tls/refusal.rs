@@ -17,7 +17,7 @@ fn limited(limits: TlsLimits) -> Acceptor {
     Acceptor::with_limits(&config(), limits, None).unwrap()
 }
 
-/// Returns a fatal alert without a session.
+/// Returns an unencrypted record with a fatal alert.
 const fn alert(description: u8) -> [u8; 7] {
     [21, 3, 3, 0, 2, 2, description]
 }

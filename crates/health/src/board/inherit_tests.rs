@@ -291,7 +291,7 @@ fn a_latch_has_no_grace() {
     assert_eq!(state_of(&board, endpoint), EndpointState::Up);
 }
 
-/// A check that was stale, but is fresh under the new `max_age`, counts by its thresholds again.
+/// A stale check that is fresh under the new `max_age` is judged by its thresholds again.
 #[test]
 fn what_is_fresh_again_is_judged_by_its_thresholds() {
     let rule =

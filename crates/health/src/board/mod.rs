@@ -304,7 +304,7 @@ impl Board {
         mark(&mut self.dirty, &mut self.is_dirty, endpoint);
     }
 
-    /// Ends a call: judges and renders the endpoints that may have changed.
+    /// Finishes a change of the board: judges and renders the endpoints that may have changed.
     fn settle(&mut self, now: Time) {
         let mut next = 0;
         while let Some(&at) = self.dirty.get(next) {

@@ -16,7 +16,7 @@ pub enum Initial {
     Down,
     /// Down; `rise` successes are needed.
     FullyDown,
-    /// Up; `fall` failures are needed.
+    /// Up until `fall` consecutive failures.
     FullyUp,
     /// Unknown; a single result decides, as in Envoy at its start.
     #[default]

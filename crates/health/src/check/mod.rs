@@ -42,7 +42,7 @@ use crate::note::Note;
 use crate::time::Time;
 use flap::Flap;
 
-/// The value settled by the thresholds.
+/// Whether the check is up or down according to `rise` and `fall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
     Down,
@@ -335,7 +335,8 @@ impl Check {
         &self.config
     }
 
-    /// Whether the check is settled up. Endpoints may keep this value for a stale check.
+    /// Whether the thresholds last decided that the check is up. Endpoints may keep this value for
+    /// a stale check.
     pub fn is_settled_up(&self) -> bool {
         self.settled == Settled::Up
     }

@@ -106,8 +106,8 @@ impl Seen {
 }
 
 impl Place {
-    /// An empty slot. It matches empty input, which is not a request: `KEEP_ALIVE` makes
-    /// [`crate::Conn::answer_once`] ignore the slot.
+    /// An empty slot. It would match empty input, so its flag `KEEP_ALIVE` makes
+    /// [`crate::Conn::answer_once`] ignore it.
     const EMPTY: Self = Self {
         head: Head { flags: KEEP_ALIVE, ..Head::new() },
         len: 0,

@@ -331,7 +331,8 @@ fn tokens_that_are_used_late_count() {
     }
 }
 
-/// Neither unused tokens nor waiting for grants cost a client with few requests its limit.
+/// A client with few requests gets its whole limit, although tokens are unused elsewhere and
+/// grants take time.
 #[test]
 fn a_client_below_the_rate_is_rarely_refused() {
     for (burst, requests, period_s) in [(60, 60, 60), (20, 20, 1), (20, 20, 60), (100, 1000, 3600)] {

@@ -24,7 +24,7 @@ pub struct Sharing {
     pub password: Option<Secret>,
     /// Verification of the server's certificate, for rediss.
     pub tls: Option<ClientTls>,
-    /// Beginning of all keys and channels. Instances share with those of the same prefix.
+    /// Beginning of all keys and channels. Instances with the same prefix share with each other.
     #[key(default = "doorbell:")]
     pub prefix: String,
     /// Name of this instance, different from all others. Default: the host name.

@@ -3,8 +3,8 @@
 //! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module
 //! counts frame headers before they reach it, and ends a connection before a flood is processed.
 //!
-//! Floods consist of frames that are rare in normal use: resets of requests, PINGs, and empty or
-//! tiny pieces. [`Budget`] contains the maxima for each window, based on the defaults of Envoy,
+//! Floods consist of frames that are rare in normal use: RST_STREAM, PING, and empty or tiny DATA
+//! frames. [`Budget`] contains the maxima for each window, based on the defaults of Envoy,
 //! HAProxy and nginx.
 
 mod frames;

@@ -150,8 +150,8 @@ fn a_closed_window_differs_from_a_slow_client() {
     limits.handle_received(&frame(HEADERS, END, 3, 9), at(6)).unwrap();
     sends(&mut limits, &[frame(HEADERS, 0, 3, 9)], 7);
     assert_eq!(limits.windowless(), Some(at(7)));
-    // A client that received a whole window is slow; if the socket is not writable, the network is
-    // slow.
+    // Neither counts as windowless: a client that received a whole window is only slow, and a
+    // socket that is not writable shows a slow network.
     limits.block(true, at(8));
     assert_eq!(limits.windowless(), None);
     limits.block(false, at(9));
