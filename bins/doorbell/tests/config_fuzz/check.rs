@@ -39,7 +39,7 @@ fn parse(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Parsed {
 /// The dumped configuration, with references to secrets in place of the masks.
 fn dumped(config: &Config) -> String {
     let mut value = to_json(config, true);
-    for key in ["admin", "blackbox", "check", "history"] {
+    for key in ["admin", "blackbox", "check", "history", "limit", "shared"] {
         value.get_mut(key).into_iter().for_each(show);
     }
     let rules = value.get_mut("auth").and_then(|rules| rules.as_object_mut());
