@@ -105,14 +105,19 @@ pub(super) fn report_exec(config: &Config, places: &Places, problems: &Problems)
     }
 }
 
-/// Resolves the listeners, and adds the default listener if there are none. A configuration with
-/// datagram listeners alone has none.
+/// Resolves the listeners, and adds the default listener if no other table has an address for
+/// clients. Links and the admin API do not count.
 fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {
         listener.tls.take_if(|link| !names.find(link));
     }
-    if config.listeners.is_empty() && config.udp.is_empty() {
+    let has_clients = !(config.listeners.is_empty()
+        && config.udp.is_empty()
+        && config.agents.is_empty()
+        && config.tcp_gates.is_empty()
+        && config.blackbox.is_none());
+    if !has_clients {
         config.listeners.push(Listener::local());
     }
 }
