@@ -10,6 +10,13 @@ use thiserror::Error;
 /// exceed it by one credit.
 pub const INSTANCES_COVERED: u32 = 16;
 
+/// Default credit: the connections that a browser opens at once, but at most a quarter of a small
+/// burst, or a thousandth of a large one.
+#[must_use]
+pub fn credit_default(burst: u32) -> u32 {
+    (burst / 1024).max((burst / 4).min(8)).max(1)
+}
+
 /// Charges many keys atomically. Times are microseconds on the clock of the server.
 ///
 /// - Keys: one per client. The value is the time at which the client's whole burst is available

@@ -266,7 +266,7 @@ fn skewed(at: usize, _key: usize) -> f64 {
 #[test]
 fn ten_instances_use_one_limit_completely() {
     for (burst, seconds) in [(60_000, 60), (2_000, 20)] {
-        let mut fleet = Fleet::new(per_minute(burst), (burst / 1024).max(1), OnError::Local, GOOD, 7, 10);
+        let mut fleet = Fleet::new(per_minute(burst), credit_default(burst), OnError::Local, GOOD, 7, 10);
         fleet.run(seconds * SECOND_US, 1, skewed);
         let (allowed, limit) = (fleet.allowed(), u64::from(burst) + 1000 * seconds);
         assert!(allowed * 100 >= limit * 97, "{allowed} of {limit} with a burst of {burst}");
@@ -275,6 +275,14 @@ fn ten_instances_use_one_limit_completely() {
             assert!(instance.allowed > 4 * instance.refused, "{} {}", instance.allowed, instance.refused);
         }
     }
+}
+
+#[test]
+fn a_browser_may_open_its_connections_at_once() {
+    let quota = Quota::new(60, 10, Duration::from_secs(1)).unwrap();
+    let mut fleet = Fleet::new(quota, credit_default(60), OnError::Local, GOOD, 5, 2);
+    (0..6).for_each(|_| fleet.request(0, 0));
+    assert_eq!((fleet.allowed(), fleet.instances[0].refused), (6, 0));
 }
 
 #[test]

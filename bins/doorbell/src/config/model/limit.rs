@@ -4,7 +4,7 @@
 
 use crate::http::limit::{BURST_MAX, KEYS_MAX, OnError, Quota};
 use doorbell_config::{Entry, Json, Key, Problem, Rate, Secret, Section, Table, Value, Words, literal};
-use doorbell_shared::limit::Gcra;
+use doorbell_shared::limit::{Gcra, credit_default};
 use serde_json::json;
 use std::fmt;
 use std::ops::Range;
@@ -55,7 +55,8 @@ pub struct LimitSharing {
     #[key(default = "local")]
     pub on_error: OnStoreError,
     /// Maximum number of requests that a client without a lease may send to an instance before the
-    /// store is asked. Default: a thousandth of the burst, at least 1.
+    /// store is asked. Default: 8, but at most a quarter of the burst, or a thousandth of it if that
+    /// is more.
     #[key(range = 1..=BURST_MAX)]
     pub credit: Option<u32>,
 }
@@ -129,7 +130,7 @@ impl Limit {
 
     /// The parameters in the store; `None` if the limit is not shared.
     pub(crate) fn in_store(&self) -> Option<Result<Gcra, String>> {
-        let credit = self.shared.as_ref()?.credit.unwrap_or_else(|| (self.burst / 1024).max(1));
+        let credit = self.shared.as_ref()?.credit.unwrap_or_else(|| credit_default(self.burst));
         let quota = Quota::new(self.burst, self.rate.requests, self.rate.period);
         Some(match quota {
             Ok(quota) => Gcra::new(&quota, credit).map_err(|error| error.to_string()),
