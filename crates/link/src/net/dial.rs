@@ -64,15 +64,24 @@ impl Dial {
     async fn connect(&self) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(self.certificate_name.clone())
             .map_err(|_| format!("{} is not a valid certificate name", self.certificate_name))?;
-        let cannot = |error: io::Error| format!("cannot connect: {error}");
-        let addrs: Vec<_> =
-            lookup_host((self.host.as_str(), self.port)).await.map_err(cannot)?.take(ADDRS_MAX).collect();
-        let stream = first_of(&addrs, CONNECT_TIMEOUT).await.map_err(cannot)?;
-        // With `TCP_NODELAY`, a frame does not wait for the acknowledgement of the previous one. If
-        // setting it fails, frames are only slower.
-        let _slow = stream.set_nodelay(true);
+        let stream = connect(&self.host, self.port, CONNECT_TIMEOUT).await;
+        let stream = stream.map_err(|error| format!("cannot connect: {error}"))?;
         self.tls.connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))
     }
+}
+
+/// Connects to the first address of a host that accepts, with `TCP_NODELAY`. The limit applies to all
+/// addresses together, but not to the name lookup.
+///
+/// # Errors
+/// The name has no address, or no address accepts in time.
+pub async fn connect(host: &str, port: u16, within: Duration) -> io::Result<TcpStream> {
+    let addrs: Vec<_> = lookup_host((host, port)).await?.take(ADDRS_MAX).collect();
+    let stream = first_of(&addrs, within).await?;
+    // Without Nagle's algorithm, a message does not wait for the acknowledgement of the previous
+    // one. If setting it fails, messages are only slower.
+    let _slow = stream.set_nodelay(true);
+    Ok(stream)
 }
 
 /// Connects to the first address that accepts. The time is divided equally between the addresses,

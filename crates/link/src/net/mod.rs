@@ -10,6 +10,6 @@ mod tls;
 
 pub use accept::{Acceptor, Refused};
 pub use clock::LinkClock;
-pub use dial::{Dial, HANDSHAKE_TIMEOUT};
+pub use dial::{Dial, HANDSHAKE_TIMEOUT, connect};
 pub use handle::{LinkHandle, Notice};
 pub use tls::LinkTls;
