@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Longer than any reply takes on a busy machine.
 const PATIENT: Duration = Duration::from_secs(60);
@@ -275,8 +275,8 @@ async fn instances_are_listed_until_they_expire() {
 
 #[tokio::test]
 async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
-    let acl = "doorbell on >se\"cret ~doorbell:* &doorbell:* -@all +eval +get +set +pexpire +pttl +hmget +hset +hget \
-               +hdel +zadd +zrem +zrangebyscore +time +publish +subscribe +ping +select";
+    let acl = "doorbell on >se\"cret ~doorbell:* &doorbell:* -@all +evalsha +script|load +get +set +pexpire +pttl +hmget \
+               +hset +hget +hdel +zadd +zrem +zrangebyscore +time +publish +subscribe +ping +select";
     let mut arguments = vec!["--user", "default", "off", "--user"];
     arguments.extend(acl.split(' '));
     let Some(peer) = Peer::start(&arguments) else { return };
@@ -306,8 +306,8 @@ async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
     sleep(Duration::from_millis(20)).await;
     redis.announce("b".into(), b"1".to_vec(), LONG).await.unwrap();
     assert_eq!(redis.announced().await.unwrap().len(), 1);
-    let other = redis.call(vec![b"GET".to_vec(), b"other:key".to_vec()]).await.unwrap();
-    assert!(format!("{other:?}").contains("NOPERM"), "{other:?}");
+    let other = peer.cli(&["--user", "doorbell", "--pass", "se\"cret", "GET", "other:key"]);
+    assert!(other.contains("NOPERM"), "{other}");
 }
 
 #[tokio::test]
@@ -323,6 +323,14 @@ async fn without_a_usable_server_calls_fail_and_the_connection_returns() {
     let error = redis.lease(ask("a", LONG)).await.unwrap_err();
     assert_eq!(error.0, "the server did not reply in time");
     assert!(redis.status().counters().refused > 0);
+    peer.hang(false);
+    connected(&redis).await;
+    // Also if the caller stops waiting.
+    peer.hang(true);
+    assert!(timeout(Duration::from_millis(1), redis.lease(ask("a", LONG))).await.is_err());
+    while redis.status().is_connected() {
+        sleep(Duration::from_millis(5)).await;
+    }
     peer.hang(false);
     connected(&redis).await;
     peer.kill();
@@ -382,29 +390,46 @@ async fn a_server_that_became_a_replica_is_left() {
     }
 }
 
-/// A server that sends invalid bytes, or replies without a command.
+/// A server that sends invalid bytes, replies without a command, or an endless reply.
 #[tokio::test]
 async fn nonsense_closes_the_connection() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    for nonsense in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"+OK\r\n+OK\r\n+OK\r\n", &[b'+'; 9_000]] {
+    let long = [b"$99999999999\r\n", &[b'a'; 33 << 20][..]].concat();
+    for (nonsense, expected) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "PING: the bytes are not a reply of Redis"),
+        (b"+PONG\r\n+PONG\r\n+PONG\r\n", "the bytes are not a reply of Redis"),
+        (b"-LOADING a \x1b[31m b\r\n", "PING: LOADING a  [31m b"),
+        (long.leak(), "PING: the reply is too long"),
+    ] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         tokio::spawn(async move {
-            let mut open = Vec::new();
             while let Ok((mut stream, _)) = listener.accept().await {
-                let mut command = [0; 64];
-                let _read = stream.read(&mut command).await;
-                let _sent = stream.write_all(nonsense).await;
-                open.push(stream);
+                tokio::spawn(async move {
+                    while let Ok(1..) = stream.read(&mut [0; 4096]).await {
+                        let _sent = stream.write_all(nonsense).await;
+                    }
+                });
             }
         });
         let server = Server::new(&format!("redis://{addr}")).expect("a URL");
         let options = RedisOptions { server, prefix: String::new(), timeout: PATIENT, seed: 1 };
-        let redis = start(options);
+        let (redis, commands) = Redis::new(options, Arc::default());
+        let (sender, mut told) = mpsc::unbounded_channel();
+        tokio::spawn(commands.run(move |state| {
+            let _ended = sender.send(state.map_err(StoreError::clone));
+        }));
+        let why = loop {
+            match told.recv().await.expect("a state") {
+                Ok(()) => assert!(redis.lease(ask("a", LONG)).await.is_err()),
+                Err(why) => break why.0,
+            }
+        };
+        assert_eq!(why, expected);
         while redis.status().counters().errors < 2 {
+            let _refused = redis.lease(ask("a", LONG)).await;
             sleep(Duration::from_millis(5)).await;
         }
-        assert!(redis.lease(ask("a", LONG)).await.is_err());
     }
 }
 

@@ -47,9 +47,6 @@ end
 return reply
 ";
 
-/// SHA-1 digest of [`SCRIPT`], for EVALSHA.
-pub const SCRIPT_SHA1: &str = "c40b245b9548ea3b8f7fdeb9f6409ea1577500fb";
-
 /// The parameters of a limit in the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gcra {

@@ -17,7 +17,5 @@ mod tests;
 
 #[cfg(feature = "redis")]
 pub use gcra::seed;
-pub use gcra::{
-    BurstTooSmall, Charge, Gcra, Granted, INSTANCES_COVERED, SCRIPT, SCRIPT_SHA1, credit_default,
-};
+pub use gcra::{BurstTooSmall, Charge, Gcra, Granted, INSTANCES_COVERED, SCRIPT, credit_default};
 pub use leaser::{Ask, KEYS_PER_CALL, Leaser, ROUND_EVERY};

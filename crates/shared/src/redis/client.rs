@@ -1,16 +1,17 @@
-//! The connection for commands: a queue, pipelined commands, timeouts, and reconnects.
+//! The connection for commands: a queue, timeouts, and reconnects.
 //!
-//! Does not know about: the meaning of commands.
+//! Does not know about: the meaning of commands, the protocol.
 
-use super::resp::{self, Value};
-use super::server::{Conn, Server};
+use super::conn_state::ConnState;
+use super::server::{Conn, Server, not_reply, reason};
 use crate::status::Status;
 use crate::store::StoreError;
 use doorbell_link::Backoff;
-use std::collections::VecDeque;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue, RedisResult, Script, Value};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Maximum number of queued commands; further ones are refused.
@@ -36,6 +37,8 @@ pub struct RedisOptions {
 #[derive(Clone, Debug)]
 pub struct Redis {
     queue: mpsc::Sender<Request>,
+    /// Requests a reconnect, because replies may belong to other commands.
+    renew: Arc<Notify>,
     options: Arc<RedisOptions>,
     status: Arc<Status>,
 }
@@ -44,28 +47,43 @@ pub struct Redis {
 #[derive(Debug)]
 pub struct Commands {
     queue: mpsc::Receiver<Request>,
+    renew: Arc<Notify>,
     options: Arc<RedisOptions>,
     status: Arc<Status>,
 }
 
+/// A command or script with its arguments.
 #[derive(Debug)]
-struct Request {
-    command: Vec<Vec<u8>>,
-    until: Instant,
-    reply: oneshot::Sender<Result<Value, StoreError>>,
+pub(super) enum Call {
+    Command(Cmd),
+    Script { code: &'static str, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>> },
 }
 
-/// A command that was sent.
-type Pending = (Instant, oneshot::Sender<Result<Value, StoreError>>);
+#[derive(Debug)]
+struct Request {
+    call: Call,
+    until: Instant,
+    reply: Reply,
+}
+
+type Reply = oneshot::Sender<Result<Value, StoreError>>;
+
+/// The end of a command.
+pub(super) type Done = (Reply, Result<Value, StoreError>);
 
 impl Redis {
     /// Creates a client and its connection. `status` may be that of an earlier client.
     #[must_use]
     pub fn new(options: RedisOptions, status: Arc<Status>) -> (Self, Commands) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let options = Arc::new(options);
-        let commands = Commands { queue, options: Arc::clone(&options), status: Arc::clone(&status) };
-        (Self { queue: sender, options, status }, commands)
+        let (options, renew) = (Arc::new(options), Arc::<Notify>::default());
+        let commands = Commands {
+            queue,
+            renew: Arc::clone(&renew),
+            options: Arc::clone(&options),
+            status: Arc::clone(&status),
+        };
+        (Self { queue: sender, renew, options, status }, commands)
     }
 
     /// Connection state and counters.
@@ -78,11 +96,18 @@ impl Redis {
         &self.options
     }
 
-    /// Sends a command and returns its reply, which may be an error of the server.
-    ///
-    /// # Errors
-    /// There is no connection, the queue is full, or no reply arrives in time.
-    pub async fn call(&self, command: Vec<Vec<u8>>) -> Result<Value, StoreError> {
+    /// Runs a script atomically in the server. It is sent only if the server does not have it.
+    pub(super) async fn eval<T: FromRedisValue>(
+        &self,
+        code: &'static str,
+        keys: Vec<Vec<u8>>,
+        arguments: Vec<Vec<u8>>,
+    ) -> Result<T, StoreError> {
+        self.call(Call::Script { code, keys, arguments }).await
+    }
+
+    /// Sends a command or script, and returns its reply.
+    pub(super) async fn call<T: FromRedisValue>(&self, call: Call) -> Result<T, StoreError> {
         if !self.status.is_connected() {
             self.status.refused();
             return Err(StoreError(match self.status.last_error() {
@@ -92,36 +117,30 @@ impl Redis {
         }
         let (reply, replied) = oneshot::channel();
         let until = Instant::now() + self.options.timeout;
-        if self.queue.try_send(Request { command, until, reply }).is_err() {
+        if self.queue.try_send(Request { call, until, reply }).is_err() {
             self.status.refused();
             return Err(StoreError("too many commands are queued".to_owned()));
         }
         // The connection replies after the timeout at the latest.
-        replied.await.unwrap_or_else(|_ended| Err(StoreError("the connection has ended".to_owned())))
+        let ended = |_| Err(StoreError("the connection has ended".to_owned()));
+        redis::from_redis_value(replied.await.unwrap_or_else(ended)?).map_err(|_| self.unexpected())
     }
 
-    /// Runs a script atomically in the server. An error reply is returned as an error.
-    ///
-    /// The script is sent each time: a call by digest would need a fallback for a server that has
-    /// lost its script cache, and the scripts are short.
-    ///
-    /// # Errors
-    /// As [`Self::call`], or the script failed.
-    pub async fn eval<const K: usize, const A: usize>(
-        &self,
-        script: &str,
-        keys: [Vec<u8>; K],
-        arguments: [Vec<u8>; A],
-    ) -> Result<Value, StoreError> {
-        let mut command = vec![b"EVAL".to_vec(), script.as_bytes().to_vec(), K.to_string().into_bytes()];
-        command.extend(keys);
-        command.extend(arguments);
-        match self.call(command).await? {
-            Value::Error(why) => {
-                self.status.failed();
-                Err(StoreError(why))
+    /// Records a reply of another type, and reconnects.
+    pub(super) fn unexpected(&self) -> StoreError {
+        self.status.failed();
+        self.renew.notify_one();
+        not_reply()
+    }
+}
+
+impl Call {
+    async fn run(self, redis: &mut MultiplexedConnection) -> RedisResult<Value> {
+        match self {
+            Self::Command(command) => command.query_async(redis).await,
+            Self::Script { code, keys, arguments } => {
+                Script::new(code).key(keys).arg(arguments).invoke_async(redis).await
             }
-            value => Ok(value),
         }
     }
 }
@@ -133,19 +152,21 @@ impl Commands {
     pub async fn run(mut self, mut changed: impl FnMut(Result<(), &StoreError>)) {
         let mut backoff = Backoff::new(self.options.seed);
         loop {
-            let ended = match timeout(self.options.timeout, self.options.server.connect()).await {
-                Err(_) => Err(late()),
-                Ok(Err(why)) => Err(why),
-                Ok(Ok(conn)) => {
+            let within = self.options.timeout;
+            let opened = timeout(within, self.options.server.connect(within)).await;
+            let (why, unsent) = match opened.unwrap_or_else(|_| Err(late())) {
+                Err(why) => (why, Vec::new()),
+                Ok(conn) => {
                     self.status.connected();
                     changed(Ok(()));
-                    self.serve(conn, &mut backoff).await
+                    let Some(ended) = self.serve(conn, &mut backoff).await else { return };
+                    ended
                 }
             };
-            let Err(why) = ended else { return };
             if self.status.lost(&why) {
                 changed(Err(&why));
             }
+            unsent.into_iter().for_each(|done| self.reply(done));
             // Commands that were queued before the status changed.
             self.refuse_all(&why);
             tokio::select! {
@@ -155,62 +176,42 @@ impl Commands {
         }
     }
 
-    /// Sends commands until the connection fails, or all clients are dropped.
-    async fn serve(&mut self, mut conn: Conn, backoff: &mut Backoff) -> Result<(), StoreError> {
-        let mut pending: VecDeque<Pending> = VecDeque::new();
-        let ended = loop {
-            let oldest = pending.front().map(|(until, _)| *until);
+    /// Sends commands until the connection fails, and returns the reason and the results of pending
+    /// commands; `None` if all clients are dropped.
+    async fn serve(&mut self, mut conn: Conn, backoff: &mut Backoff) -> Option<(StoreError, Vec<Done>)> {
+        let mut unsent = Vec::new();
+        let why = loop {
             tokio::select! {
-                request = self.queue.recv(), if pending.len() < PIPELINE_MAX => {
-                    let Some(request) = request else { break Ok(()) };
-                    if let Err(why) = self.send(&mut conn, request, &mut pending).await {
-                        break Err(why);
-                    }
+                // The driver of the connection is a task, too.
+                request = self.queue.recv(), if conn.tasks.len() <= PIPELINE_MAX => {
+                    let (redis, state) = (conn.redis.clone(), Arc::clone(&conn.state));
+                    conn.tasks.spawn(run(request?, redis, state));
+                    self.status.sent();
                 }
-                reply = conn.read() => match (reply, pending.pop_front()) {
-                    (Ok(value), Some((_, reply))) => {
-                        let left = replica(&value);
-                        let _gone = reply.send(Ok(value));
-                        if let Some(why) = left {
-                            break Err(why);
-                        }
-                        backoff.reset();
+                Some(done) = conn.tasks.join_next() => {
+                    unsent.extend(done.ok().flatten());
+                    if let Some(why) = conn.state.ended() {
+                        break why;
                     }
-                    (Ok(_), None) => break Err(StoreError("received a reply without a command".to_owned())),
-                    (Err(why), oldest) => {
-                        pending.extend(oldest);
-                        break Err(why);
-                    }
-                },
-                // A late reply could be mistaken for that of a later command.
-                () = until(oldest) => break Err(late()),
+                    unsent.drain(..).for_each(|done| self.reply(done));
+                    backoff.reset();
+                }
+                () = self.renew.notified() => break conn.state.end(not_reply()),
             }
         };
-        if let Err(why) = &ended {
-            for (_, reply) in pending {
-                self.status.failed();
-                let _gone = reply.send(Err(why.clone()));
-            }
+        // Without its driver, all pending commands fail at once.
+        conn.driver.abort();
+        while let Some(done) = conn.tasks.join_next().await {
+            unsent.extend(done.ok().flatten());
         }
-        ended
+        Some((why, unsent))
     }
 
-    /// Sends a command together with other queued ones.
-    async fn send(
-        &mut self,
-        conn: &mut Conn,
-        first: Request,
-        pending: &mut VecDeque<Pending>,
-    ) -> Result<(), StoreError> {
-        let (mut bytes, mut next) = (Vec::new(), Some(first));
-        let until = Instant::now() + self.options.timeout;
-        while let Some(request) = next {
-            resp::write(&request.command, &mut bytes);
-            self.status.sent();
-            pending.push_back((request.until, request.reply));
-            next = if pending.len() < PIPELINE_MAX { self.queue.try_recv().ok() } else { None };
+    fn reply(&self, (reply, result): Done) {
+        if result.is_err() {
+            self.status.failed();
         }
-        timeout_at(until, conn.write(&bytes)).await.map_err(|_| late())?
+        let _gone = reply.send(result);
     }
 
     fn refuse_all(&mut self, why: &StoreError) {
@@ -232,24 +233,28 @@ impl Commands {
     }
 }
 
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
+/// Waits for the reply to a command. A late reply ends the connection, which may be broken.
+async fn run(request: Request, mut redis: MultiplexedConnection, state: Arc<ConnState>) -> Option<Done> {
+    let result = match timeout_at(request.until, request.call.run(&mut redis)).await {
+        Ok(result) => result.map_err(|error| reason(&error, &state)),
+        Err(_) => Err(state.end(late())),
+    };
+    state.replied();
+    if let Err(why) = &result
+        && is_replica(why)
+    {
+        state.end(why.clone());
     }
+    Some((request.reply, result))
 }
 
-/// Why a reply shows a server that became a replica: after a failover, the address may lead to
+/// Whether an error shows a server that became a replica: after a failover, the address may lead to
 /// another server, although the former one keeps its connections.
-fn replica(reply: &Value) -> Option<StoreError> {
+fn is_replica(why: &StoreError) -> bool {
     // The error of a script may surround that of its command.
-    let is_replica = |why: &str| ["READONLY", "MASTERDOWN"].iter().any(|code| why.contains(code));
-    match reply {
-        Value::Error(why) if is_replica(why) => Some(StoreError(why.clone())),
-        _ => None,
-    }
+    ["READONLY", "MASTERDOWN"].iter().any(|code| why.0.contains(code))
 }
 
-fn late() -> StoreError {
+pub(super) fn late() -> StoreError {
     StoreError("the server did not reply in time".to_owned())
 }

@@ -3,11 +3,11 @@
 //! Does not know about: the calculation of charges, requests.
 
 use super::client::Redis;
-use super::resp::{NotReply, Value};
-use crate::limit::{Ask, Gcra, Granted, KEYS_PER_CALL, Leaser, ROUND_EVERY, SCRIPT, SCRIPT_SHA1};
+use crate::limit::{Ask, Gcra, Granted, KEYS_PER_CALL, Leaser, ROUND_EVERY, SCRIPT};
 use crate::store::StoreError;
 use doorbell_http::Time;
 use doorbell_http::limit::{LIFETIME_MIN, Leases};
+use redis::Value;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -80,40 +80,26 @@ impl Redis {
     /// as keyed hashes. A call without keys tests that the script can run.
     ///
     /// # Errors
-    /// As [`Self::call`], or the reply does not match the charges.
+    /// There is no connection, the store refuses or does not reply in time, or the reply does not
+    /// match the charges.
     pub async fn charge(&self, limit: &str, gcra: &Gcra, asks: &[Ask]) -> Result<Vec<Granted>, StoreError> {
-        // A server that has lost its script cache replies NOSCRIPT.
-        let reply = match self.call(self.command("EVALSHA", SCRIPT_SHA1, limit, gcra, asks)).await? {
-            Value::Error(why) if why.starts_with("NOSCRIPT") => {
-                self.call(self.command("EVAL", SCRIPT, limit, gcra, asks)).await?
-            }
-            reply => reply,
-        };
-        let granted = match &reply {
-            Value::Array(numbers) if numbers.len() == 2 * asks.len() => {
-                asks.iter().zip(numbers.chunks_exact(2)).map(|(ask, pair)| fits(gcra, ask, pair)).collect()
-            }
-            Value::Error(why) => Err(StoreError(why.clone())),
-            _ => Err(StoreError(NotReply.to_string())),
-        };
-        granted.inspect_err(|_| self.status().failed())
-    }
-
-    fn command(&self, verb: &str, script: &str, limit: &str, gcra: &Gcra, asks: &[Ask]) -> Vec<Vec<u8>> {
         let prefix = &self.options().prefix;
-        let keys = asks.iter().map(|ask| format!("{prefix}limit:{limit}:{:016x}", ask.hash));
+        let keys = asks.iter().map(|ask| format!("{prefix}limit:{limit}:{:016x}", ask.hash).into_bytes());
         let charges = asks.iter().flat_map(|ask| [ask.charge.credited, ask.charge.wanted]);
-        let head = [verb.to_owned(), script.to_owned(), asks.len().to_string()];
-        let words = head.into_iter().chain(keys).chain(gcra.arguments());
-        words.chain(charges.map(|count| count.to_string())).map(String::into_bytes).collect()
+        let arguments = gcra.arguments().into_iter().chain(charges.map(|count| count.to_string()));
+        let arguments = arguments.map(String::into_bytes).collect();
+        let numbers = match self.eval(SCRIPT, keys.collect(), arguments).await? {
+            Value::Array(numbers) if numbers.len() == 2 * asks.len() => numbers,
+            _ => return Err(self.unexpected()),
+        };
+        let granted = asks.iter().zip(numbers.chunks_exact(2)).map(|(ask, pair)| fits(gcra, ask, pair));
+        granted.collect::<Option<_>>().ok_or_else(|| self.unexpected())
     }
 }
 
-fn fits(gcra: &Gcra, ask: &Ask, pair: &[Value]) -> Result<Granted, StoreError> {
-    let numbers = match pair {
-        [tokens, full_in_us] => tokens.integer().zip(full_in_us.integer()),
+fn fits(gcra: &Gcra, ask: &Ask, pair: &[Value]) -> Option<Granted> {
+    match *pair {
+        [Value::Int(tokens), Value::Int(full_in_us)] => gcra.granted(ask.charge, tokens, full_in_us),
         _ => None,
-    };
-    let granted = numbers.and_then(|(tokens, full_in_us)| gcra.granted(ask.charge, tokens, full_in_us));
-    granted.ok_or_else(|| StoreError("the reply does not match the charges".to_owned()))
+    }
 }

@@ -11,32 +11,43 @@
 //! | `PREFIX` `fleet:until` | sorted set | when they expire, in milliseconds |
 
 mod client;
+mod conn_state;
 mod limits;
-mod resp;
 mod scripts;
 mod server;
 
 pub use client::{Commands, Redis, RedisOptions};
 pub use limits::SharedLimit;
-pub use resp::{NotReply, REPLY_LEN_MAX, Value};
 pub use server::{BadUrl, Server};
 
 use crate::store::{Lease, LeaseRequest, Publication, SharedStore, StoreError, Stored};
+use client::{Call, late};
 use doorbell_link::Backoff;
-use server::Conn;
+use futures_util::StreamExt as _;
+use redis::Value;
+use server::{not_reply, reason};
+use std::convert::Infallible;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::unconstrained;
+use tokio::time::{sleep, timeout};
 
 /// Idle time after which the connection for messages is tested with PING.
 const PING_EVERY: Duration = Duration::from_secs(10);
+
+/// Reply to a request for a lease: 1 if own, the token, the remaining milliseconds, the result, and
+/// its age in milliseconds.
+type LeaseReply = (i64, u64, i64, Option<Vec<u8>>, i64);
 
 impl SharedStore for Redis {
     async fn lease(&self, request: LeaseRequest) -> Result<Lease, StoreError> {
         let keys = [self.key("lease:", &request.check), self.key("check:", &request.check)];
         let (token, round) = (request.known.token.to_string(), request.known.round.to_string());
         let arguments = [request.holder, millis(request.lasts), token, round].map(String::into_bytes);
-        let reply = self.eval(scripts::LEASE, keys, arguments).await?;
-        lease(&reply).ok_or_else(|| unexpected(&reply))
+        let (own, token, remaining, value, age): LeaseReply =
+            self.eval(scripts::LEASE, keys.into(), arguments.into()).await?;
+        let ms = |ms: i64| u64::try_from(ms).map(Duration::from_millis).map_err(|_| self.unexpected());
+        let (remaining, age) = (ms(remaining)?, ms(age)?);
+        Ok(Lease { is_own: own == 1, token, remaining, latest: value.map(|value| Stored { value, age }) })
     }
 
     async fn publish(&self, result: Publication) -> Result<bool, StoreError> {
@@ -49,13 +60,15 @@ impl SharedStore for Redis {
             millis(result.keep).into_bytes(),
             self.channel(&result.check),
         ];
-        let reply = self.eval(scripts::PUBLISH, keys, arguments).await?;
-        reply.integer().map(|published| published == 1).ok_or_else(|| unexpected(&reply))
+        let published: i64 = self.eval(scripts::PUBLISH, keys.into(), arguments.into()).await?;
+        Ok(published == 1)
     }
 
     async fn tell(&self, check: String, message: Vec<u8>) -> Result<(), StoreError> {
-        let reply = self.call(vec![b"PUBLISH".to_vec(), self.channel(&check), message]).await?;
-        reply.integer().map(|_receivers| ()).ok_or_else(|| unexpected(&reply))
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(self.channel(&check)).arg(message);
+        let _receivers: i64 = self.call(Call::Command(publish)).await?;
+        Ok(())
     }
 
     async fn follow(&self, checks: Vec<String>, mut heard: impl FnMut(usize, Vec<u8>) + Send) {
@@ -71,15 +84,12 @@ impl SharedStore for Redis {
 
     async fn announce(&self, instance: String, value: Vec<u8>, lasts: Duration) -> Result<(), StoreError> {
         let arguments = [instance.into_bytes(), value, millis(lasts).into_bytes()];
-        let reply = self.eval(scripts::ANNOUNCE, self.fleet(), arguments).await?;
-        reply.integer().map(|_stored| ()).ok_or_else(|| unexpected(&reply))
+        let _stored: i64 = self.eval(scripts::ANNOUNCE, self.fleet(), arguments.into()).await?;
+        Ok(())
     }
 
     async fn announced(&self) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let reply = self.eval(scripts::ANNOUNCED, self.fleet(), []).await?;
-        let all = reply.array().ok_or_else(|| unexpected(&reply))?.chunks_exact(2);
-        let all = all.map(|pair| Some((text(&pair[0])?.to_owned(), pair[1].bytes()?.to_vec())));
-        all.collect::<Option<_>>().ok_or_else(|| unexpected(&reply))
+        self.eval(scripts::ANNOUNCED, self.fleet(), Vec::new()).await
     }
 }
 
@@ -96,8 +106,8 @@ impl Redis {
         }
     }
 
-    fn fleet(&self) -> [Vec<u8>; 2] {
-        [self.key("fleet", ""), self.key("fleet:until", "")]
+    fn fleet(&self) -> Vec<Vec<u8>> {
+        vec![self.key("fleet", ""), self.key("fleet:until", "")]
     }
 
     async fn listen(
@@ -105,81 +115,32 @@ impl Redis {
         channels: &[Vec<u8>],
         backoff: &mut Backoff,
         heard: &mut (impl FnMut(usize, Vec<u8>) + Send),
-    ) -> Result<std::convert::Infallible, StoreError> {
-        let in_time = self.options().timeout;
-        let late = || StoreError("the server did not reply in time".to_owned());
-        let mut conn = timeout(in_time, self.options().server.connect()).await.map_err(|_| late())??;
-        let mut subscribe = vec![b"SUBSCRIBE".to_vec()];
-        subscribe.extend_from_slice(channels);
-        timeout(in_time, conn.write_command(&subscribe)).await.map_err(|_| late())??;
-        let mut patience = Instant::now() + in_time;
-        let mut is_asked = true;
+    ) -> Result<Infallible, StoreError> {
+        let within = self.options().timeout;
+        let opened = timeout(within, self.options().server.listen(within)).await;
+        let (pubsub, state) = opened.map_err(|_| late())??;
+        let failed = |error| reason(&error, &state);
+        let (mut sink, mut messages) = pubsub.split();
+        timeout(within, sink.subscribe(channels)).await.map_err(|_| late())?.map_err(failed)?;
         loop {
-            match tokio::time::timeout_at(patience, conn.read()).await {
-                Ok(reply) => {
-                    if let Some((channel, message)) = message(reply?)?
-                        && let Some(at) = channels.iter().position(|known| *known == channel)
-                    {
-                        heard(at, message);
+            state.replied();
+            backoff.reset();
+            // Received messages wait in a queue without a limit. It is emptied before the connection
+            // reads again.
+            match timeout(PING_EVERY, unconstrained(messages.next())).await {
+                Ok(Some(message)) => {
+                    let channel = message.get_channel_name().as_bytes();
+                    if let Some(at) = channels.iter().position(|known| known == channel) {
+                        heard(at, message.get_payload_bytes().to_vec());
                     }
-                    backoff.reset();
-                    (is_asked, patience) = (false, Instant::now() + PING_EVERY);
                 }
-                Err(_) if is_asked => return Err(late()),
-                Err(_) => {
-                    timeout(in_time, conn.write_command(&[b"PING".to_vec()])).await.map_err(|_| late())??;
-                    (is_asked, patience) = (true, Instant::now() + in_time);
+                Ok(None) => return Err(state.end(not_reply())),
+                Err(_idle) => {
+                    let pong = timeout(within, sink.ping::<Value>()).await;
+                    pong.map_err(|_| late())?.map_err(failed)?;
                 }
             }
         }
-    }
-}
-
-impl Conn {
-    async fn write_command(&mut self, command: &[Vec<u8>]) -> Result<(), StoreError> {
-        let mut bytes = Vec::new();
-        resp::write(command, &mut bytes);
-        self.write(&bytes).await
-    }
-}
-
-/// The channel and content of a message.
-type Received = (Vec<u8>, Vec<u8>);
-
-/// A message; `None` for another reply on the connection for messages.
-fn message(reply: Value) -> Result<Option<Received>, StoreError> {
-    let Value::Array(parts) = reply else {
-        return Err(unexpected(&reply));
-    };
-    match <[Value; 3]>::try_from(parts) {
-        Ok([Value::Bulk(kind), Value::Bulk(channel), Value::Bulk(content)]) if kind == b"message" => {
-            Ok(Some((channel, content)))
-        }
-        // A confirmed subscription, or the reply to PING.
-        _ => Ok(None),
-    }
-}
-
-fn lease(reply: &Value) -> Option<Lease> {
-    let [own, token, remaining, value, age] = reply.array()? else { return None };
-    let ms = |value: &Value| u64::try_from(value.integer()?).ok().map(Duration::from_millis);
-    let age = ms(age)?;
-    Some(Lease {
-        is_own: own.integer()? == 1,
-        token: text(token)?.parse().ok()?,
-        remaining: ms(remaining)?,
-        latest: value.bytes().map(|value| Stored { value: value.to_vec(), age }),
-    })
-}
-
-fn text(value: &Value) -> Option<&str> {
-    str::from_utf8(value.bytes()?).ok()
-}
-
-fn unexpected(reply: &Value) -> StoreError {
-    match reply {
-        Value::Error(why) => StoreError(why.clone()),
-        _ => StoreError(NotReply.to_string()),
     }
 }
 

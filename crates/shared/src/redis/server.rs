@@ -2,21 +2,28 @@
 //!
 //! Does not know about: commands after the login.
 
-use super::resp::{self, NotReply, Value};
+use super::client::Done;
+use super::conn_state::{ConnState, LimitedStream, limited};
+use crate::format::at_most;
 use crate::store::StoreError;
+use futures_util::FutureExt as _;
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsConnector;
 
 const PORT: u16 = 6379;
 
-/// Minimum free space in the buffer before a read.
-const READ_LEN: usize = 16 << 10;
+/// Maximum length of an error of the server that is shown.
+const ERROR_LEN_MAX: usize = 512;
 
 /// A Redis or Valkey server, and the credentials.
 #[derive(Clone)]
@@ -40,16 +47,13 @@ pub struct Server {
 #[error("expected redis://HOST:PORT/DB or rediss://HOST:PORT/DB, without a user or password")]
 pub struct BadUrl;
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
-
 /// An open connection after the login.
 pub(super) struct Conn {
-    stream: Box<dyn Stream>,
-    received: Vec<u8>,
-    /// Length of the replies at the start of `received` that have been returned.
-    taken: usize,
+    pub(super) redis: MultiplexedConnection,
+    pub(super) state: Arc<ConnState>,
+    /// The driver of the connection, and commands.
+    pub(super) tasks: JoinSet<Option<Done>>,
+    pub(super) driver: AbortHandle,
 }
 
 impl Server {
@@ -96,18 +100,53 @@ impl Server {
         self.db
     }
 
+    /// Whether the server runs on this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    }
+
     /// Connects, and logs in.
-    pub(super) async fn connect(&self) -> Result<Conn, StoreError> {
-        let tcp = TcpStream::connect((self.host.as_str(), self.port))
-            .await
-            .map_err(|error| StoreError(format!("cannot connect to {self:?}: {error}")))?;
-        // Without Nagle's algorithm, a command does not wait for the reply to the last one.
-        let _slower = tcp.set_nodelay(true);
-        let stream: Box<dyn Stream> =
-            if self.is_tls { Box::new(self.over_tls(tcp).await?) } else { Box::new(tcp) };
-        let mut conn = Conn { stream, received: Vec::new(), taken: 0 };
+    pub(super) async fn connect(&self, within: Duration) -> Result<Conn, StoreError> {
+        let state = Arc::new(ConnState::default());
+        let stream = self.open(within, &state).await?;
+        // The login is below: the library does not return why the server refused it.
+        let login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let opened = MultiplexedConnection::new_with_config(&login, stream, config).await;
+        let (redis, driver) = opened.map_err(|error| reason(&error, &state))?;
+        let mut tasks = JoinSet::new();
+        let end = Arc::clone(&state);
+        let driver = tasks.spawn(driver.map(move |()| {
+            // The library does not report invalid bytes unless a command waits for a reply.
+            end.end(not_reply());
+            None
+        }));
+        let mut conn = Conn { redis, state, tasks, driver };
         conn.log_in(self).await?;
         Ok(conn)
+    }
+
+    /// Opens a connection for messages, and logs in.
+    pub(super) async fn listen(&self, within: Duration) -> Result<(PubSub, Arc<ConnState>), StoreError> {
+        let state = Arc::new(ConnState::default());
+        let stream = self.open(within, &state).await?;
+        // Channels do not belong to a database.
+        let mut login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if !self.password.is_empty() {
+            login = login.set_password(&self.password);
+        }
+        if !self.username.is_empty() {
+            login = login.set_username(&self.username);
+        }
+        let opened = PubSub::new(&login, stream).await.map_err(|error| reason(&error, &state))?;
+        Ok((opened, state))
+    }
+
+    async fn open(&self, within: Duration, state: &Arc<ConnState>) -> Result<LimitedStream, StoreError> {
+        let tcp = doorbell_link::net::connect(&self.host, self.port, within).await;
+        let tcp = tcp.map_err(|error| StoreError(format!("cannot connect to {self:?}: {error}")))?;
+        Ok(if self.is_tls { limited(self.over_tls(tcp).await?, state) } else { limited(tcp, state) })
     }
 
     async fn over_tls(
@@ -124,55 +163,43 @@ impl Server {
 
 impl Conn {
     async fn log_in(&mut self, server: &Server) -> Result<(), StoreError> {
-        let word = |text: &str| text.as_bytes().to_vec();
         if !server.password.is_empty() {
-            let user = (!server.username.is_empty()).then(|| word(&server.username));
-            let words = [Some(word("AUTH")), user, Some(word(&server.password))];
-            self.expect_ok("AUTH", &words.into_iter().flatten().collect::<Vec<_>>()).await?;
+            let user = (!server.username.is_empty()).then_some(&server.username);
+            self.expect_ok("AUTH", redis::cmd("AUTH").arg(user).arg(&server.password)).await?;
         }
         if server.db != 0 {
-            self.expect_ok("SELECT", &[word("SELECT"), word(&server.db.to_string())]).await?;
+            self.expect_ok("SELECT", redis::cmd("SELECT").arg(server.db)).await?;
         }
         // A server that is loading its data, or requires a password, refuses PING.
-        self.expect_ok("PING", &[word("PING")]).await
+        self.expect_ok("PING", &redis::cmd("PING")).await
     }
 
-    async fn expect_ok(&mut self, name: &str, command: &[Vec<u8>]) -> Result<(), StoreError> {
-        let mut bytes = Vec::new();
-        resp::write(command, &mut bytes);
-        self.write(&bytes).await?;
-        match self.read().await? {
-            Value::Simple(_) => Ok(()),
-            Value::Error(why) => Err(StoreError(format!("{name}: {why}"))),
-            _ => Err(StoreError(format!("{name}: {NotReply}"))),
+    async fn expect_ok(&mut self, name: &str, command: &Cmd) -> Result<(), StoreError> {
+        let why = match command.query_async(&mut self.redis).await {
+            Ok(Value::Okay | Value::SimpleString(_)) => return Ok(()),
+            Ok(_) => not_reply(),
+            Err(error) => reason(&error, &self.state),
+        };
+        Err(StoreError(format!("{name}: {why}")))
+    }
+}
+
+/// Why a command failed: the error of the server, or the end of the connection.
+pub(super) fn reason(error: &RedisError, state: &ConnState) -> StoreError {
+    match error.code() {
+        Some(code) => {
+            let text = format!("{code} {}", error.detail().unwrap_or_default());
+            // The text is shown in terminals and logs.
+            StoreError(at_most(&text, ERROR_LEN_MAX).replace(char::is_control, " "))
         }
+        // The connection has ended.
+        None if error.is_io_error() => state.end(StoreError(error.to_string())),
+        None => state.end(not_reply()),
     }
+}
 
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let broken = |error: std::io::Error| StoreError(format!("cannot send: {error}"));
-        self.stream.write_all(bytes).await.map_err(broken)?;
-        self.stream.flush().await.map_err(broken)
-    }
-
-    /// Receives the next reply. Cancel safe.
-    pub(super) async fn read(&mut self) -> Result<Value, StoreError> {
-        loop {
-            let first = resp::read(&self.received[self.taken..]);
-            if let Some((value, len)) = first.map_err(|error| StoreError(error.to_string()))? {
-                self.taken += len;
-                return Ok(value);
-            }
-            self.received.drain(..self.taken);
-            self.taken = 0;
-            // The buffer doubles, so that a long reply is parsed only a few times.
-            self.received.reserve(READ_LEN.max(self.received.len()));
-            match self.stream.read_buf(&mut self.received).await {
-                Ok(0) => return Err(StoreError("the server closed the connection".into())),
-                Ok(_) => {}
-                Err(error) => return Err(StoreError(format!("cannot receive: {error}"))),
-            }
-        }
-    }
+pub(super) fn not_reply() -> StoreError {
+    StoreError("the bytes are not a reply of Redis".to_owned())
 }
 
 fn digits<N: std::str::FromStr>(text: &str) -> Option<N> {
@@ -184,12 +211,6 @@ impl fmt::Debug for Server {
         let scheme = if self.is_tls { "rediss" } else { "redis" };
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         write!(f, "{scheme}://{host}:{}/{}", self.port, self.db)
-    }
-}
-
-impl fmt::Debug for Conn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conn").field("received", &self.received.len()).finish_non_exhaustive()
     }
 }
 
