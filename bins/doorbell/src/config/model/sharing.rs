@@ -61,7 +61,14 @@ impl Sharing {
             let problem = Problem::error("useless-tls", place, "`tls` has no effect without rediss");
             at.problem(problem.help("write the URL with rediss, or remove `tls`"));
         }
-        let has_password = at.place("password").is_some();
+        let password = at.place("password");
+        let has_password = password.is_some();
+        let is_plain = |server: Server| !server.is_tls() && !server.is_local();
+        if let (Some(place), true) = (password, self.redis.server().is_some_and(is_plain)) {
+            let message = format!("the password is sent to {} without encryption", self.redis.value);
+            let problem = Problem::warning("plain-password", place, message);
+            at.problem(problem.help("write the URL with rediss, for TLS"));
+        }
         if let (Some(_), false, Some(place)) = (&self.username, has_password, at.place("username")) {
             let problem = Problem::error("missing-password", place, "`username` needs a password");
             at.problem(problem.help("add `password`, or remove `username` for the default user"));
