@@ -6,7 +6,7 @@
 use allocation_counter::measure;
 use doorbell_http::auth::{Policy, Tokens};
 use doorbell_http::layer::{AtMost, RateLimit, RequireAuth, ServiceExt as _};
-use doorbell_http::limit::{Credit, Key, LIFETIME_MIN, Leases, Limiter, OnError, Quota};
+use doorbell_http::limit::{Credit, Grant, Key, LIFETIME_MIN, Leases, Limiter, OnError, Quota};
 use doorbell_http::linkmap::LinkMap;
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::parse::{Framing, Head};
@@ -145,7 +145,8 @@ fn leases() {
     });
     let mut slots = Vec::with_capacity(1024);
     leases.take_active(|slot| slots.push(slot));
-    slots.iter().for_each(|&slot| leases.grant(slot, 20, now, Time::MAX));
+    let grant = Grant { tokens: 20, asked: now, full_at: Time::MAX, charged: 1 };
+    slots.iter().for_each(|&slot| leases.grant(slot, grant));
     assert_free("tokens", || assert!(ask(b"a")));
     slots.iter().for_each(|&slot| leases.free(slot));
     ask(b"b");

@@ -3,7 +3,9 @@
 //! Does not know about: what an instance asks for; see `doorbell-shared`.
 
 use doorbell_http::Time;
-use doorbell_http::limit::{Credit, LIFETIME_MIN, LeaseCounts, Leases, Limiter, OnError, Quota, Usage};
+use doorbell_http::limit::{
+    Credit, Grant, LIFETIME_MIN, LeaseCounts, Leases, Limiter, OnError, Quota, Usage,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -56,18 +58,18 @@ fn credit_comes_first_and_tokens_end_with_the_next_generation() {
     assert_eq!(usage, Usage { hash: usage.hash, demand: 10, held: 0, credited: 2 });
     // The debt is larger than the maximum for credit.
     let full_at = start().after(Duration::from_secs(60));
-    leases.grant(slot, 12, start(), full_at);
+    leases.grant(slot, Grant { tokens: 12, asked: start(), full_at, charged: 2 });
     assert_eq!(allowed(&limiter, b"a", start()), 10);
     assert_eq!(leases.usage(slot, start()).unwrap(), Usage { demand: 10, held: 2, ..usage });
     let last = start().after(leases.lifetime() - Duration::from_nanos(1));
     assert_eq!(leases.usage(slot, last).unwrap().held, 2);
     assert_eq!(leases.usage(slot, start().after(leases.lifetime())).unwrap().held, 0);
     assert_eq!(allowed(&limiter, b"a", last), 2);
-    leases.grant(slot, 3, start(), full_at);
+    leases.grant(slot, Grant { tokens: 3, asked: start(), full_at, charged: 2 });
     let next = start().after(leases.lifetime() / 2);
-    leases.grant(slot, 4, next, full_at);
+    leases.grant(slot, Grant { tokens: 4, asked: next, full_at, charged: 2 });
     assert_eq!(allowed(&limiter, b"a", next), 7, "of both generations");
-    leases.grant(slot, 5, start(), full_at);
+    leases.grant(slot, Grant { tokens: 5, asked: start(), full_at, charged: 2 });
     assert_eq!(allowed(&limiter, b"a", start().after(leases.lifetime())), 0, "ended");
     // With a small debt, the key has credit again.
     assert_eq!(allowed(&limiter, b"a", start().after(Duration::from_secs(59))), 2);
@@ -80,11 +82,35 @@ fn credit_comes_first_and_tokens_end_with_the_next_generation() {
 }
 
 #[test]
+fn credit_needs_that_the_last_one_is_charged() {
+    let (leases, limiter) = limiter(100, 64, OnError::Local);
+    let now = start();
+    let ask = || limiter.check(b"a", now).is_allowed();
+    assert!(ask());
+    let slot = active(&leases)[0];
+    assert_eq!(leases.usage(slot, now).unwrap().credited, 1);
+    assert!(ask(), "while the store is asked");
+    let grant = Grant { tokens: 0, asked: now, full_at: now, charged: 1 };
+    leases.grant(slot, grant);
+    assert!(!ask(), "the second request is not charged yet");
+    leases.grant(slot, Grant { charged: 2, ..grant });
+    assert_eq!([ask(), ask(), ask()], [true, true, false]);
+}
+
+#[test]
 fn a_refusal_contains_the_time_known_from_the_store() {
     let (leases, limiter) = limiter(3, 64, OnError::Local);
     allowed(&limiter, b"a", start());
     let slot = active(&leases)[0];
-    leases.grant(slot, 0, start(), start().after(HOUR * 3 - Duration::from_secs(60)));
+    leases.grant(
+        slot,
+        Grant {
+            tokens: 0,
+            asked: start(),
+            full_at: start().after(HOUR * 3 - Duration::from_secs(60)),
+            charged: 2,
+        },
+    );
     let refused = limiter.check(b"a", start());
     let wait = refused.retry_after(limiter.quota()).unwrap();
     assert!(wait.abs_diff(HOUR - Duration::from_secs(60)) < Duration::from_secs(1), "{wait:?}");
@@ -129,7 +155,7 @@ fn each_token_is_used_once() {
     let (leases, limiter) = leased(quota, 64, OnError::Refuse);
     assert_eq!(allowed(&limiter, b"a", start()), 2);
     let slot = active(&leases)[0];
-    leases.grant(slot, 0, start(), Time::MAX);
+    leases.grant(slot, Grant { tokens: 0, asked: start(), full_at: Time::MAX, charged: 2 });
     let used = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -138,7 +164,9 @@ fn each_token_is_used_once() {
                 used.fetch_add(count as u64, Ordering::SeqCst);
             });
         }
-        (0..1000).for_each(|_| leases.grant(slot, 3, start(), Time::MAX));
+        (0..1000).for_each(|_| {
+            leases.grant(slot, Grant { tokens: 3, asked: start(), full_at: Time::MAX, charged: 2 })
+        });
     });
     let held = leases.usage(slot, start()).unwrap().held;
     assert_eq!(used.into_inner() + held, 3000);

@@ -143,7 +143,7 @@ async fn the_script_grants_what_the_limit_allows() {
         assert!(hash.len() == 16 && u64::from_str_radix(hash, 16).is_ok(), "{key}");
         assert!(peer.cli(&["PTTL", key]).parse::<u64>().unwrap() > 1_000_000);
     }
-    // Values of other programs: a full burst, and at most two windows without any.
+    // Values of other programs: a full burst, or the maximum debt.
     for (value, tokens) in [("nonsense", all), ("1e300", 0), ("-5", all)] {
         for key in keys.lines() {
             assert_eq!(peer.cli(&["SET", key, value]), "OK");

@@ -8,7 +8,8 @@
 //! store that shortens the burst by this time never admits more than the limit.
 //!
 //! **A key without tokens**, such as a new one, gets *credit* if most of its burst is available as
-//! far as known: a few requests that the store charges afterwards. The next grant ends the credit.
+//! far as known: a few requests that the store charges afterwards. The next grant ends the credit,
+//! and there is no further credit until the store has charged all of it.
 //!
 //! **Without the store** the local limit decides: after [`Leases::set_valid_until`] has passed, and
 //! for keys beyond the capacity of the table. Both are counted.
@@ -93,6 +94,19 @@ impl LeaseCounts {
     }
 }
 
+/// A reply of the store for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Number of new tokens.
+    pub tokens: u32,
+    /// When they were requested.
+    pub asked: Time,
+    /// When the whole burst of the key is available again.
+    pub full_at: Time,
+    /// Number of requests on credit that the store has charged, counted as [`Usage::credited`].
+    pub charged: u32,
+}
+
 /// The use of a slot since the previous [`Leases::usage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -118,8 +132,8 @@ struct Slot {
     /// Tokens of an even and of an odd generation: 32 bits of the generation, 32 bits of tokens.
     tokens: [AtomicU64; 2],
     demand: AtomicU64,
-    /// 32 bits of requests allowed on credit, [`OPEN`] between the first one and the next grant,
-    /// and 31 bits of remaining credit.
+    /// 32 bits of requests allowed on credit, [`OPEN`] from the first one until the store has
+    /// charged it, and 31 bits of remaining credit.
     credit: AtomicU64,
     /// Nanoseconds of the time at which the whole burst is available again, according to the store.
     full_at: AtomicU64,
@@ -219,14 +233,18 @@ impl Leases {
         })
     }
 
-    /// Adds tokens that were asked for at `asked`, and ends the credit of the key. `full_at`: when
-    /// the whole burst of the key is available again.
-    pub fn grant(&self, index: usize, tokens: u32, asked: Time, full_at: Time) {
+    /// Adds the tokens of a grant. It ends the credit of the key; new credit needs that the store
+    /// has charged all of the last one.
+    pub fn grant(&self, index: usize, grant: Grant) {
+        let Grant { tokens, asked, full_at, charged } = grant;
         let Some(slot) = self.slots.get(index) else { return };
         slot.full_at.store(full_at.as_nanos(), Ordering::Relaxed);
         slot.add_tokens(tokens, self.generation(asked));
         add(&self.shard(index as u64).granted, tokens.into());
-        slot.credit.fetch_and(u64::from(u32::MAX) << 32, Ordering::Relaxed);
+        change(&slot.credit, |word| {
+            let open = if high(word) == charged { 0 } else { OPEN };
+            Some(u64::from(high(word)) << 32 | open)
+        });
     }
 
     /// Frees a slot for another key.

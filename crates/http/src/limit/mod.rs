@@ -50,7 +50,7 @@ mod tests;
 pub use decision::{Counts, Decision};
 pub use fields::LimitFields;
 pub use key::{CLIENT_V6_LEN, Key, KeyBytes, client_net};
-pub use leases::{Credit, LIFETIME_MIN, LeaseCounts, Leases, OnError, Usage};
+pub use leases::{Credit, Grant, LIFETIME_MIN, LeaseCounts, Leases, OnError, Usage};
 pub use local::LocalLimiter;
 pub use quota::{BURST_MAX, PRICE_MIN, Quota, QuotaError, REFILL_MAX};
 pub use shared::Limiter;

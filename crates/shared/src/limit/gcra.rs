@@ -10,6 +10,10 @@ use thiserror::Error;
 /// exceed it by one credit.
 pub const INSTANCES_COVERED: u32 = 16;
 
+/// Number of instances whose credits at the same time the store remembers. The credits of further
+/// ones may be free.
+const INSTANCES_REMEMBERED: u32 = 64;
+
 /// Default credit: the connections that a browser opens at once, but at most a quarter of a small
 /// burst, or a thousandth of a large one.
 #[must_use]
@@ -21,22 +25,22 @@ pub fn credit_default(burst: u32) -> u32 {
 ///
 /// - Keys: one per client. The value is the time at which the client's whole burst is available
 ///   again.
-/// - Arguments: the time per request and the window, then for each key the number of requests that
+/// - Arguments: the time per request, the window and the maximum debt, then for each key the number of requests that
 ///   were allowed on credit, and the number of requested tokens.
 /// - Reply: for each key the number of granted tokens, and the time until the whole burst is
 ///   available again.
 ///
-/// A time more than two windows ahead is limited to two windows: the clock went backwards, or
-/// another program wrote the value.
+/// A time further ahead than the maximum debt is limited to it: the clock went backwards, or another
+/// program wrote the value.
 pub const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local price, window = tonumber(ARGV[1]), tonumber(ARGV[2])
+local price, window, debt_max = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local reply = {}
 for i, key in ipairs(KEYS) do
-  local credited, wanted = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  local credited, wanted = tonumber(ARGV[2 * i + 2]), tonumber(ARGV[2 * i + 3])
   local full = tonumber(redis.call('GET', key) or '') or 0
-  full = math.max(now, math.min(full, now + 2 * window)) + credited * price
+  full = math.max(now, math.min(full, now + debt_max)) + credited * price
   local granted = math.max(0, math.min(wanted, math.floor((now + window - full) / price)))
   full = math.ceil(full + granted * price)
   if credited + granted > 0 then
@@ -52,8 +56,10 @@ return reply
 pub struct Gcra {
     /// Time per request.
     price_us: f64,
-    /// Maximum time until the whole burst is available again.
+    /// Maximum time until the whole burst is available again, after a token was granted.
     window_us: f64,
+    /// Maximum time until the whole burst is available again, with the credits of all instances.
+    debt_max_us: f64,
     lifetime: Duration,
     credit: Credit,
 }
@@ -107,7 +113,8 @@ impl Gcra {
         // At least one token must fit into the window.
         let window_us = (burst_us - micros(lifetime) - reserved_us).max(price_us);
         let debt_max = Duration::from_micros(as_micros(window_us / 2.0));
-        Ok(Self { price_us, window_us, lifetime, credit: Credit { requests: credit, debt_max } })
+        let debt_max_us = 2.0 * window_us + price_us * f64::from(INSTANCES_REMEMBERED) * f64::from(credit);
+        Ok(Self { price_us, window_us, debt_max_us, lifetime, credit: Credit { requests: credit, debt_max } })
     }
 
     /// Creates a table of leases for this limit.
@@ -118,8 +125,8 @@ impl Gcra {
 
     /// Returns the first arguments of the script.
     #[must_use]
-    pub fn arguments(&self) -> [String; 2] {
-        [self.price_us.to_string(), self.window_us.to_string()]
+    pub fn arguments(&self) -> [String; 3] {
+        [self.price_us, self.window_us, self.debt_max_us].map(|us| us.to_string())
     }
 
     /// Validates the reply for a key; `None` if it is invalid.
@@ -127,7 +134,7 @@ impl Gcra {
     pub fn granted(&self, charge: Charge, tokens: i64, full_in_us: i64) -> Option<Granted> {
         let tokens = u32::try_from(tokens).ok().filter(|tokens| *tokens <= charge.wanted)?;
         let charged = f64::from(charge.credited) + f64::from(charge.wanted);
-        let max_us = as_micros(2.0 * self.window_us + charged * self.price_us) + 2;
+        let max_us = as_micros(self.debt_max_us + charged * self.price_us) + 2;
         let full_in_us = u64::try_from(full_in_us).ok().filter(|full_in_us| *full_in_us <= max_us)?;
         Some(Granted { tokens, full_in: Duration::from_micros(full_in_us) })
     }

@@ -10,7 +10,7 @@
 
 use super::gcra::{Charge, Gcra, Granted};
 use doorbell_http::Time;
-use doorbell_http::limit::{LIFETIME_MIN, Leases, Usage};
+use doorbell_http::limit::{Grant, LIFETIME_MIN, Leases, Usage};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,7 +138,8 @@ impl Leaser {
             record.full_at = asked.after(reply.full_in);
             let is_short = reply.tokens < ask.charge.wanted;
             record.free_at = if is_short { asked.after(self.gcra.free_in(reply.full_in)) } else { asked };
-            self.leases.grant(ask.slot, reply.tokens, asked, record.full_at);
+            let Record { full_at, charged, .. } = *record;
+            self.leases.grant(ask.slot, Grant { tokens: reply.tokens, asked, full_at, charged });
         }
     }
 

@@ -46,19 +46,20 @@ impl Random {
 struct Store {
     price: f64,
     window: f64,
+    debt_max: f64,
     full: HashMap<u64, f64>,
 }
 
 impl Store {
     fn new(gcra: &Gcra) -> Self {
-        let [price, window] = gcra.arguments().map(|argument| argument.parse().unwrap());
-        Self { price, window, full: HashMap::new() }
+        let [price, window, debt_max] = gcra.arguments().map(|argument| argument.parse().unwrap());
+        Self { price, window, debt_max, full: HashMap::new() }
     }
 
     fn charge(&mut self, hash: u64, charge: Charge, now_us: u64) -> Granted {
         let now = now_us as f64;
         let full = self.full.get(&hash).copied().unwrap_or(0.0);
-        let full = now.max(full.min(now + 2.0 * self.window)) + f64::from(charge.credited) * self.price;
+        let full = now.max(full.min(now + self.debt_max)) + f64::from(charge.credited) * self.price;
         let free = ((now + self.window - full) / self.price).floor();
         let granted = f64::from(charge.wanted).min(free).max(0.0);
         let full = (full + granted * self.price).ceil();
