@@ -23,7 +23,8 @@ pub struct Buffer {
     bytes: usize,
     bytes_max: usize,
     counts: [Counts; Kind::ALL.len()],
-    pending: Option<Arc<Batch>>,
+    /// The batch in progress; its parts, if it was split.
+    pending: VecDeque<Arc<Batch>>,
 }
 
 /// Rows of one kind that are written together.
@@ -81,7 +82,8 @@ impl Buffer {
     /// Creates an empty buffer for at most `bytes_max` bytes of rows.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
-        Self { queues: Default::default(), bytes: 0, bytes_max, counts: Default::default(), pending: None }
+        let (queues, counts, pending) = Default::default();
+        Self { queues, bytes: 0, bytes_max, counts, pending }
     }
 
     /// Changes the limit. Rows beyond a lower limit are dropped.
@@ -117,7 +119,7 @@ impl Buffer {
     /// rows of the most important kind. The batch remains part of the buffer until
     /// [`Self::written`] or [`Self::refused`].
     pub fn next(&mut self, rows_max: usize) -> Option<Arc<Batch>> {
-        if self.pending.is_none() {
+        if self.pending.is_empty() {
             let kind = Kind::ALL.into_iter().find(|kind| !self.queues[*kind as usize].is_empty())?;
             let (mut rows, mut bytes) = (Vec::new(), 0);
             while rows.len() < rows_max.max(1) && (rows.is_empty() || bytes < self.bytes_max / BATCH_SHARE) {
@@ -125,9 +127,9 @@ impl Buffer {
                 bytes += row.bytes();
                 rows.push(row);
             }
-            self.pending = Some(Arc::new(Batch { kind, rows, bytes }));
+            self.pending.push_back(Arc::new(Batch { kind, rows, bytes }));
         }
-        self.pending.clone()
+        self.pending.front().cloned()
     }
 
     /// Removes the unfinished batch, after the store has accepted it.
@@ -140,8 +142,22 @@ impl Buffer {
         self.finish(|counts, rows| counts.refused += rows);
     }
 
+    /// Splits the unfinished batch into two halves, which are the next batches. Returns false if it
+    /// has a single row.
+    pub fn split(&mut self) -> bool {
+        let Some(batch) = self.pending.front().filter(|batch| batch.rows.len() > 1) else { return false };
+        let (first, second) = batch.rows.split_at(batch.rows.len() / 2);
+        let halves = [first, second].map(|rows| {
+            let bytes = rows.iter().map(Row::bytes).sum();
+            Arc::new(Batch { kind: batch.kind, rows: rows.to_vec(), bytes })
+        });
+        self.pending.pop_front();
+        halves.into_iter().rev().for_each(|half| self.pending.push_front(half));
+        true
+    }
+
     fn finish(&mut self, count: impl Fn(&mut Counts, u64)) {
-        let Some(batch) = self.pending.take() else { return };
+        let Some(batch) = self.pending.pop_front() else { return };
         self.bytes -= batch.bytes;
         let counts = &mut self.counts[batch.kind as usize];
         counts.live -= batch.rows.len() as u64;
@@ -151,7 +167,7 @@ impl Buffer {
     /// Drops all rows at shutdown and returns their number.
     pub fn end(&mut self) -> u64 {
         let before = self.counts.map(|counts| counts.ended);
-        self.finish(|counts, rows| counts.ended += rows);
+        self.pending.clear();
         for (queue, counts) in self.queues.iter_mut().zip(&mut self.counts) {
             counts.ended += std::mem::take(&mut counts.live);
             queue.0.clear();
@@ -175,8 +191,8 @@ impl Buffer {
 
     /// Whether there is an unfinished batch.
     #[must_use]
-    pub const fn has_pending(&self) -> bool {
-        self.pending.is_some()
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Counters, in the order of [`Kind::ALL`].

@@ -198,6 +198,14 @@ impl History {
         self.lock().buffer.refused();
     }
 
+    /// Splits a batch that is too large for the store. Returns false if it has a single row.
+    pub(crate) fn split(&self) -> bool {
+        let mut inside = self.lock();
+        let is_split = inside.buffer.split();
+        inside.batches_failed += u64::from(is_split);
+        is_split
+    }
+
     /// Records a failed attempt. Returns true if it is the first since the last success.
     pub(crate) fn failed(&self, why: &str) -> bool {
         let mut inside = self.lock();

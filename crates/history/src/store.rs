@@ -23,6 +23,10 @@ pub enum StoreError {
     /// The store has refused the batch permanently. The rows are dropped.
     #[error("{0}")]
     Refused(String),
+    /// The batch is too large for the store. It is sent again in two halves; a single row is
+    /// dropped.
+    #[error("{0}")]
+    TooLarge(String),
     /// The store is unavailable. The rows are kept.
     #[error("{0}")]
     Unavailable(String),

@@ -153,7 +153,8 @@ impl<S: Store> Target<S> {
         while left > 0
             && let Some(batch) = history.next()
         {
-            left = left.saturating_sub(batch.rows().len());
+            let (kind, rows) = (batch.kind().as_str(), batch.rows().len());
+            left = left.saturating_sub(rows);
             match self.attempt(&batch, is_checked).await {
                 Ok(()) => {
                     history.written();
@@ -162,10 +163,17 @@ impl<S: Store> Target<S> {
                         tracing::info!(dropped, "history: store available again");
                     }
                 }
-                Err(StoreError::Refused(why)) => {
+                Err(StoreError::TooLarge(why)) if history.split() => {
+                    left = left.saturating_add(rows);
+                    tracing::warn!(
+                        kind,
+                        rows,
+                        "history: batch too large for the store, sent again in halves: {why}"
+                    );
+                }
+                Err(StoreError::Refused(why) | StoreError::TooLarge(why)) => {
                     history.refused();
                     history.failed(&why);
-                    let (kind, rows) = (batch.kind().as_str(), batch.rows().len());
                     tracing::error!(kind, rows, "history: rows refused by the store and dropped: {why}");
                 }
                 Err(StoreError::Unavailable(why)) => {

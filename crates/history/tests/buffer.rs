@@ -71,6 +71,7 @@ enum Step {
     Next(usize),
     Written,
     Refused,
+    Split,
     Resize(usize),
 }
 
@@ -81,6 +82,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (1..40_usize).prop_map(Step::Next),
         Just(Step::Written),
         Just(Step::Refused),
+        Just(Step::Split),
         (1..60_000_usize).prop_map(Step::Resize),
     ];
     prop::collection::vec(prop_oneof![8 => push, 2 => other], 0..1_000)
@@ -106,8 +108,8 @@ proptest! {
                     if let Some(batch) = buffer.next(rows_max) {
                         prop_assert!(was_pending || batch.rows().len() <= rows_max);
                         prop_assert!(batch.rows().iter().all(|row| row.kind() == batch.kind()));
-                        batch_bytes = batch.rows().iter().map(Row::bytes).sum();
                         if !was_pending {
+                            batch_bytes = batch.rows().iter().map(Row::bytes).sum();
                             for row in batch.rows() {
                                 let last = &mut last[batch.kind() as usize];
                                 prop_assert!(last.is_none_or(|last| last < number(row)), "oldest first, and once");
@@ -118,6 +120,9 @@ proptest! {
                 }
                 Step::Written => buffer.written(),
                 Step::Refused => buffer.refused(),
+                Step::Split => {
+                    buffer.split();
+                }
                 Step::Resize(size) => {
                     bytes_max = size;
                     buffer.resize(size);
@@ -179,6 +184,24 @@ fn an_unfinished_batch_is_returned_again() {
     buffer.refused();
     assert_eq!(buffer.next(100).unwrap().rows().len(), 6);
     assert_eq!(buffer.rows(), 6);
+}
+
+#[test]
+fn the_parts_of_a_batch_are_the_next_batches() {
+    let mut buffer = Buffer::new(1 << 20);
+    assert!(!buffer.split(), "no batch");
+    (0..7).for_each(|number| buffer.push(row(Kind::Result, number, 0)));
+    buffer.next(5);
+    assert!(buffer.split() && buffer.split());
+    buffer.push(row(Kind::Transition, 7, 0));
+    assert!(!buffer.split(), "a single row");
+    let parts = [(); 4].map(|()| {
+        let batch = buffer.next(100).unwrap();
+        buffer.written();
+        batch.rows().iter().map(number).collect::<Vec<_>>()
+    });
+    assert_eq!(parts, [vec![0], vec![1], vec![2, 3, 4], vec![7]]);
+    assert_eq!(buffer.rows(), 2);
 }
 
 #[test]

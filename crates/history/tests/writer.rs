@@ -30,6 +30,9 @@ struct Inside {
     is_away: AtomicBool,
     refuses: AtomicBool,
     hangs: AtomicBool,
+    /// Maximum number of rows of a batch, and a row that is too large by itself; 0: no limit.
+    rows_max: AtomicUsize,
+    large_row: AtomicU64,
     inserts: AtomicUsize,
 }
 
@@ -54,6 +57,12 @@ impl Store for Memory {
         }
         if self.0.refuses.swap(false, Ordering::Relaxed) {
             return Err(StoreError::Refused("bad".to_owned()));
+        }
+        let rows_max = self.0.rows_max.load(Ordering::Relaxed);
+        let large_row = self.0.large_row.load(Ordering::Relaxed);
+        let is_large = |row: &Row| large_row > 0 && number(row) == large_row;
+        if (rows_max > 0 && batch.rows().len() > rows_max) || batch.rows().iter().any(is_large) {
+            return Err(StoreError::TooLarge("HTTP 413".to_owned()));
         }
         self.check().await?;
         self.0.batches.lock().expect("no panic").push(batch.rows().iter().map(number).collect());
@@ -119,6 +128,23 @@ fn rows_that_a_store_refuses_are_dropped_and_counted() {
     assert_eq!(store.numbers(), (4..10).collect::<Vec<_>>());
     let counts = history.stats().rows[Kind::Result as usize];
     assert_eq!((counts.refused, counts.written), (4, 6));
+}
+
+#[test]
+fn batches_that_are_too_large_are_sent_in_parts() {
+    let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
+    store.0.rows_max.store(30, Ordering::Relaxed);
+    store.0.large_row.store(77, Ordering::Relaxed);
+    (0..200).for_each(|number| history.push(result(number)));
+    // All rows are written by the flush at the end.
+    let long = Options { interval: Duration::from_secs(3_600), ..OPTIONS };
+    let time_of_day = || Duration::from_secs(1_800_000_000);
+    Writer::start(Arc::clone(&history), store.clone(), long, time_of_day).unwrap().stop();
+    assert_eq!(store.numbers(), (0..200).filter(|number| *number != 77).collect::<Vec<_>>());
+    let stats = history.stats();
+    let counts = stats.rows[Kind::Result as usize];
+    assert_eq!((counts.refused, counts.written, counts.live), (1, 199, 0));
+    assert!(stats.batches_failed > 2 && stats.bytes_live == 0, "{stats:?}");
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl Server {
         match status {
             StatusCode::OK => Ok(body),
             StatusCode::BAD_REQUEST => Err(StoreError::Refused(message(status, &body))),
+            StatusCode::PAYLOAD_TOO_LARGE => Err(StoreError::TooLarge(message(status, &body))),
             _ => Err(StoreError::Unavailable(message(status, &body))),
         }
     }

@@ -1,0 +1,82 @@
+//! Tests the store for ClickHouse against replies of servers and proxies.
+//!
+//! Does not know about: a real server.
+
+use doorbell_history::clickhouse::{ClickHouse, Server};
+use doorbell_history::{Batch, Buffer, CheckResult, Row, Store as _, StoreError};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+
+/// Starts a server that calls `reply` for each connection, after the request.
+fn server(reply: impl Fn(TcpStream) + Send + 'static) -> ClickHouse {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let addr = listener.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            if read_request(&mut stream).is_some() {
+                reply(stream);
+            }
+        }
+    });
+    let mut server = Server::new(&format!("http://{addr}")).expect("a URL");
+    server.password = "secret".to_owned();
+    ClickHouse { server, database: "doorbell".into(), instance: "web-1".into(), run: 7 }
+}
+
+/// Reads a request with its body.
+fn read_request(stream: &mut TcpStream) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut body_len) = (String::new(), 0);
+    while line != "\r\n" {
+        line.clear();
+        reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
+        if let Some(("content-length", len)) = line.to_lowercase().split_once(": ") {
+            body_len = len.trim().parse().expect("a number");
+        }
+    }
+    let body = std::io::copy(&mut reader.take(body_len), &mut std::io::sink());
+    body.ok().filter(|len| *len == body_len).map(drop)
+}
+
+fn says(status: &'static str, headers: &'static str, body: &'static str) -> ClickHouse {
+    server(move |mut stream| {
+        let len = body.len();
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {len}\r\n{headers}\r\n{body}");
+        let _gone = stream.write_all(head.as_bytes());
+    })
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+}
+
+fn batch(rows: u64) -> Arc<Batch> {
+    let mut buffer = Buffer::new(64 << 20);
+    for number in 0..rows {
+        let (at_ms, check, reason) = (number, "db".into(), "connection refused".into());
+        let (outcome, latency_us, weight) = ("failure", 1, 1);
+        buffer.push(Row::Result(CheckResult { at_ms, check, outcome, latency_us, weight, reason }));
+    }
+    buffer.next(usize::MAX).expect("a batch")
+}
+
+fn insert(store: &ClickHouse) -> Result<(), StoreError> {
+    // Larger than the buffers of the connection.
+    block_on(store.insert(&batch(50_000)))
+}
+
+#[test]
+fn the_status_decides_what_happens_to_the_rows() {
+    assert_eq!(insert(&says("200 OK", "", "")), Ok(()));
+    let page = "<html><h1>Body exceeds the limit</h1></html>";
+    let text = "Code: 27, e.displayText() = DB::Exception: Cannot parse input";
+    let refused = insert(&says("400 Bad Request", "", text));
+    assert_eq!(refused, Err(StoreError::Refused(format!("HTTP 400: {text}"))));
+    let large = insert(&says("413 Payload Too Large", "", page));
+    assert_eq!(large, Err(StoreError::TooLarge(format!("HTTP 413: {page}"))));
+    for status in ["404 Not Found", "500 Internal Server Error", "502 Bad Gateway"] {
+        let away = insert(&says(status, "", page));
+        assert_eq!(away, Err(StoreError::Unavailable(format!("HTTP {}: {page}", &status[..3]))));
+    }
+}
