@@ -30,7 +30,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn result(check: &str, second: u64, outcome: &'static str, latency_us: u32) -> Row {
     let (check, at_ms, reason) = (check.into(), (DAY + second) * 1000 + 7, "connection refused\n'é".into());
-    Row::Result(CheckResult { at_ms, check, outcome, latency_us, weight: 2, reason })
+    // Failures are of an instance that stores one in three results.
+    let weight = if outcome == "failure" { 3 } else { 1 };
+    Row::Result(CheckResult { at_ms, check, outcome, latency_us, weight, reason })
 }
 
 fn transition(second: u64, from: &'static str, to: &'static str) -> Row {
@@ -131,7 +133,7 @@ fn rows_are_read_back_as_they_were_written() {
     );
     assert_eq!(
         rows("results")[0],
-        "2026-11-20 00:00:01\t7\tweb-1\tcache\tsuccess\t1000\t2\tconnection refused\\n\\'é"
+        "2026-11-20 00:00:01\t7\tweb-1\tcache\tsuccess\t1000\t1\tconnection refused\\n\\'é"
     );
     let first = "2026-11-20 00:00:00\tweb-1\t7\treadyz\t30000\t15000\t15000\t0\t0";
     assert_eq!(rows("minutes")[0], first);
@@ -141,7 +143,7 @@ fn rows_are_read_back_as_they_were_written() {
     assert_eq!(rows("flapping"), ["2026-11-20\tdb\tweb-1\t4\t2"]);
     let slowest = rows("slowest");
     assert!(
-        slowest[0].starts_with("2026-11-20\tdb\t4\t2\t7\t") && slowest[0].ends_with("\t9"),
+        slowest[0].starts_with("2026-11-20\tdb\t4\t3\t9\t") && slowest[0].ends_with("\t9"),
         "{slowest:?}"
     );
     let month = block_on(store.query(&schema::availability("doorbell", 202_611))).unwrap();
@@ -154,14 +156,14 @@ fn growth(minute: u64, name: CounterName, counts: [u32; 5]) -> Row {
     Row::Growth(Growth { minute: DAY / 60 + minute, name, counts })
 }
 
-fn receipt(second: u64, size: u32, round_trip_us: u32) -> Row {
+fn receipt(second: u64, size: u32, round_trip_us: u32, weight: u32) -> Row {
     Row::Receipt(Receipt {
         at_ms: (DAY + second) * 1000 + 5,
         link: "eu".into(),
         size,
         round_trip_us,
         one_way_us: [round_trip_us / 4, round_trip_us / 2],
-        weight: 1,
+        weight,
     })
 }
 
@@ -181,7 +183,10 @@ fn losses_and_latency_of_links_and_probers_that_disagree() {
         prober(1, "kubelet", [6, 0, 0, 0, 0]),
         prober(1, "haproxy", [28, 0, 2, 0, 0]),
     ];
-    let receipts = (1..=100).map(|number| receipt(u64::from(number), 10 * number, 1_000 * number));
+    // After the 90th receipt, `sample` changes from 1 to 10.
+    let weight = |number| if number > 90 { 10 } else { 1 };
+    let receipts =
+        (1..=100).map(|number| receipt(u64::from(number), 10 * number, 1_000 * number, weight(number)));
     let rows: Vec<Row> = losses.into_iter().chain(probes).chain(receipts).collect();
     write(&store, rows.clone());
     // Repeated rows have no effect.
@@ -206,10 +211,10 @@ fn losses_and_latency_of_links_and_probers_that_disagree() {
     let [loss, latency, course] = ask(&queries);
     assert_eq!(loss, "{instance:web-1,link:eu,frames:1000,frames_lost:2,frames_dropped:1}\n");
     assert!(
-        latency.contains("link:eu,receipts:100,p50:50500,p90:90100,p99:99010,slowest:100000,"),
+        latency.contains("link:eu,receipts:190,p50:91000,p90:99000,p99:100000,slowest:100000,"),
         "{latency}"
     );
-    assert!(latency.contains("one_way_p50:18937.5,"), "{latency}");
+    assert!(latency.contains("one_way_p50:34125,"), "{latency}");
     assert!(latency.trim_end().ends_with("size_correlation:1}"), "{latency}");
     assert!(course.contains(&format!("at:{start},")) && course.lines().count() == 2, "{course}");
     let queries = LinkQueries { time: start + 60..start + 61, ..queries };

@@ -31,9 +31,9 @@ impl LinkQueries<'_> {
         let (database, time) = (self.database, self.within("time"));
         format!(
             "SELECT instance, link, sum(weight) AS receipts, {QUANTILES}, \
-             quantile(0.5)((one_way_min_us + one_way_max_us) / 2) AS one_way_p50, \
-             quantile(0.99)((one_way_min_us + one_way_max_us) / 2) AS one_way_p99, \
-             quantile(0.5)((one_way_max_us - one_way_min_us) / 2) AS one_way_error, \
+             quantileExactWeighted(0.5)((one_way_min_us + one_way_max_us) / 2, weight) AS one_way_p50, \
+             quantileExactWeighted(0.99)((one_way_min_us + one_way_max_us) / 2, weight) AS one_way_p99, \
+             quantileExactWeighted(0.5)((one_way_max_us - one_way_min_us) / 2, weight) AS one_way_error, \
              corr(toFloat64(size), toFloat64(round_trip_us)) AS size_correlation \
              FROM (SELECT DISTINCT * FROM {database}.receipts WHERE {time}) \
              GROUP BY instance, link ORDER BY instance, link FORMAT JSONEachRow"
@@ -58,6 +58,8 @@ impl LinkQueries<'_> {
     }
 }
 
-/// Quantiles of the round-trip time.
-const QUANTILES: &str = "quantile(0.5)(round_trip_us) AS p50, quantile(0.9)(round_trip_us) AS p90, \
-                         quantile(0.99)(round_trip_us) AS p99, max(round_trip_us) AS slowest";
+/// Quantiles of the round-trip time. A row counts for as many receipts as it represents, because
+/// `sample` may change within the period.
+const QUANTILES: &str = "quantileExactWeighted(0.5)(round_trip_us, weight) AS p50, \
+                         quantileExactWeighted(0.9)(round_trip_us, weight) AS p90, \
+                         quantileExactWeighted(0.99)(round_trip_us, weight) AS p99, max(round_trip_us) AS slowest";

@@ -80,7 +80,8 @@ const VIEWS: [(&str, &str); 5] = [
         "slowest",
         "SELECT toDate(time) AS day, name, sum(weight) AS results, \
          sum(if(outcome IN ('success', 'degraded', 'maintenance'), 0, weight)) AS failures, \
-         quantile(0.5)(latency_us) / 1000 AS p50_ms, quantile(0.99)(latency_us) / 1000 AS p99_ms, max(latency_us) / 1000 AS max_ms \
+         quantileExactWeighted(0.5)(latency_us, weight) / 1000 AS p50_ms, \
+         quantileExactWeighted(0.99)(latency_us, weight) / 1000 AS p99_ms, max(latency_us) / 1000 AS max_ms \
          FROM (SELECT DISTINCT * FROM {db}.results) GROUP BY day, name ORDER BY day DESC, p99_ms DESC",
     ),
 ];
