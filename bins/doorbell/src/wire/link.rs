@@ -33,6 +33,14 @@ pub struct LinkView {
     pub counters: BTreeMap<String, u64>,
 }
 
+impl LinkView {
+    /// A counter; 0 if there is none of this name.
+    #[must_use]
+    pub fn count(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
+    }
+}
+
 /// Measurements of one minute.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize)]
 pub struct LinkMinuteView {

@@ -137,6 +137,7 @@ fn everything_is_shown(engine: &str) {
     ] {
         assert!(html.contains(part), "{part} in {html}");
     }
+    assert!(!html.contains("<h2>Links"), "no link is configured");
     let outside = html
         .match_indices("http")
         .filter(|(at, _)| html[*at..].starts_with("http://") || html[*at..].starts_with("https://"));

@@ -12,6 +12,7 @@ use doorbell_testkit::peers::wait_until;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::admin::get;
 use crate::control::Controlled;
 use crate::generations::{Reloaded, ask, config};
 use crate::pki::{Ca, Signed};
@@ -23,6 +24,7 @@ on_auto! {
     links_that_a_reload_removes_and_another_one_adds_again_open
     a_change_decides_only_the_checks_that_follow_it
     a_link_that_is_added_in_front_keeps_the_results_of_checks
+    the_page_shows_links
     receipts_are_stored_and_reported
 }
 
@@ -208,6 +210,29 @@ fn a_link_that_is_added_in_front_keeps_the_results_of_checks(_engine: &str) {
     central.say(&["reload"]);
     assert_eq!(views(&central.say(LINKS)).len(), 4);
     assert!(results(&central, "db") >= 6, "{}", central.say(&["checks", "db", "--history"]));
+}
+
+fn the_page_shows_links(_engine: &str) {
+    let (ca, addr) = (Ca::new("Links CA"), free_addr());
+    let eu = place(&ca, "eu.test", addr, "[admin]\nbind = \"127.0.0.1:0\"\n");
+    let page = || get(eu.doorbell.addr_of(1), "/-/").1;
+    let section = |page: &str| {
+        let (_, links) = page.split_once("<h2>Links <small>1</small></h2>").expect("a section");
+        links.split_once("</section>").unwrap().0.to_owned()
+    };
+    let is_down = || section(&page()).contains("<span class=\"why\">");
+    wait_until(LIMIT, is_down).expect("the page must show why the link is down");
+    let links = section(&page());
+    let head = format!("central<small>{addr}</small></span><span class=\"pill down\">down<");
+    assert!(links.contains(&head) && links.contains("not measured yet · 0 lost"), "{links}");
+
+    let (central, _) = deciding(&ca, addr);
+    let is_measured = || section(&page()).contains(">round trip ");
+    wait_until(LIMIT, is_measured).unwrap_or_else(|| panic!("{}", central.doorbell.process.log()));
+    let links = section(&page());
+    for part in ["pill up", "p99 ", "one way ", " ± ", " lost · ", " waiting"] {
+        assert!(links.contains(part), "{part} in {links}");
+    }
 }
 
 fn receipts_are_stored_and_reported(_engine: &str) {

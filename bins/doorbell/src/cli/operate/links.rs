@@ -19,7 +19,6 @@ pub(super) fn links(links: &[LinkView], wide: bool, paint: Paint) -> String {
 }
 
 fn row(link: &LinkView, wide: bool) -> Vec<Cell> {
-    let counter = |name: &str| link.counters.get(name).copied().unwrap_or_default();
     let none = || "-".to_owned();
     let state = if link.connected_ms.is_some() { (Tone::Good, "up") } else { (Tone::Bad, "down") };
     let minute = link.minute.as_ref();
@@ -43,13 +42,13 @@ fn row(link: &LinkView, wide: bool) -> Vec<Cell> {
         row.extend([
             plain(minute.map_or_else(none, |minute| time(minute.round_trip.max_us))),
             plain(correlation.map_or_else(none, |correlation| format!("{correlation:.2}"))),
-            plain(count(counter("frames_sent"))),
-            plain(count(counter("frames_received"))),
+            plain(count(link.count("frames_sent"))),
+            plain(count(link.count("frames_received"))),
             plain(count(link.subjects)),
         ]);
     }
-    let lost = counter("frames_lost");
-    let dropped = counter("results_dropped") + counter("transitions_superseded");
+    let lost = link.count("frames_lost");
+    let dropped = link.count("results_dropped") + link.count("transitions_superseded");
     let warned = |number: u64| (if number == 0 { Tone::Plain } else { Tone::Warn }, count(number));
     row.extend([warned(lost), warned(dropped), plain(count(link.waiting)), plain(&link.last_end)]);
     row

@@ -5,8 +5,8 @@
 
 use super::html::{Ago, Esc, Took};
 use crate::wire::{
-    CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, Happening, Lifecycle, OutcomeWord,
-    ProberView, SeverityWord, Status,
+    CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, Happening, Lifecycle, LinkMinuteView,
+    LinkView, OutcomeWord, ProberView, SeverityWord, Status,
 };
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -29,6 +29,7 @@ pub(super) struct View {
     pub(super) status: Status,
     /// Checks with their last results.
     pub(super) checks: Vec<CheckView>,
+    pub(super) links: Vec<LinkView>,
     pub(super) probers: Vec<ProberView>,
     /// Oldest first.
     pub(super) events: Vec<Event>,
@@ -88,6 +89,7 @@ fn write_live(html: &mut String, view: &View) -> std::fmt::Result {
     hero(html, view)?;
     endpoints(html, &view.status)?;
     checks(html, &view.checks)?;
+    links(html, &view.links)?;
     probers(html, &view.probers)?;
     events(html, view)?;
     write!(
@@ -380,6 +382,51 @@ fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
         )?;
     }
     html.write_str("</svg>")
+}
+
+/// Most instances have no links, so that there is no section without them.
+fn links(html: &mut String, links: &[LinkView]) -> std::fmt::Result {
+    if links.is_empty() {
+        return Ok(());
+    }
+    write!(html, "<section><h2>Links <small>{}</small></h2><ul class=\"rows links\">", links.len())?;
+    let mut worst_first: Vec<&LinkView> = links.iter().collect();
+    worst_first.sort_by_key(|one| one.connected_ms.is_some());
+    for one in worst_first {
+        link(html, one)?;
+    }
+    html.write_str("</ul></section>")
+}
+
+fn link(html: &mut String, one: &LinkView) -> std::fmt::Result {
+    let (tone, state) = if one.connected_ms.is_some() { ("up", "up") } else { ("down", "down") };
+    let peer = if one.peer.is_empty() { "accepted" } else { &one.peer };
+    write!(
+        html,
+        "<li><span class=\"name\">{}<small>{}</small></span><span class=\"pill {tone}\">{state}</span><span class=\"meta num\">",
+        Esc(&one.name),
+        Esc(peer),
+    )?;
+    match &one.minute {
+        Some(LinkMinuteView { round_trip, one_way, one_way_error_us, .. }) => write!(
+            html,
+            "round trip {}, p99 {} · one way {} ± {}",
+            Took(round_trip.p50_us),
+            Took(round_trip.p99_us),
+            Took(one_way.p50_us),
+            Took(*one_way_error_us),
+        )?,
+        None => html.write_str("not measured yet")?,
+    }
+    write!(html, " · {} lost · {} waiting", grouped(one.count("frames_lost")), grouped(one.waiting))?;
+    if let Some(age) = one.connected_ms {
+        write!(html, " · for {}", Ago(age))?;
+    }
+    html.write_str("</span>")?;
+    if !one.last_end.is_empty() {
+        write!(html, "<span class=\"why\">{}</span>", Esc(&one.last_end))?;
+    }
+    html.write_str("</li>")
 }
 
 fn probers(html: &mut String, probers: &[ProberView]) -> std::fmt::Result {

@@ -164,6 +164,7 @@ impl Shared {
         let (events, _) = self.operator.events_since(status.event.saturating_sub(EVENTS_SHOWN as u64));
         View {
             checks: self.operator.checks(None, true).unwrap_or_default(),
+            links: self.operator.links(),
             probers: self.operator.probers(),
             events,
             status,

@@ -43,15 +43,14 @@ pub(super) fn gather(links: &[LinkView], families: &mut Families) {
 }
 
 fn counters(links: &[LinkView], families: &mut Families) {
-    let count = |view: &LinkView, name: &str| view.counters.get(name).copied().unwrap_or_default();
     let help = "Connections of a link.";
     each(links, families.counter("doorbell_link_connections", help), |family, [link], view| {
-        family.count([link], count(view, "connections"));
+        family.count([link], view.count("connections"));
     });
     let help = "Frames of a link: received, sent, and lost with a connection after they were sent.";
     each(links, families.counter("doorbell_link_frames", help), |family, [link], view| {
         for result in ["lost", "received", "sent"] {
-            family.count([link, ("result", result)], count(view, &format!("frames_{result}")));
+            family.count([link, ("result", result)], view.count(&format!("frames_{result}")));
         }
     });
     let help =
@@ -62,7 +61,7 @@ fn counters(links: &[LinkView], families: &mut Families) {
             ("result", "results_dropped"),
             ("transition", "transitions_superseded"),
         ] {
-            family.count([link, ("kind", kind)], count(view, name));
+            family.count([link, ("kind", kind)], view.count(name));
         }
     });
 }
