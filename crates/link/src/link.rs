@@ -210,6 +210,7 @@ impl Link {
     /// If the connection must end. Call [`Self::disconnected`] next.
     pub fn receive(&mut self, now: Time, bytes: &[u8]) -> Result<(), Ended> {
         let Some(conn) = &mut self.conn else { return Ok(()) };
+        self.minutes.received(now, bytes.len());
         conn.feed(bytes);
         while let Some(input) = self.conn.as_mut().map_or(Ok(None), |conn| conn.next(now, &self.versions))? {
             match input {
@@ -223,6 +224,7 @@ impl Link {
     /// Appends the bytes to send next to `out`. May add nothing.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
         let Some(conn) = &mut self.conn else { return };
+        let before = out.len();
         conn.greet(&self.versions, out);
         if conn.may_open() {
             let opening = Payload::Open {
@@ -241,6 +243,7 @@ impl Link {
             };
             conn.send(now, payload, out);
         }
+        self.minutes.sent(now, out.len() - before);
     }
 
     /// Latest time of the next calls of [`Self::check`] and [`Self::transmit`].

@@ -1,4 +1,4 @@
-//! Latency of frames per minute, in bounded memory.
+//! Latency of frames and rate of both directions per minute, in bounded memory.
 //!
 //! Does not know about: receipts, clocks.
 
@@ -7,6 +7,9 @@ use hdrhistogram::Histogram;
 use std::time::Duration;
 
 const MINUTE_US: u64 = 60_000_000;
+
+/// Length of a slice. A burst of a link with little traffic is visible only in a short slice.
+const SLICE_US: u64 = 100_000;
 
 /// Maximum recorded latency; higher ones are recorded as this one.
 const LATENCY_US_MAX: u64 = 600_000_000;
@@ -27,6 +30,10 @@ pub struct MinuteReport {
     /// Correlation of frame size and round-trip time, from -1 to 1; `None` if one of them is
     /// constant.
     pub size_correlation: Option<f64>,
+    /// Rate of sending in the busiest 100 ms, without TLS.
+    pub sent_max_bytes_per_s: u64,
+    /// Rate of receiving in the busiest 100 ms, without TLS.
+    pub received_max_bytes_per_s: u64,
 }
 
 /// Quantiles of a latency.
@@ -50,6 +57,8 @@ pub(crate) struct Minutes {
     one_way: Histogram<u32>,
     sizes: Correlation,
     error: Duration,
+    sent: Rate,
+    received: Rate,
     last: Option<MinuteReport>,
 }
 
@@ -61,6 +70,8 @@ impl Minutes {
             one_way: histogram(),
             sizes: Correlation::default(),
             error: Duration::ZERO,
+            sent: Rate::default(),
+            received: Rate::default(),
             last: None,
         }
     }
@@ -76,6 +87,18 @@ impl Minutes {
         self.sizes.add(f64::from(size), round_trip.as_secs_f64());
     }
 
+    /// Adds bytes that are sent next.
+    pub(crate) fn sent(&mut self, now: Time, len: usize) {
+        self.roll(now);
+        self.sent.add(now, len);
+    }
+
+    /// Adds bytes that arrived.
+    pub(crate) fn received(&mut self, now: Time, len: usize) {
+        self.roll(now);
+        self.received.add(now, len);
+    }
+
     fn roll(&mut self, now: Time) {
         let index = now.as_micros() / MINUTE_US;
         if index == self.index {
@@ -86,6 +109,7 @@ impl Minutes {
         self.round_trip.reset();
         self.one_way.reset();
         (self.sizes, self.error) = (Correlation::default(), Duration::ZERO);
+        (self.sent, self.received) = (Rate::default(), Rate::default());
     }
 
     /// Returns the report of the last complete minute with frames, otherwise that of the current
@@ -103,6 +127,8 @@ impl Minutes {
             one_way: quantiles(&self.one_way),
             error: self.error,
             size_correlation: self.sizes.coefficient(),
+            sent_max_bytes_per_s: self.sent.max_per_s(),
+            received_max_bytes_per_s: self.received.max_per_s(),
         })
     }
 }
@@ -115,6 +141,29 @@ fn histogram() -> Histogram<u32> {
 fn quantiles(histogram: &Histogram<u32>) -> Quantiles {
     let at = |quantile| Duration::from_micros(histogram.value_at_quantile(quantile));
     Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: Duration::from_micros(histogram.max()) }
+}
+
+/// Bytes of the current slice, and of the busiest one.
+#[derive(Debug, Default)]
+struct Rate {
+    slice: u64,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Rate {
+    fn add(&mut self, now: Time, len: usize) {
+        let slice = now.as_micros() / SLICE_US;
+        if slice != self.slice {
+            (self.slice, self.bytes) = (slice, 0);
+        }
+        self.bytes += len as u64;
+        self.bytes_max = self.bytes_max.max(self.bytes);
+    }
+
+    const fn max_per_s(&self) -> u64 {
+        self.bytes_max.saturating_mul(1_000_000 / SLICE_US)
+    }
 }
 
 /// Pearson's correlation coefficient by Welford's method, which does not store the pairs.
@@ -172,6 +221,24 @@ mod tests {
             near(report.one_way.max, 50);
             assert!(report.size_correlation.unwrap() > 0.999);
         }
+    }
+
+    #[test]
+    fn rate_of_the_busiest_slice() {
+        let mut minutes = Minutes::new();
+        let at = |ms: u64| Time::from_micros(1_799_999_940_000_000 + ms * 1000);
+        minutes.sent(at(10), 500);
+        minutes.sent(at(20), 700);
+        minutes.sent(at(150), 900);
+        minutes.received(at(99), 60);
+        minutes.received(at(100), 60);
+        minutes.add(at(200), 9, Duration::ZERO, [Duration::ZERO; 2]);
+        let rates = |minute: MinuteReport| (minute.sent_max_bytes_per_s, minute.received_max_bytes_per_s);
+        assert_eq!(minutes.report(at(300)).map(rates), Some((12_000, 600)));
+        minutes.sent(at(60_000), 100_000);
+        assert_eq!(minutes.report(at(60_001)).map(rates), Some((12_000, 600)), "the complete minute");
+        minutes.add(at(60_002), 9, Duration::ZERO, [Duration::ZERO; 2]);
+        assert_eq!(minutes.report(at(120_000)).map(rates), Some((1_000_000, 0)));
     }
 
     #[test]

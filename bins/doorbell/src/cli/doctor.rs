@@ -2,10 +2,12 @@
 //!
 //! Does not know about: the examinations.
 
+use super::operate;
 use super::options::{Global, ReportForm};
 use super::output::print;
-use crate::doctor::{self, Diagnosis, Level, Path, sysctl_file};
+use crate::doctor::{self, Diagnosis, Level, Link, Measured, Path, sysctl_file};
 use crate::exit::{Exit, Failure};
+use crate::wire::LinkView;
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -18,6 +20,9 @@ Examples:
   doorbell doctor -o json | jq '.findings[] | select(.level != \"ok\")'
 
 The system is not changed; --write-sysctl only writes a file.
+
+The settings of the kernel are compared with the round trip and the rate of each link of a running instance, if one is found in \
+$RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell, or given with --socket.
 
 Exit codes: 0 ok or hints only, 1 degraded, 2 doorbell cannot work on this system";
 
@@ -39,6 +44,10 @@ pub struct DoctorArgs {
     /// File to write the recommended settings to, in the format of sysctl.d(5)
     #[arg(long, value_name = "FILE")]
     write_sysctl: Option<PathBuf>,
+
+    /// The instance whose links are examined.
+    #[command(flatten)]
+    reach: operate::Reach,
 }
 
 pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
@@ -46,7 +55,9 @@ pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
         bits_per_sec,
         rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
     });
-    let diagnosis = doctor::examine(path);
+    let links = operate::links_at(&args.reach, global);
+    let links = links.map(|links| links.iter().map(measured).collect()).map_err(|failure| failure.message);
+    let diagnosis = doctor::examine(path, &links);
     let level = diagnosis.level();
     match args.output {
         ReportForm::Json => print(&format!("{:#}\n", json_of(&diagnosis)))?,
@@ -68,6 +79,16 @@ pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
         Level::Degraded => Exit::Failure,
         Level::Fatal => Exit::Code(2),
     })
+}
+
+/// The measurements of a link.
+fn measured(link: &LinkView) -> Link {
+    let path = |rtt_us, bytes_per_s: u64| Path { bits_per_sec: bytes_per_s.saturating_mul(8), rtt_us };
+    let measured = link.minute.as_ref().map(|minute| Measured {
+        sending: path(minute.round_trip.p50_us, minute.sent_max_bytes_per_s),
+        receiving: path(minute.round_trip.p50_us, minute.received_max_bytes_per_s),
+    });
+    Link { name: link.name.clone(), measured }
 }
 
 fn json_of(diagnosis: &Diagnosis) -> serde_json::Value {

@@ -2,11 +2,13 @@
 //!
 //! Does not know about: command lines, configurations. Entry: [`examine`].
 
+mod links;
 mod network;
 mod process;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use links::{Link, Measured};
 pub(crate) use network::{Change, Path, sysctl_file};
 
 use doorbell::io_uring::Cause;
@@ -47,13 +49,15 @@ pub(crate) struct Diagnosis {
     pub(crate) changes: Vec<Change>,
 }
 
-/// Examines the system. `path` describes the network of the connections.
-pub(crate) fn examine(path: Option<Path>) -> Diagnosis {
+/// Examines the system. `path` describes the network of the connections; `links` are those of a
+/// running instance, or the reason why they are unknown.
+pub(crate) fn examine(path: Option<Path>, links: &Result<Vec<Link>, String>) -> Diagnosis {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
     let mut findings = driver();
     findings.extend(process::findings(&read));
-    let (network, changes) = network::findings(&read, path);
+    let (network, mut changes) = network::findings(&read, path);
     findings.extend(network);
+    findings.extend(links::findings(&read, links, &mut changes));
     Diagnosis { findings, changes }
 }
 

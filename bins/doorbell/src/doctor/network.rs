@@ -30,11 +30,23 @@ const PORTS_MIN: u64 = 28_000;
 /// The kernel's default minimum of `tcp_rmem` and `tcp_wmem`.
 const BUFFER_MIN: u64 = 4096;
 
+/// Settings of buffers, and the effect of their maximum.
+pub(super) const RMEM: (&str, &str) =
+    ("net.ipv4.tcp_rmem", "the third number limits the receive buffer of one connection");
+pub(super) const WMEM: (&str, &str) =
+    ("net.ipv4.tcp_wmem", "the third number limits the send buffer of one connection");
+
 impl Path {
     /// Bandwidth-delay product in bytes.
     pub(crate) fn product(self) -> u64 {
         let bits_us = u128::from(self.bits_per_sec) * u128::from(self.rtt_us);
         u64::try_from(bits_us / 8_000_000).unwrap_or(u64::MAX)
+    }
+
+    /// Size of a buffer in bytes. The kernel uses half of a receive buffer for overhead, so a full
+    /// path needs twice the product.
+    pub(super) fn buffer(self) -> u64 {
+        self.product().saturating_mul(2)
     }
 }
 
@@ -93,9 +105,26 @@ pub(super) fn findings(read: Read<'_>, path: Option<Path>) -> (Vec<Finding>, Vec
     (at.findings, at.changes)
 }
 
+/// The value of a setting; `None` if it cannot be read.
+pub(super) fn value(read: Read<'_>, key: &str) -> Option<String> {
+    read(&format!("/proc/sys/{}", key.replace('.', "/")))
+}
+
+/// Minimum, default and maximum size of a buffer.
+pub(super) fn sizes(read: Read<'_>, key: &str) -> Option<[u64; 3]> {
+    let value = value(read, key)?;
+    let numbers: Vec<u64> = value.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    numbers.try_into().ok()
+}
+
+/// Buffer sizes as in the file of a setting.
+pub(super) fn shown([least, start, most]: [u64; 3]) -> String {
+    format!("{least} {start} {most}")
+}
+
 impl Looking<'_> {
     fn value(&self, key: &str) -> Option<String> {
-        (self.read)(&format!("/proc/sys/{}", key.replace('.', "/")))
+        value(self.read, key)
     }
 
     fn show(&mut self, key: &'static str) {
@@ -154,28 +183,20 @@ impl Looking<'_> {
         }
     }
 
-    /// Recommends buffer sizes. The kernel uses half of a receive buffer for overhead, so a full
-    /// link needs twice the bandwidth-delay product.
+    /// Recommends buffer sizes.
     fn buffers(&mut self, path: Option<Path>) {
-        let wanted = path.map(|path| path.product().saturating_mul(2));
+        let wanted = path.map(Path::buffer);
         if let (Some(path), Some(wanted)) = (path, wanted) {
             let value = format!("{} bytes; buffers need {wanted}", path.product());
             self.findings.push(Finding::ok("network", "bandwidth-delay product", value));
         }
-        for (key, why) in [
-            ("net.ipv4.tcp_rmem", "the third number limits the receive buffer of one connection"),
-            ("net.ipv4.tcp_wmem", "the third number limits the send buffer of one connection"),
-        ] {
-            let Some(value) = self.value(key) else { continue };
-            let numbers: Vec<u64> =
-                value.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-            let shown = value.split_whitespace().collect::<Vec<_>>().join(" ");
-            let [least, start, most] = numbers[..] else { continue };
+        for (key, why) in [RMEM, WMEM] {
+            let Some(found @ [least, start, most]) = sizes(self.read, key) else { continue };
             match wanted.filter(|wanted| most < *wanted) {
-                None => self.findings.push(Finding::ok("network", key, shown)),
+                None => self.findings.push(Finding::ok("network", key, shown(found))),
                 Some(wanted) => {
-                    let wanted = format!("{} {start} {wanted}", least.max(BUFFER_MIN));
-                    self.advise(key, &shown, wanted, Level::Hint, why);
+                    let wanted = shown([least.max(BUFFER_MIN), start, wanted]);
+                    self.advise(key, &shown(found), wanted, Level::Hint, why);
                 }
             }
         }
@@ -189,6 +210,17 @@ impl Looking<'_> {
             }
         }
     }
+}
+
+/// Adds a change. If the same setting is changed twice, the higher of each number is used.
+pub(super) fn merge(changes: &mut Vec<Change>, new: Change) {
+    let Some(old) = changes.iter_mut().find(|old| old.key == new.key) else { return changes.push(new) };
+    let higher = |(old, new): (&str, &str)| match (old.parse::<u64>(), new.parse::<u64>()) {
+        (Ok(old), Ok(new)) => old.max(new).to_string(),
+        _ => new.to_owned(),
+    };
+    let numbers = old.value.split_whitespace().zip(new.value.split_whitespace()).map(higher);
+    old.value = numbers.collect::<Vec<_>>().join(" ");
 }
 
 /// Formats the changes for sysctl.d(5).

@@ -2,6 +2,7 @@
 //!
 //! Does not know about: the system under test.
 
+use super::links::{self, Link, Measured, Settings};
 use super::network::{self, Path};
 use super::{Diagnosis, Finding, Level, process, sysctl_file};
 
@@ -17,6 +18,7 @@ fn system(changed: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> 
             ("/proc/sys/net/ipv4/tcp_window_scaling", "1"),
             ("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "1"),
             ("/proc/sys/net/ipv4/tcp_congestion_control", "cubic"),
+            ("/proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic"),
             ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
             ("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304"),
             ("/proc/sys/net/core/rmem_max", "212992"),
@@ -82,6 +84,95 @@ fn a_tuned_system_needs_no_change() {
     assert!(more.is_empty(), "{more:?}");
     assert_eq!(Diagnosis { findings, changes: more }.level(), Level::Ok);
     assert!(sysctl_file(&[]).contains("No changes recommended"));
+}
+
+/// Returns a link with these rates in bytes per second.
+fn measured(rtt_us: u64, [sent, received]: [u64; 2]) -> Measured {
+    let path = |bytes: u64| Path { bits_per_sec: 8 * bytes, rtt_us };
+    Measured { sending: path(sent), receiving: path(received) }
+}
+
+#[test]
+fn settings_that_limit_a_link() {
+    const MEGA: u64 = 1_000_000;
+    let plain = || Settings {
+        rmem: Some([4096, 131_072, 6_291_456]),
+        wmem: Some([4096, 16_384, 4_194_304]),
+        slow_start_after_idle: true,
+        congestion_control: "cubic".to_owned(),
+        has_bbr: true,
+    };
+    let (rmem, wmem) = ("net.ipv4.tcp_rmem=", "net.ipv4.tcp_wmem=");
+    let (idle, control) = ("net.ipv4.tcp_slow_start_after_idle=", "net.ipv4.tcp_congestion_control=");
+    for (case, rtt_us, rates, settings, expected) in [
+        ("small frames", 200_000, [1_000, 1_000], plain(), vec![]),
+        ("fast and near", 500, [10 * MEGA, 10 * MEGA], plain(), vec![]),
+        ("the initial window", 100_000, [146_000, 0], plain(), vec![]),
+        // Order flow between block builders: a few bundles a second, each of 60 kB.
+        ("bursts", 100_000, [600_000, 600_000], plain(), vec![(idle, "0"), (control, "bbr")]),
+        (
+            "bursts, tuned",
+            100_000,
+            [600_000, 600_000],
+            Settings { slow_start_after_idle: false, congestion_control: "bbr".to_owned(), ..plain() },
+            vec![],
+        ),
+        ("half of the default", 100_000, [0, 655_360], plain(), vec![]),
+        ("above the default", 100_000, [0, 2 * MEGA], plain(), vec![(rmem, "4096 400000 6291456")]),
+        (
+            "1 Gbit/s over 100 ms",
+            100_000,
+            [125 * MEGA, 125 * MEGA],
+            plain(),
+            vec![
+                (rmem, "4096 131072 25000000"),
+                (rmem, "4096 25000000 25000000"),
+                (wmem, "4096 16384 25000000"),
+                (idle, "0"),
+                (control, "bbr"),
+            ],
+        ),
+        ("unknown settings", 100_000, [125 * MEGA, 125 * MEGA], Settings::default(), vec![]),
+    ] {
+        let advice = links::advise("eu", measured(rtt_us, rates), &settings);
+        let fixes: Vec<String> = advice.into_iter().filter_map(|(finding, _)| finding.fix).collect();
+        let expected: Vec<String> =
+            expected.iter().map(|(key, value)| format!("sysctl -w {}'{value}'", key)).collect();
+        assert_eq!(fixes, expected, "{case}");
+    }
+    let advice = links::advise("eu", measured(100_000, [600_000, 0]), &plain());
+    let found = advice.iter().map(|(finding, _)| finding.why.as_str()).collect::<Vec<_>>();
+    assert!(found[0].contains("60000 bytes") && found[0].contains("up to 200.00 ms longer"), "{found:?}");
+    assert!(found[1].ends_with("bbr is available"), "{found:?}");
+    let advice =
+        links::advise("eu", measured(100_000, [600_000, 0]), &Settings { has_bbr: false, ..plain() });
+    assert!(advice[1].0.why.contains("modprobe tcp_bbr"), "{advice:?}");
+}
+
+#[test]
+fn the_recommended_file_has_the_highest_value_of_all_links() {
+    let link = |name: &str, measured| Link { name: name.to_owned(), measured };
+    let far = |bytes| Some(measured(100_000, [0, bytes]));
+    let links = Ok(vec![link("ap", far(90_000_000)), link("eu", far(50_000_000)), link("us", None)]);
+    let plain = system(&[]);
+    let path = Path { bits_per_sec: 1_000_000_000, rtt_us: 80_000 };
+    let (_, mut changes) = network::findings(&plain, Some(path));
+    let findings = links::findings(&plain, &links, &mut changes);
+    let change = |key: &str| {
+        let mut all = changes.iter().filter(|change| change.key == key);
+        let found = all.next().map(|change| change.value.clone());
+        (found, all.count())
+    };
+    assert_eq!(change("net.ipv4.tcp_rmem"), (Some("4096 131072 20000000".to_owned()), 0));
+    assert_eq!(change("net.ipv4.tcp_wmem"), (Some("4096 16384 20000000".to_owned()), 0));
+    let summary = "100.00 ms of round trip, 0 bytes sent and 9000000 received in it";
+    assert_eq!(level_of(&findings, "ap"), (Level::Ok, summary.to_owned()));
+    assert_eq!(level_of(&findings, "ap: net.ipv4.tcp_rmem").0, Level::Hint);
+    assert_eq!(level_of(&findings, "us"), (Level::Ok, "not measured".to_owned()));
+    let before = changes.clone();
+    let none = links::findings(&plain, &Err("no running instance".to_owned()), &mut changes);
+    assert_eq!((level_of(&none, "all").0, none[0].why.as_str()), (Level::Ok, "no running instance"));
+    assert_eq!(changes, before);
 }
 
 #[test]

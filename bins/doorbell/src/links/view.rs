@@ -55,6 +55,8 @@ fn minute_view(minute: MinuteReport) -> LinkMinuteView {
         one_way: quantiles(minute.one_way),
         one_way_error_us: micros(minute.error),
         size_correlation: minute.size_correlation,
+        sent_max_bytes_per_s: minute.sent_max_bytes_per_s,
+        received_max_bytes_per_s: minute.received_max_bytes_per_s,
     }
 }
 

@@ -56,6 +56,10 @@ pub struct LinkMinuteView {
     pub one_way_error_us: u64,
     /// Correlation of size and round trip, from -1 to 1.
     pub size_correlation: Option<f64>,
+    /// Rate of sending in the busiest 100 ms.
+    pub sent_max_bytes_per_s: u64,
+    /// Rate of receiving in the busiest 100 ms.
+    pub received_max_bytes_per_s: u64,
 }
 
 /// Quantiles of a latency in microseconds.

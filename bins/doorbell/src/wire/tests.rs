@@ -161,6 +161,8 @@ fn link() -> LinkView {
             one_way: quantiles,
             one_way_error_us: 13,
             size_correlation: Some(0.5),
+            sent_max_bytes_per_s: 15,
+            received_max_bytes_per_s: 16,
         }),
         counters: [("frames_sent".to_owned(), 14)].into(),
     }
@@ -212,7 +214,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (8, 5_627_245_283_511_358_169),
+        (9, 7_963_006_280_254_183_522),
         "the layout of the control protocol changed"
     );
 }

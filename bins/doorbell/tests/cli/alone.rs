@@ -144,6 +144,12 @@ fn the_doctor_changes_nothing() {
         assert!(written.contains(&line), "{line} is not in {written}");
     }
     assert_eq!(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").ok(), before);
+    let (_, out, err) = run(&["doctor", "--socket", "/nonexistent/control.sock", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let link = report["findings"].as_array().unwrap().iter().find(|finding| finding["topic"] == "link");
+    let link = link.expect("missing measurements are reported");
+    assert_eq!((&link["level"], &link["value"]), (&"ok".into(), &"not measured".into()));
+    assert!(link["why"].as_str().unwrap().starts_with("no control socket at /nonexistent"), "{link}");
     for wrong in [&["doctor", "--link", "10Gbit"][..], &["doctor", "--link", "10", "--rtt", "1ms"]] {
         assert_eq!(run(wrong).0, 2, "{wrong:?}");
     }

@@ -24,7 +24,7 @@ on_auto! {
     links_that_a_reload_removes_and_another_one_adds_again_open
     a_change_decides_only_the_checks_that_follow_it
     a_link_that_is_added_in_front_keeps_the_results_of_checks
-    the_page_shows_links
+    the_page_and_the_doctor_show_links
     receipts_are_stored_and_reported
 }
 
@@ -212,7 +212,16 @@ fn a_link_that_is_added_in_front_keeps_the_results_of_checks(_engine: &str) {
     assert!(results(&central, "db") >= 6, "{}", central.say(&["checks", "db", "--history"]));
 }
 
-fn the_page_shows_links(_engine: &str) {
+/// The findings of `doorbell doctor` about links.
+fn diagnosed(control: &Controlled) -> Vec<Value> {
+    let output = control.run(&["doctor", "-o", "json"]);
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let Value::Array(mut findings) = report["findings"].take() else { panic!("{output:?}") };
+    findings.retain(|finding| finding["topic"] == "link");
+    findings
+}
+
+fn the_page_and_the_doctor_show_links(_engine: &str) {
     let (ca, addr) = (Ca::new("Links CA"), free_addr());
     let eu = place(&ca, "eu.test", addr, "[admin]\nbind = \"127.0.0.1:0\"\n");
     let page = || get(eu.doorbell.addr_of(1), "/-/").1;
@@ -225,6 +234,7 @@ fn the_page_shows_links(_engine: &str) {
     let links = section(&page());
     let head = format!("central<small>{addr}</small></span><span class=\"pill down\">down<");
     assert!(links.contains(&head) && links.contains("not measured yet · 0 lost"), "{links}");
+    assert_eq!(diagnosed(&eu)[0]["value"], "not measured");
 
     let (central, _) = deciding(&ca, addr);
     let is_measured = || section(&page()).contains(">round trip ");
@@ -233,6 +243,13 @@ fn the_page_shows_links(_engine: &str) {
     for part in ["pill up", "p99 ", "one way ", " ± ", " lost · ", " waiting"] {
         assert!(links.contains(part), "{part} in {links}");
     }
+    let rate = |name: &str| views(&eu.say(LINKS))[0]["minute"][name].as_u64();
+    for name in ["sent_max_bytes_per_s", "received_max_bytes_per_s"] {
+        wait_until(LIMIT, || rate(name) > Some(0)).expect(name);
+    }
+    let found = &diagnosed(&eu)[0];
+    assert_eq!((&found["name"], &found["level"]), (&"central".into(), &"ok".into()));
+    assert!(found["value"].as_str().unwrap().contains(" ms of round trip, "), "{found}");
 }
 
 fn receipts_are_stored_and_reported(_engine: &str) {

@@ -13,7 +13,7 @@ pub(super) mod table;
 mod tests;
 pub(super) mod words;
 
-pub use args::OperateCommand;
+pub use args::{OperateCommand, Reach};
 pub(super) use find::the_only_one;
 
 use super::options::Global;
@@ -21,9 +21,9 @@ use super::output::{colored, print, print_more};
 use super::report;
 use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
-use crate::wire::{Event, Refusal, Request, Response, Status};
+use crate::wire::{Event, LinkView, Refusal, Request, Response, Status};
 pub(super) use args::Form;
-use args::{ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs, Reach, StatusArgs};
+use args::{ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs, StatusArgs};
 use serde::Serialize;
 use std::time::Duration;
 use table::Paint;
@@ -148,11 +148,19 @@ fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, 
 }
 
 fn links_of(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
-    let links = |client: &mut Client| match ask(client, &Request::Links)? {
+    watch(client, (args.watch, args.output), paint, ask_links, |views, wide| links::links(views, wide, paint))
+}
+
+/// The links of a running instance.
+pub(super) fn links_at(reach: &Reach, global: &Global) -> Result<Vec<LinkView>, Failure> {
+    ask_links(&mut find::connect(reach, global)?)
+}
+
+fn ask_links(client: &mut Client) -> Result<Vec<LinkView>, Failure> {
+    match ask(client, &Request::Links)? {
         Response::Links(links) => Ok(links),
         other => Err(unexpected(other)),
-    };
-    watch(client, (args.watch, args.output), paint, links, |views, wide| links::links(views, wide, paint))
+    }
 }
 
 /// Shows something once, or repeatedly with `--watch`.

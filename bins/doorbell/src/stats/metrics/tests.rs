@@ -97,6 +97,8 @@ fn link() -> LinkView {
             one_way: quantiles(10_000),
             one_way_error_us: 300,
             size_correlation: None,
+            sent_max_bytes_per_s: 4_200,
+            received_max_bytes_per_s: 4_200,
         }),
         counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
     }
