@@ -4,9 +4,11 @@
 
 use doorbell_history::clickhouse::{ClickHouse, Server};
 use doorbell_history::{Batch, Buffer, CheckResult, Row, Store as _, StoreError};
+use doorbell_testkit::peers::process::rss_anon_bytes;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// Starts a server that calls `reply` for each connection, after the request.
 fn server(reply: impl Fn(TcpStream) + Send + 'static) -> ClickHouse {
@@ -79,4 +81,61 @@ fn the_status_decides_what_happens_to_the_rows() {
         let away = insert(&says(status, "", page));
         assert_eq!(away, Err(StoreError::Unavailable(format!("HTTP {}: {page}", &status[..3]))));
     }
+}
+
+#[test]
+fn an_endless_error_is_not_read_to_the_end() {
+    let (sent, was_sent) = mpsc::sync_channel(2);
+    let store = server(move |mut stream| {
+        let mut len = 0_u64;
+        let head = stream.write_all(b"HTTP/1.1 500 Internal Server Error\r\n\r\n");
+        while head.is_ok() && len < 1 << 30 && stream.write_all(&[b'x'; 65_536]).is_ok() {
+            len += 65_536;
+        }
+        let _gone = sent.send(len);
+    });
+    let before = rss_anon_bytes("self").expect("a number");
+    let error = insert(&store).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+    assert!(was_sent.recv().expect("a length") < 1 << 30);
+    let grown = rss_anon_bytes("self").expect("a number").saturating_sub(before);
+    assert!(grown < 256 << 20, "{grown} bytes");
+}
+
+#[test]
+fn an_abandoned_insert_leaves_no_connection() {
+    let (events, has_event) = mpsc::sync_channel(2);
+    let store = server(move |mut stream| {
+        let _received = events.send(());
+        let _gone = stream.read(&mut [0]);
+        let _ended = events.send(());
+    });
+    let batch = batch(10);
+    // The runtime runs on, as in the writer.
+    let event = async || {
+        while has_event.try_recv().is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    block_on(async {
+        tokio::select! {
+            ended = store.insert(&batch) => panic!("{ended:?}"),
+            () = event() => {}
+        }
+        tokio::time::timeout(Duration::from_secs(60), event()).await.expect("the connection is closed");
+    });
+}
+
+#[test]
+fn errors_name_the_cause_but_not_the_password() {
+    let nothing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut store = says("200 OK", "", "");
+    store.server = Server::new(&format!("http://{nothing}")).unwrap();
+    store.server.password = "secret".to_owned();
+    let refused = insert(&store).unwrap_err().to_string();
+    assert!(refused.contains("Connection refused"), "{refused}");
+    store.server.password = "secret\n".to_owned();
+    let header = insert(&store).unwrap_err().to_string();
+    assert!(header.contains("header"), "{header}");
+    assert!(!format!("{refused}{header}").contains("secret"));
 }

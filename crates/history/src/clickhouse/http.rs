@@ -9,15 +9,23 @@ use crate::store::StoreError;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
+use hyper::http::uri::InvalidUri;
 use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use std::error::Error as _;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tower_service::Service as _;
+
+/// Maximum time to connect to all addresses of the host together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of a response.
 const RESPONSE_LEN_MAX: usize = 16 << 20;
@@ -106,7 +114,7 @@ impl Server {
         // errors late in the query.
         let target = format!("/?wait_end_of_query=1&query={}", escape(sql));
         let request = Request::post(target)
-            .header("host", format!("{}:{}", self.host, self.port))
+            .header("host", self.authority())
             .header("user-agent", concat!("doorbell/", env!("CARGO_PKG_VERSION")))
             .header("connection", "close")
             // The server requires this field, but hyper omits it for an empty body.
@@ -120,12 +128,32 @@ impl Server {
         let request = request
             .body(Full::new(Bytes::from(data)))
             .map_err(|_| "the user or password has a character that header fields do not allow".to_owned())?;
-        let stream = TcpStream::connect((self.host.as_str(), self.port))
-            .await
-            .map_err(|error| format!("cannot connect to {}:{}: {error}", self.host, self.port))?;
-        // Disables Nagle's algorithm, which would delay a request that is sent in several writes.
-        let _slower = stream.set_nodelay(true);
+        let stream = self.connect().await?;
         if self.is_tls { self.over_tls(stream, request).await } else { over(stream, request).await }
+    }
+
+    /// Connects to the first address of the host that accepts.
+    async fn connect(&self) -> Result<TcpStream, String> {
+        let failed = |why: &dyn fmt::Display| format!("cannot connect to {}: {why}", self.authority());
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        // Disables Nagle's algorithm, which would delay a request that is sent in several writes.
+        connector.set_nodelay(true);
+        let target =
+            format!("http://{}/", self.authority()).parse().map_err(|error: InvalidUri| failed(&error))?;
+        let stream = connector.call(target).await.map_err(|error| match error.source() {
+            Some(source) => failed(source),
+            None => failed(&error),
+        })?;
+        Ok(stream.into_inner())
+    }
+
+    /// `HOST:PORT`, as in a URL.
+    fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
     }
 
     async fn over_tls(
@@ -185,7 +213,7 @@ fn escape(text: &str) -> String {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "https" } else { "http" };
-        write!(f, "{scheme}://{}:{}", self.host, self.port)
+        write!(f, "{scheme}://{}", self.authority())
     }
 }
 
@@ -198,7 +226,7 @@ mod tests {
         for (url, expected) in [
             ("http://ch", Some("http://ch:8123")),
             ("https://ch/", Some("https://ch:8443")),
-            ("http://[::1]:9000", Some("http://::1:9000")),
+            ("http://[::1]:9000", Some("http://[::1]:9000")),
             ("http://10.0.0.7:1", Some("http://10.0.0.7:1")),
             ("ch:8123", None),
             ("tcp://ch:9000", None),
