@@ -29,7 +29,7 @@ fn reap_all() {
         std::thread::sleep(PAUSE);
         // No program of a check may start meanwhile: its process could not be distinguished from an
         // orphan.
-        let taken = CHILDREN.apart_from(|is_own| {
+        let taken = CHILDREN.with_children(|is_own| {
             for pid in zombies().filter(|pid| !is_own(*pid)) {
                 // The exit status of an orphan is not used.
                 let _status = waitpid(Some(pid), WaitOptions::NOHANG);

@@ -61,7 +61,7 @@ impl Issue {
 
 /// Severity of an outcome. When several outcomes are combined, the highest severity wins.
 #[cfg(feature = "kinds")]
-pub(crate) const fn badness(outcome: Outcome) -> u8 {
+pub(crate) const fn severity(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Success => 0,
         Outcome::Degraded => 1,
@@ -76,7 +76,7 @@ pub(crate) const fn badness(outcome: Outcome) -> u8 {
 /// The worse of two verdicts; the first if they are equally severe.
 #[cfg(feature = "kinds")]
 pub(crate) fn worse(first: Verdict, second: Verdict) -> Verdict {
-    let rank = |verdict: &Verdict| verdict.as_ref().map_or_else(|issue| badness(issue.outcome), |()| 0);
+    let rank = |verdict: &Verdict| verdict.as_ref().map_or_else(|issue| severity(issue.outcome), |()| 0);
     if rank(&second) > rank(&first) { second } else { first }
 }
 

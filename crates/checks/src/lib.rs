@@ -61,11 +61,11 @@ mod kinds;
 mod limits;
 #[cfg(feature = "kinds")]
 pub mod options;
+mod phase_times;
 #[cfg(feature = "kinds")]
 mod progress;
 mod runner;
 mod scheduler;
-mod spent;
 mod stats;
 #[cfg(test)]
 #[cfg(feature = "kinds")]
@@ -90,6 +90,7 @@ pub use kinds::http::{is_same_origin, join as url_of_location};
 pub use kinds::materials::Shared;
 #[cfg(feature = "alias")]
 pub use kinds::materials::StateReader;
+pub use phase_times::{Phase, PhaseTimes};
 #[cfg(feature = "kinds")]
 pub use progress::phases::Phases;
 #[cfg(feature = "kinds")]
@@ -107,5 +108,4 @@ pub use scheduler::run_requests::RunStart;
 pub use scheduler::sink::{LastRun, ResultSink};
 pub use scheduler::work::first_runs;
 pub use scheduler::{Heartbeat, Plan, ReadyScheduler, RunNow, Scheduler};
-pub use spent::{Phase, Spent};
 pub use stats::{CheckCounts, CheckStats, DURATION_BOUNDS_US, Durations, StatsByCheck};

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how a check runs, and metrics.
 
-use crate::spent::{Phase, Spent};
+use crate::phase_times::{Phase, PhaseTimes};
 use doorbell_health::{CheckState, Outcome};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -68,17 +68,24 @@ impl Durations {
 
 impl CheckStats {
     /// Counts a run.
-    pub fn ran(&self, outcome: Outcome, latency: Duration, spent: &Spent, certificate: Option<Duration>) {
+    pub fn ran(
+        &self,
+        outcome: Outcome,
+        latency: Duration,
+        phase_times: &PhaseTimes,
+        certificate: Option<Duration>,
+    ) {
         let mut counts = self.lock();
-        counts.attempt(outcome, spent.last.map_or(VERDICT, Phase::as_str));
-        let timed = Phase::ALL.iter().zip(spent.took_us).filter_map(|(phase, took)| Some((*phase, took?)));
+        counts.attempt(outcome, phase_times.last.map_or(VERDICT, Phase::as_str));
+        let timed =
+            Phase::ALL.iter().zip(phase_times.took_us).filter_map(|(phase, took)| Some((*phase, took?)));
         let mut is_timed = false;
         for (phase, took_us) in timed {
             is_timed = true;
-            counts.took(phase, u64::from(took_us));
+            counts.add_duration(phase, u64::from(took_us));
         }
         if !is_timed {
-            counts.took_in_all(latency);
+            counts.add_latency(latency);
         }
         if let Some(ends) = certificate {
             counts.certificate_ends = ends.as_secs();
@@ -91,7 +98,7 @@ impl CheckStats {
         counts.attempt(outcome, VERDICT);
         // Zero means that the result came without a latency.
         if !latency.is_zero() {
-            counts.took_in_all(latency);
+            counts.add_latency(latency);
         }
     }
 
@@ -113,7 +120,7 @@ impl CheckStats {
         self.lock().coalesced += 1;
     }
 
-    pub(crate) fn was_known(&self) {
+    pub(crate) fn cache_hit(&self) {
         self.lock().cache_hits += 1;
     }
 
@@ -138,11 +145,11 @@ impl CheckCounts {
     }
 
     /// Counts a duration without phases as one phase.
-    fn took_in_all(&mut self, latency: Duration) {
-        self.took(Phase::Processing, u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+    fn add_latency(&mut self, latency: Duration) {
+        self.add_duration(Phase::Processing, u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
-    fn took(&mut self, phase: Phase, took_us: u64) {
+    fn add_duration(&mut self, phase: Phase, took_us: u64) {
         self.durations[phase as usize].get_or_insert_default().add(took_us);
     }
 
@@ -200,13 +207,13 @@ mod tests {
     #[test]
     fn results_are_counted_by_phase() {
         let stats = CheckStats::default();
-        let mut spent = Spent::default();
+        let mut phase_times = PhaseTimes::default();
         let ms = Duration::from_millis;
-        stats.ran(Outcome::Success, ms(3), &spent, None);
-        (spent.last, spent.took_us[Phase::Resolve as usize]) = (Some(Phase::Connect), Some(0));
-        spent.took_us[Phase::Connect as usize] = Some(2_501);
-        stats.ran(Outcome::Timeout, ms(3), &spent, Some(Duration::from_secs(7)));
-        stats.ran(Outcome::Timeout, ms(3), &spent, None);
+        stats.ran(Outcome::Success, ms(3), &phase_times, None);
+        (phase_times.last, phase_times.took_us[Phase::Resolve as usize]) = (Some(Phase::Connect), Some(0));
+        phase_times.took_us[Phase::Connect as usize] = Some(2_501);
+        stats.ran(Outcome::Timeout, ms(3), &phase_times, Some(Duration::from_secs(7)));
+        stats.ran(Outcome::Timeout, ms(3), &phase_times, None);
         [0, 4].into_iter().for_each(|latency| stats.pushed(Outcome::Failure, ms(latency)));
         stats.aborted(Outcome::Error);
         let counts = stats.counts();

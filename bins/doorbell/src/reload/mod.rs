@@ -386,8 +386,8 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let mut same = SameChecks::default();
     for check in &now.checks {
         let place = known.get(check.name.as_str()).copied();
-        let place =
-            place.filter(|&at| before.checks.get(at).is_some_and(|old| old.kind.asks_as(&check.kind)));
+        let place = place
+            .filter(|&at| before.checks.get(at).is_some_and(|old| old.kind.has_same_target(&check.kind)));
         if place.is_none() {
             let first = || check.pace.timeout + doorbell_checks::first_runs(now.checks.len());
             let time = check.kind.pushed_ttl().unwrap_or_else(first);

@@ -42,12 +42,12 @@ pub(crate) enum ConnectResult {
 }
 
 /// An outgoing connection, which is closed when dropped. If the peer has not closed first, the
-/// connection is reset, so that no local port stays in TIME-WAIT for a minute. [`Self::gently`]
-/// prevents the reset.
+/// connection is reset, so that no local port stays in TIME-WAIT for a minute.
+/// [`Self::close_with_fin`] prevents the reset.
 #[derive(Debug)]
 pub(crate) struct Conn {
     stream: Stream,
-    is_gentle: bool,
+    closes_with_fin: bool,
     /// Whether a read has returned the end of the peer's data.
     is_ended: bool,
 }
@@ -107,7 +107,7 @@ impl Connector {
 
     async fn begin(&self, addr: SocketAddr, first: SpeaksFirst) -> io::Result<Conn> {
         let stream = TcpStream::from_std(self.egress.begin(addr, first)?)?;
-        let conn = Conn { stream: Stream::Tcp(stream), is_gentle: false, is_ended: false };
+        let conn = Conn { stream: Stream::Tcp(stream), closes_with_fin: false, is_ended: false };
         if let Stream::Tcp(stream) = &conn.stream {
             stream.writable().await?;
             if let Some(error) = stream.take_error()? {
@@ -119,7 +119,7 @@ impl Connector {
 
     pub(crate) async fn connect_unix(&self, path: &Path) -> io::Result<Conn> {
         let stream = UnixStream::connect(path).await?;
-        Ok(Conn { stream: Stream::Unix(stream), is_gentle: true, is_ended: false })
+        Ok(Conn { stream: Stream::Unix(stream), closes_with_fin: true, is_ended: false })
     }
 
     /// Opens an ICMP echo socket for this peer.
@@ -204,15 +204,15 @@ impl Conn {
     /// Makes the connection close with FIN instead of a reset, which would look like a fault to the
     /// peer, for example on a connection without any data. The local port then stays in TIME-WAIT
     /// for a minute.
-    pub(crate) const fn gently(&mut self) {
-        self.is_gentle = true;
+    pub(crate) const fn close_with_fin(&mut self) {
+        self.closes_with_fin = true;
     }
 }
 
 impl Drop for Conn {
     fn drop(&mut self) {
         if let Stream::Tcp(stream) = std::mem::replace(&mut self.stream, Stream::Closed)
-            && !self.is_gentle
+            && !self.closes_with_fin
             // Only the side that closes first keeps the port in TIME-WAIT. After the peer's FIN, an
             // ordinary close suffices and saves a system call.
             && !self.is_ended

@@ -38,14 +38,14 @@ pub(crate) struct Dialer {
     first: SpeaksFirst,
     /// Header to send first on each connection.
     proxy: Option<ProxyHeader>,
-    goes_to: GoesTo,
+    target: DialTarget,
     /// Time of the last failure of the cached addresses. Addresses that were cached before this
     /// time are looked up again.
     doubted: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
-enum GoesTo {
+enum DialTarget {
     Addr(SocketAddr),
     Name(Arc<Name>, u16),
     Path(PathBuf),
@@ -53,19 +53,19 @@ enum GoesTo {
 
 impl Dialer {
     pub(crate) fn new(at: Address, resolve: Resolve, timeout: Duration, connector: Arc<Connector>) -> Self {
-        let goes_to = match at {
+        let target = match at {
             Address::Tcp(at) => match at.host.parse::<IpAddr>() {
-                Ok(ip) => GoesTo::Addr(SocketAddr::new(ip, at.port)),
-                Err(_) => GoesTo::Name(connector.resolver.name(&at.host), at.port),
+                Ok(ip) => DialTarget::Addr(SocketAddr::new(ip, at.port)),
+                Err(_) => DialTarget::Name(connector.resolver.name(&at.host), at.port),
             },
-            Address::Unix(path) => GoesTo::Path(path),
+            Address::Unix(path) => DialTarget::Path(path),
         };
         let first = SpeaksFirst::We;
-        Self { resolve, timeout, connector, first, proxy: None, goes_to, doubted: Mutex::new(None) }
+        Self { resolve, timeout, connector, first, proxy: None, target, doubted: Mutex::new(None) }
     }
 
     /// Sets a header to send first on each connection.
-    pub(crate) const fn sends(mut self, proxy: Option<ProxyHeader>) -> Self {
+    pub(crate) const fn with_proxy_header(mut self, proxy: Option<ProxyHeader>) -> Self {
         self.proxy = proxy;
         self
     }
@@ -77,18 +77,18 @@ impl Dialer {
     }
 
     /// Whether every address is checked.
-    pub(crate) const fn asks_all(&self) -> bool {
-        self.resolve.all && matches!(self.goes_to, GoesTo::Name(..))
+    pub(crate) const fn checks_all_addrs(&self) -> bool {
+        self.resolve.all && matches!(self.target, DialTarget::Name(..))
     }
 
     /// Whether a name has to be resolved first.
     pub(crate) const fn has_name(&self) -> bool {
-        matches!(self.goes_to, GoesTo::Name(..))
+        matches!(self.target, DialTarget::Name(..))
     }
 
     /// Declares that the peer sends first: the handshake is acknowledged immediately instead of
     /// together with the first data.
-    pub(crate) const fn listens(mut self) -> Self {
+    pub(crate) const fn peer_sends_first(mut self) -> Self {
         if self.proxy.is_none() {
             self.first = SpeaksFirst::Peer;
         }
@@ -119,13 +119,13 @@ impl Dialer {
     /// Whether the address is a Unix socket.
     #[cfg(feature = "udp")]
     pub(crate) const fn is_unix(&self) -> bool {
-        matches!(self.goes_to, GoesTo::Path(_))
+        matches!(self.target, DialTarget::Path(_))
     }
 
     /// Opens a datagram socket for the Unix socket, or for the first address.
     #[cfg(feature = "udp")]
     pub(crate) async fn begin_datagrams(&self, progress: &Progress) -> Result<Datagrams, Issue> {
-        if let GoesTo::Path(path) = &self.goes_to {
+        if let DialTarget::Path(path) = &self.target {
             progress.enter(Stage::Connect);
             return Datagrams::unix(path).map_err(|error| issue_of_path(path, &error));
         }
@@ -160,7 +160,7 @@ impl Dialer {
     }
 
     async fn try_all(&self, progress: &Progress) -> Result<Conn, Issue> {
-        if let GoesTo::Path(path) = &self.goes_to {
+        if let DialTarget::Path(path) = &self.target {
             progress.enter(Stage::Connect);
             let connected = self.connector.connect_unix(path).await;
             return connected.map_err(|error| issue_of_path(path, &error));
@@ -193,10 +193,10 @@ impl Dialer {
     /// The address to check, or the cached or resolved addresses; empty only for a Unix socket.
     pub(crate) async fn addrs(&self, progress: &Progress) -> Result<Vec<SocketAddr>, Issue> {
         progress.enter(Stage::Resolve);
-        let (name, port) = match &self.goes_to {
-            GoesTo::Addr(addr) => return Ok(vec![*addr]),
-            GoesTo::Name(name, port) => (name, *port),
-            GoesTo::Path(_) => return Ok(Vec::new()),
+        let (name, port) = match &self.target {
+            DialTarget::Addr(addr) => return Ok(vec![*addr]),
+            DialTarget::Name(name, port) => (name, *port),
+            DialTarget::Path(_) => return Ok(Vec::new()),
         };
         if let Some(addr) = progress.only().filter(|_| self.resolve.all) {
             return Ok(vec![addr]);

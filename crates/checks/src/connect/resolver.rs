@@ -151,7 +151,7 @@ impl Name {
         match timeout(patience, self.answer()).await {
             Ok(answer) => answer,
             Err(_elapsed) => {
-                self.known.send_modify(|known| known.go_on_without(&self.host));
+                self.known.send_modify(|known| known.mark_slow(&self.host));
                 Ok(before.addrs)
             }
         }
@@ -210,7 +210,7 @@ impl Known {
                 let text = error.to_string();
                 self.failure = Some(cause_of(&error));
                 if NO_ANSWER.iter().any(|words| text.contains(words)) {
-                    self.go_on_without(host);
+                    self.mark_slow(host);
                 } else {
                     (self.found, self.is_slow) = (None, false);
                 }
@@ -221,7 +221,7 @@ impl Known {
 
     /// Records that a lookup yields no new answer in time; callers then use cached addresses
     /// without waiting.
-    fn go_on_without(&mut self, host: &str) {
+    fn mark_slow(&mut self, host: &str) {
         if self.found.is_some() && !std::mem::replace(&mut self.is_slow, true) {
             tracing::warn!(host, "DNS lookup failed temporarily: using cached addresses");
         }

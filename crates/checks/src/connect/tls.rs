@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 pub(crate) enum Tls {
     /// TLS is not needed, or there are no usable roots.
     None,
-    With(TlsClient),
+    Client(TlsClient),
 }
 
 /// A TLS client configuration, ready for handshakes.
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::None => "Tls::None",
-            Self::With(_) => "Tls::With",
+            Self::Client(_) => "Tls::Client",
         })
     }
 }
@@ -105,14 +105,14 @@ impl Tls {
         // again.
         config.resumption = Resumption::disabled();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        Ok(Self::With(TlsClient { config: Arc::new(config), roots }))
+        Ok(Self::Client(TlsClient { config: Arc::new(config), roots }))
     }
 
     /// Roots for the verification of the server's certificate, if it is verified.
     pub(crate) fn roots(&self) -> Option<&RootCertStore> {
         match self {
             Self::None => None,
-            Self::With(client) => client.roots.as_deref(),
+            Self::Client(client) => client.roots.as_deref(),
         }
     }
 }
@@ -126,14 +126,14 @@ impl Tls {
 pub fn tls_client(tls: &ClientTls, protocol: &str) -> Result<TlsClient, String> {
     let protocols: &[&str] = if protocol.is_empty() { &[] } else { &[protocol] };
     match Tls::build(tls, protocols, true)? {
-        Tls::With(client) => Ok(client),
+        Tls::Client(client) => Ok(client),
         Tls::None => Err("this system trusts no certificate authority".into()),
     }
 }
 
 /// Performs a handshake with the server `name`.
 pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsStream<Conn>, Issue> {
-    let Tls::With(TlsClient { config, .. }) = tls else {
+    let Tls::Client(TlsClient { config, .. }) = tls else {
         return Err(Issue::error("this system trusts no certificate authority"));
     };
     let name = ServerName::try_from(name.to_owned());

@@ -9,7 +9,7 @@ use crate::kinds::expectations::HttpResponse;
 use crate::kinds::http::HttpRunner;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::{Materials, StateReader};
-use crate::kinds::{Ask, Asking};
+use crate::kinds::{BoxedRun, KindRunner};
 use crate::options::{AliasCheck, FieldValue, HttpCheck};
 use crate::progress::Progress;
 use doorbell_config::Secret;
@@ -55,7 +55,7 @@ impl AliasRunner {
     }
 }
 
-impl Ask for AliasRunner {
+impl KindRunner for AliasRunner {
     fn dialer(&self) -> Option<&Dialer> {
         match self {
             Self::Local { .. } => None,
@@ -67,7 +67,7 @@ impl Ask for AliasRunner {
         0
     }
 
-    fn ask<'a>(&'a self, progress: &'a Progress, _start: Instant) -> Asking<'a> {
+    fn run<'a>(&'a self, progress: &'a Progress, _start: Instant) -> BoxedRun<'a> {
         Box::pin(self.run(progress))
     }
 }

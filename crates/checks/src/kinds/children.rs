@@ -42,7 +42,7 @@ impl Children {
 
     /// Calls `take_in` with a predicate that is true for processes started by checks. Returns
     /// `None` immediately while a program is being started.
-    pub fn apart_from<T>(&self, take_in: impl FnOnce(&dyn Fn(Pid) -> bool) -> T) -> Option<T> {
+    pub fn with_children<T>(&self, take_in: impl FnOnce(&dyn Fn(Pid) -> bool) -> T) -> Option<T> {
         let _none_starts = match self.starting.try_write() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

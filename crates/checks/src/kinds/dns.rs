@@ -6,8 +6,8 @@
 use crate::connect::datagrams::Received;
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
-use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::materials::Materials;
 use crate::options::{Address, DnsCheck, DnsCode, DnsRecord};
 use crate::progress::{DnsAnswer, Progress, Stage};
@@ -31,7 +31,7 @@ const TCP_LEN_MAX: usize = 16 << 10;
 const SENDS_MAX: u32 = 3;
 
 /// Maximum number of unrelated answers that are ignored, such as late or forged answers.
-const STRANGERS_MAX: usize = 32;
+const UNRELATED_MAX: usize = 32;
 
 /// Maximum number of records to examine.
 const RECORDS_MAX: usize = 256;
@@ -46,7 +46,7 @@ pub(crate) struct DnsRunner {
     ids: RandomState,
 }
 
-ask_by_dialer!(DnsRunner, is_connectionless: true);
+impl_kind_runner!(DnsRunner, is_connectionless: true);
 
 impl DnsRunner {
     pub(crate) fn build(check: &DnsCheck, with: &Materials<'_>) -> Result<Self, String> {
@@ -76,11 +76,11 @@ impl DnsRunner {
         let mut builder = builder.question();
         builder.push((&self.name, rtype(self.check.record), Class::IN)).map_err(too_long)?;
         let mut builder = builder.additional();
-        let said = builder.opt(|opt| {
+        let added = builder.opt(|opt| {
             opt.set_udp_payload_size(UDP_LEN_MAX);
             Ok(())
         });
-        said.map_err(too_long)?;
+        added.map_err(too_long)?;
         Ok(builder.into_message())
     }
 
@@ -97,13 +97,13 @@ impl DnsRunner {
     ) -> Result<Message<Vec<u8>>, Issue> {
         let socket = self.dialer.begin_udp(progress).await?;
         progress.enter(Stage::Response);
-        let mut strangers = 0;
+        let mut unrelated = 0;
         let read = |datagram: Received| match answer_of(&datagram.bytes, question) {
-            None if strangers == STRANGERS_MAX => {
+            None if unrelated == UNRELATED_MAX => {
                 Err(Issue::failure("the answer does not match the question"))
             }
             answer => {
-                strangers += 1;
+                unrelated += 1;
                 Ok(answer)
             }
         };
@@ -128,7 +128,7 @@ impl DnsRunner {
         }
         let mut answer = vec![0; len];
         conn.read_exact(&mut answer).await.map_err(broken)?;
-        conn.gently();
+        conn.close_with_fin();
         answer_of(&answer, question).ok_or_else(|| Issue::failure("the answer does not match the question"))
     }
 

@@ -4,7 +4,7 @@
 
 use crate::finding::{CUT, Issue, cause_of};
 use crate::kinds::expectations::HttpResponse;
-use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
+use crate::kinds::first_bytes::{FirstBytes, HTTP1, recording};
 use crate::options::{FieldValue, Url};
 use crate::progress::{Progress, Seen, Stage};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ const WINDOW: u32 = 64 << 10;
 const FRAME_MAX: u32 = 16 << 10;
 
 /// A response, and its `Location`.
-pub(crate) type Answer = (HttpResponse, Option<HeaderValue>);
+pub(crate) type ResponseWithLocation = (HttpResponse, Option<HeaderValue>);
 
 /// One request, and the limit of its response.
 pub(crate) struct Exchange<'a> {
@@ -45,7 +45,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 impl Exchange<'_> {
     /// Sends the request over HTTP/1.1. After a complete response the connection stays open, so that
     /// the server can close it first.
-    pub(crate) async fn over_http1(self, stream: impl Stream) -> Result<Answer, Issue> {
+    pub(crate) async fn over_http1(self, stream: impl Stream) -> Result<ResponseWithLocation, Issue> {
         let Self { request, len_max, progress } = self;
         progress.enter(Stage::Response);
         let mut builder = http1::Builder::new();
@@ -68,7 +68,11 @@ impl Exchange<'_> {
     }
 
     /// Sends the request over HTTP/2.
-    pub(crate) async fn over_http2(self, stream: impl Stream, url: &Url) -> Result<Answer, Issue> {
+    pub(crate) async fn over_http2(
+        self,
+        stream: impl Stream,
+        url: &Url,
+    ) -> Result<ResponseWithLocation, Issue> {
         let Self { request, len_max, progress } = self;
         let request = for_http2(request, url)?;
         progress.enter(Stage::Response);
@@ -79,8 +83,10 @@ impl Exchange<'_> {
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME_MAX)
             .max_header_list_size(HEAD_BYTES_MAX.into());
-        let (mut sender, conn) =
-            builder.handshake(TokioIo::new(noting(stream, &first))).await.map_err(|error| broken(&error))?;
+        let (mut sender, conn) = builder
+            .handshake(TokioIo::new(recording(stream, &first)))
+            .await
+            .map_err(|error| broken(&error))?;
         let mut conn = Box::pin(conn);
         let mut work = pin!(answer(sender.send_request(request), len_max, progress));
         let answered = tokio::select! {
@@ -126,7 +132,7 @@ async fn answer(
     response: impl Future<Output = hyper::Result<Response<Incoming>>>,
     len_max: usize,
     progress: &Progress,
-) -> Result<Answer, Issue> {
+) -> Result<ResponseWithLocation, Issue> {
     let response = response.await.map_err(|error| broken(&error))?;
     progress.enter(Stage::Content);
     let location = response.headers().get(LOCATION).cloned();

@@ -10,7 +10,7 @@ use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, at_most, cause_of};
 use crate::kinds::blocking::BACK_WITHIN;
 use crate::kinds::children::{CHILDREN, Own};
-use crate::kinds::{Ask, Asking};
+use crate::kinds::{BoxedRun, KindRunner};
 use crate::options::ExecCheck;
 use crate::progress::{Progress, Stage};
 use doorbell_health::Outcome;
@@ -65,7 +65,7 @@ struct Group {
     turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Ask for ExecRunner {
+impl KindRunner for ExecRunner {
     fn dialer(&self) -> Option<&Dialer> {
         None
     }
@@ -79,7 +79,7 @@ impl Ask for ExecRunner {
         true
     }
 
-    fn ask<'a>(&'a self, progress: &'a Progress, _start: Instant) -> Asking<'a> {
+    fn run<'a>(&'a self, progress: &'a Progress, _start: Instant) -> BoxedRun<'a> {
         Box::pin(self.run(progress))
     }
 }
@@ -99,19 +99,19 @@ impl ExecRunner {
         group.watch().map_err(cannot)?;
         progress.enter(Stage::End);
         let output = pipe::Receiver::from_owned_fd(output).map_err(cannot)?;
-        let mut said = Vec::new();
+        let mut captured = Vec::new();
         let status = tokio::select! {
             status = group.end() => status.map_err(cannot)?,
-            never = listen(&output, &mut said) => match never {},
+            never = read_output(&output, &mut captured) => match never {},
         };
         // Reads the output that is still in the pipe, without waiting for other holders of the
         // write end, which may continue to write.
         for _read in 0..PIPE_LEN / READ_LEN {
-            if !take(&output, &mut said).is_ok_and(|len| len > 0) {
+            if !take(&output, &mut captured).is_ok_and(|len| len > 0) {
                 break;
             }
         }
-        evaluate(status, &said, self.check.degraded_exit_code)
+        evaluate(status, &captured, self.check.degraded_exit_code)
     }
 }
 
@@ -241,12 +241,12 @@ fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Keeps the start of the output and discards further output, so that the program does not block.
-async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::Infallible {
+async fn read_output(output: &pipe::Receiver, captured: &mut Vec<u8>) -> std::convert::Infallible {
     loop {
         if output.readable().await.is_err() {
             return std::future::pending().await;
         }
-        match take(output, said) {
+        match take(output, captured) {
             // All write ends are closed; the program's exit or the timeout ends the run.
             Ok(0) => return std::future::pending().await,
             // A program that writes without pause must not block the thread.
@@ -257,19 +257,19 @@ async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::In
     }
 }
 
-fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
+fn take(output: &pipe::Receiver, captured: &mut Vec<u8>) -> io::Result<usize> {
     let mut some = [0; READ_LEN];
     let len = output.try_read(&mut some)?;
-    let kept = len.min(OUTPUT_LEN_MAX - said.len());
-    said.extend_from_slice(&some[..kept]);
+    let kept = len.min(OUTPUT_LEN_MAX - captured.len());
+    captured.extend_from_slice(&some[..kept]);
     Ok(len)
 }
 
 /// Derives the verdict from the exit status and the first line of output. Exit code 1 has no fixed
 /// meaning, because many interpreters, such as Python, exit with 1 on any error: only the
 /// configured code `degraded` means a degraded result.
-fn evaluate(status: ExitStatus, said: &[u8], degraded: Option<u32>) -> Verdict {
-    let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
+fn evaluate(status: ExitStatus, captured: &[u8], degraded: Option<u32>) -> Verdict {
+    let line = captured.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     // The part after `|` is performance data (Nagios plugin guidelines).
     let line = line.map(|line| line.split(|byte| *byte == b'|').next().unwrap_or_default().trim_ascii_end());
     let line = String::from_utf8_lossy(line.unwrap_or_default());
@@ -380,15 +380,15 @@ mod tests {
 
     #[test]
     fn the_exit_code_decides_and_the_first_line_says_why() {
-        let evaluated = |code: i32, said: &str, degraded| match evaluate(
+        let evaluated = |code: i32, captured: &str, degraded| match evaluate(
             ExitStatus::from_raw(code),
-            said.as_bytes(),
+            captured.as_bytes(),
             degraded,
         ) {
             Ok(()) => "ok".to_owned(),
             Err(issue) => format!("{}: {}", issue.outcome.as_str(), issue.reason),
         };
-        let found = |code: i32, said: &str| evaluated(code, said, Some(1));
+        let found = |code: i32, captured: &str| evaluated(code, captured, Some(1));
         assert_eq!(
             evaluated(1 << 8, "Traceback (most recent call last):", None),
             "failure: exit code 1: Traceback (most recent call last):"

@@ -54,7 +54,7 @@ impl FileRunner {
         *self.check == *check
     }
 
-    pub(crate) async fn ask(&self) -> Verdict {
+    pub(crate) async fn run(&self) -> Verdict {
         let (check, seen) = (Arc::clone(&self.check), Arc::clone(&self.seen));
         let look =
             move || look(&check, &mut seen.lock().unwrap_or_else(PoisonError::into_inner), Now::read());

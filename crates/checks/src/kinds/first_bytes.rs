@@ -16,17 +16,17 @@ pub(crate) const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is th
 pub(crate) struct FirstBytes(Arc<OnceLock<bool>>);
 
 /// Wraps a stream so that its first bytes are recorded in `first`.
-pub(crate) fn noting<S: AsyncRead + AsyncWrite>(
+pub(crate) fn recording<S: AsyncRead + AsyncWrite>(
     stream: S,
     first: &FirstBytes,
-) -> Join<Heard<ReadHalf<S>>, WriteHalf<S>> {
+) -> Join<RecordingReader<ReadHalf<S>>, WriteHalf<S>> {
     let (read, write) = tokio::io::split(stream);
-    tokio::io::join(Heard { stream: read, first: first.clone() }, write)
+    tokio::io::join(RecordingReader { stream: read, first: first.clone() }, write)
 }
 
-/// The recording reader.
+/// Records the first bytes that are read.
 #[derive(Debug)]
-pub(crate) struct Heard<R> {
+pub(crate) struct RecordingReader<R> {
     stream: R,
     first: FirstBytes,
 }
@@ -38,7 +38,7 @@ impl FirstBytes {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for RecordingReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

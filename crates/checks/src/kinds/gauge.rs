@@ -33,7 +33,7 @@ impl GaugeRunner {
         self.gauge.check == *check
     }
 
-    pub(crate) async fn ask(&self) -> Verdict {
+    pub(crate) async fn run(&self) -> Verdict {
         let gauge = Arc::clone(&self.gauge);
         self.blocking.run(move || gauge.look()).await
     }
@@ -90,7 +90,7 @@ fn read(check: &GaugeCheck) -> io::Result<Level> {
         }
         Metric::Load => {
             let text = std::fs::read_to_string("/proc/loadavg")?;
-            let load = text.split(' ').next().and_then(hundredths).ok_or_else(strange)?;
+            let load = text.split(' ').next().and_then(hundredths).ok_or_else(unexpected)?;
             return Ok(match check.down {
                 Level::MilliPercent(_) => {
                     let stat = std::fs::read_to_string("/proc/stat")?;
@@ -101,7 +101,7 @@ fn read(check: &GaugeCheck) -> io::Result<Level> {
         }
         Metric::MemoryAvailable => {
             let text = std::fs::read_to_string("/proc/meminfo")?;
-            let of = |name| kibibytes(&text, name).ok_or_else(strange);
+            let of = |name| kibibytes(&text, name).ok_or_else(unexpected);
             let (available, all) = (of("MemAvailable:")? << 10, of("MemTotal:")? << 10);
             match group_of(check) {
                 None => (available, all),
@@ -118,12 +118,12 @@ fn read(check: &GaugeCheck) -> io::Result<Level> {
             };
             return pressure(&text)
                 .map(|hundredths| Level::MilliPercent(hundredths * 10))
-                .ok_or_else(strange);
+                .ok_or_else(unexpected);
         }
         Metric::OpenFiles => {
             let text = std::fs::read_to_string("/proc/sys/fs/file-nr")?;
             let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-            let mut next = || numbers.next().and_then(Result::ok).ok_or_else(strange);
+            let mut next = || numbers.next().and_then(Result::ok).ok_or_else(unexpected);
             let (open, _free, all) = (next()?, next()?, next()?);
             (open, all)
         }
@@ -153,7 +153,7 @@ fn read_of(folder: &Path, name: &str) -> io::Result<String> {
 /// Bytes that a control group may still use, and its limit. Inactive page cache can be reclaimed
 /// and counts as free, as in the kubelet.
 fn left_of(folder: &Path) -> io::Result<(u64, u64)> {
-    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| strange());
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| unexpected());
     let limit = read_of(folder, "memory.max")?;
     if limit.trim() == "max" {
         return Ok((u64::MAX, u64::MAX));
@@ -174,7 +174,7 @@ fn parts(value: u64, all: u64) -> u64 {
     u64::try_from(u128::from(value) * 100_000 / u128::from(all.max(1))).unwrap_or(u64::MAX)
 }
 
-fn strange() -> io::Error {
+fn unexpected() -> io::Error {
     io::Error::other("unexpected format of a kernel file")
 }
 

@@ -9,7 +9,7 @@ use crate::finding::{CUT, Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
 use crate::kinds::exchange::{field, is_cut_http2};
 use crate::kinds::expectations::in_time;
-use crate::kinds::first_bytes::{FirstBytes, HTTP1, noting};
+use crate::kinds::first_bytes::{FirstBytes, HTTP1, recording};
 use crate::kinds::materials::Materials;
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
 use crate::kinds::unary::Unary;
@@ -89,14 +89,14 @@ impl GrpcRunner {
         &self.dialer
     }
 
-    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+    pub(crate) async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let known = match self.check.mode {
             GrpcMode::Check => None,
             GrpcMode::Watch => self.watch.known(|| self.request(self.health()), progress).await,
         };
         let answer = match known {
             Some(status) => Ok(status.into()),
-            None => self.connect_and_ask(progress).await?,
+            None => self.connect_and_call(progress).await?,
         };
         let latency = start.elapsed();
         progress.see(|seen| {
@@ -111,11 +111,11 @@ impl GrpcRunner {
         in_time(latency, self.check.latency)
     }
 
-    async fn connect_and_ask(&self, progress: &Progress) -> Result<Result<Answer, Status>, Issue> {
+    async fn connect_and_call(&self, progress: &Progress) -> Result<Result<CallResponse, Status>, Issue> {
         let mut conn = self.dialer.connect(progress).await?;
         // In HTTP/2 the client closes first. It closes with FIN, because a reset would look like a
         // fault.
-        conn.gently();
+        conn.close_with_fin();
         match &self.check.tls {
             Some(ClientTls { server_name, .. }) => {
                 progress.enter(Stage::Handshake);
@@ -146,16 +146,16 @@ impl GrpcRunner {
         request
     }
 
-    async fn call<S>(&self, stream: S) -> Result<Answer, Status>
+    async fn call<S>(&self, stream: S) -> Result<CallResponse, Status>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let first = FirstBytes::default();
-        let called = self.call_over(noting(stream, &first)).await;
+        let called = self.call_over(recording(stream, &first)).await;
         called.map_err(|status| if first.is_http1() { Status::unavailable(HTTP1) } else { status })
     }
 
-    async fn call_over<S>(&self, stream: S) -> Result<Answer, Status>
+    async fn call_over<S>(&self, stream: S) -> Result<CallResponse, Status>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -169,7 +169,7 @@ impl GrpcRunner {
         let channel = Channel(sender, Arc::clone(&self.fields));
         if self.check.mode == GrpcMode::Watch {
             let client = self.health_client(channel);
-            return self.watch.begin(client, self.request(self.health()), conn).await.map(Answer::from);
+            return self.watch.begin(client, self.request(self.health()), conn).await.map(CallResponse::from);
         }
         let mut conn = Box::pin(conn);
         let mut work = pin!(self.call_on(channel));
@@ -192,12 +192,12 @@ impl GrpcRunner {
     }
 
     /// Makes one call that is not a watch.
-    async fn call_on(&self, channel: Channel) -> Result<Answer, Status> {
+    async fn call_on(&self, channel: Channel) -> Result<CallResponse, Status> {
         match &self.unary {
             Some(unary) => {
                 let request = self.request(unary.message());
                 let message = unary.call(channel, self.origin.clone(), request).await?;
-                Ok(Answer { serving: None, message })
+                Ok(CallResponse { serving: None, message })
             }
             None => {
                 let response = self.health_client(channel).check(self.request(self.health())).await?;
@@ -209,14 +209,14 @@ impl GrpcRunner {
 
 /// The content of a response.
 #[derive(Debug)]
-struct Answer {
+struct CallResponse {
     /// The status in a message of `grpc.health.v1`.
     serving: Option<ServingStatus>,
     /// The message of another method.
     message: Bytes,
 }
 
-impl From<ServingStatus> for Answer {
+impl From<ServingStatus> for CallResponse {
     fn from(status: ServingStatus) -> Self {
         Self { serving: Some(status), message: Bytes::new() }
     }
@@ -247,14 +247,14 @@ const READING: &str = "error reading a body from connection";
 
 /// Describes a status: its code, and the message of the server or the cause.
 pub(super) fn refused_by(status: &Status) -> String {
-    let said = status.message();
+    let message = status.message();
     // tonic and hyper use these messages for errors of a lower layer; only the `source()` chain
     // contains the cause.
-    let said = match said.strip_prefix("h2 protocol error: ").unwrap_or(said) {
+    let message = match message.strip_prefix("h2 protocol error: ").unwrap_or(message) {
         READING | "http2 error" | "transport error" => root_cause(status),
-        _ => said.to_owned(),
+        _ => message.to_owned(),
     };
-    format!("{:?}: {}", status.code(), at_most(&said, MESSAGE_SHOWN_MAX))
+    format!("{:?}: {}", status.code(), at_most(&message, MESSAGE_SHOWN_MAX))
 }
 
 /// The last error in the `source()` chain.

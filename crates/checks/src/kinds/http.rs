@@ -6,7 +6,7 @@ use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Protocols, Tls, handshake};
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::exchange::{Answer, Exchange, field};
+use crate::kinds::exchange::{Exchange, ResponseWithLocation, field};
 use crate::kinds::expectations::{HttpResponse, evaluate, fails_pattern};
 use crate::kinds::materials::Materials;
 use crate::kinds::tls as tls_check;
@@ -50,7 +50,7 @@ pub(crate) struct HttpRunner {
 impl HttpRunner {
     pub(crate) fn build(check: &HttpCheck, with: &mut Materials<'_>) -> Result<Self, String> {
         let at = address_of(check.address.as_ref(), &check.url);
-        let dialer = with.dialer(&at, check.resolve).sends(check.proxy_protocol);
+        let dialer = with.dialer(&at, check.resolve).with_proxy_header(check.proxy_protocol);
         let pool = &mut with.shared.tls;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
@@ -111,11 +111,11 @@ impl HttpRunner {
     }
 
     /// Whether redirects may lead to hosts outside the configuration.
-    pub(crate) fn goes_anywhere(&self) -> bool {
+    pub(crate) fn follows_other_hosts(&self) -> bool {
         self.check.follow_redirects == FollowRedirects::All
     }
 
-    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+    pub(crate) async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let response = self.fetch(progress).await?;
         let latency = start.elapsed();
         let (expect, degraded) = (&self.check.expect, &self.check.degraded);
@@ -142,7 +142,7 @@ impl HttpRunner {
                 // Boxed, so that runs without TLS are small.
                 Box::pin(self.over_tls(stream, exchange, &url, is_home)).await?
             } else if self.check.http_version == RequestVersion::Http2 {
-                stream.gently();
+                stream.close_with_fin();
                 Box::pin(exchange.over_http2(stream, &url)).await?
             } else {
                 exchange.over_http1(stream).await?
@@ -172,7 +172,7 @@ impl HttpRunner {
         exchange: Exchange<'_>,
         url: &Url,
         is_home: bool,
-    ) -> Result<Answer, Issue> {
+    ) -> Result<ResponseWithLocation, Issue> {
         let progress = exchange.progress;
         progress.enter(Stage::Handshake);
         let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
@@ -187,7 +187,7 @@ impl HttpRunner {
         if is_http2 {
             // In HTTP/2 the client closes first. It closes with FIN, because a reset would look
             // like a fault.
-            conn.gently();
+            conn.close_with_fin();
             return exchange.over_http2(stream, url).await;
         }
         if self.check.http_version == RequestVersion::Http2 {

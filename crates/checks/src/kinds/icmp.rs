@@ -5,8 +5,8 @@
 use crate::connect::datagrams::Received;
 use crate::connect::dialer::Dialer;
 use crate::finding::Verdict;
-use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::materials::Materials;
 use crate::options::{Address, IcmpCheck};
 use crate::progress::{Progress, Stage};
@@ -60,7 +60,7 @@ fn is_reply(received: &[u8], kind: u8, request: &[u8]) -> bool {
     received.first() == Some(&kind) && received.get(HEADER_LEN..) == request.get(HEADER_LEN..)
 }
 
-ask_by_dialer!(IcmpRunner, is_connectionless: true);
+impl_kind_runner!(IcmpRunner, is_connectionless: true);
 
 #[cfg(test)]
 mod tests {

@@ -5,8 +5,8 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::{Lines, server_text, shown};
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session};
@@ -28,7 +28,7 @@ pub(crate) struct MailRunner {
     security: Option<Security>,
 }
 
-ask_by_dialer!(MailRunner);
+impl_kind_runner!(MailRunner);
 
 impl MailRunner {
     pub(crate) fn build(check: &MailCheck, with: &mut Materials<'_>) -> Result<Self, String> {
@@ -36,7 +36,7 @@ impl MailRunner {
         let tls = check.tls.clone().or_else(|| check.starttls.then(Default::default));
         let security = Security::build(tls.as_ref(), check.address.host(), check.certificate, &[], with)?;
         let sends_first = security.is_some() && !check.starttls;
-        let dialer = if sends_first { dialer } else { dialer.listens() };
+        let dialer = if sends_first { dialer } else { dialer.peer_sends_first() };
         Ok(Self { check: check.clone(), dialer, security })
     }
 

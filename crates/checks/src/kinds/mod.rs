@@ -50,7 +50,7 @@ use tokio::time::Instant;
 
 /// A kind of check that is called through a trait object. Kinds that run often, or keep state
 /// between runs, are variants of `runner::target::Kind` instead.
-pub(crate) trait Ask: Debug + Send + Sync {
+pub(crate) trait KindRunner: Debug + Send + Sync {
     /// The dialer of the target; `None` for kinds that do not connect.
     fn dialer(&self) -> Option<&Dialer>;
 
@@ -71,13 +71,13 @@ pub(crate) trait Ask: Debug + Send + Sync {
     }
 
     /// Performs a run.
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a>;
+    fn run<'a>(&'a self, progress: &'a Progress, start: Instant) -> BoxedRun<'a>;
 }
 
-/// Implements [`Ask`] for a runner with a `dialer` and a method `run`.
-macro_rules! ask_by_dialer {
+/// Implements [`KindRunner`] for a runner with a `dialer` and a method `run`.
+macro_rules! impl_kind_runner {
     ($runner:ty $(, is_connectionless: $is_connectionless:literal)?) => {
-        impl crate::kinds::Ask for $runner {
+        impl crate::kinds::KindRunner for $runner {
             fn dialer(&self) -> Option<&Dialer> {
                 Some(&self.dialer)
             }
@@ -86,13 +86,13 @@ macro_rules! ask_by_dialer {
                 $is_connectionless
             })?
 
-            fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> crate::kinds::Asking<'a> {
+            fn run<'a>(&'a self, progress: &'a Progress, start: Instant) -> crate::kinds::BoxedRun<'a> {
                 Box::pin(self.run(progress, start))
             }
         }
     };
 }
-pub(crate) use ask_by_dialer;
+pub(crate) use impl_kind_runner;
 
 /// A run in progress.
-pub(crate) type Asking<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+pub(crate) type BoxedRun<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;

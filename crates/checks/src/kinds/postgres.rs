@@ -12,7 +12,7 @@ use crate::kinds::expectations::in_time;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{CLEAR_TEXT, Security, Session, broken};
-use crate::kinds::{Ask, Asking};
+use crate::kinds::{BoxedRun, KindRunner};
 use crate::options::PostgresCheck;
 use crate::progress::{Progress, Stage};
 use bytes::BytesMut;
@@ -46,7 +46,7 @@ impl std::fmt::Debug for PostgresRunner {
     }
 }
 
-impl Ask for PostgresRunner {
+impl KindRunner for PostgresRunner {
     fn dialer(&self) -> Option<&Dialer> {
         Some(&self.dialer)
     }
@@ -55,7 +55,7 @@ impl Ask for PostgresRunner {
         self.check.access.password.is_some()
     }
 
-    fn ask<'a>(&'a self, progress: &'a Progress, start: Instant) -> Asking<'a> {
+    fn run<'a>(&'a self, progress: &'a Progress, start: Instant) -> BoxedRun<'a> {
         Box::pin(self.run(progress, start))
     }
 }
@@ -111,7 +111,7 @@ impl PostgresRunner {
         loop {
             match server.next().await? {
                 // The server has not proved that it knows the password (RFC 5802 5).
-                Message::AuthenticationOk if scram.is_some() => return Err(strange()),
+                Message::AuthenticationOk if scram.is_some() => return Err(unexpected()),
                 Message::AuthenticationOk
                 | Message::BackendKeyData(_)
                 | Message::NoticeResponse(_)
@@ -129,7 +129,7 @@ impl PostgresRunner {
                     let answer = self.answer(request, user, &mut scram).await?;
                     server.session.send(&answer).await?;
                 }
-                _ => return Err(strange()),
+                _ => return Err(unexpected()),
             }
         }
     }
@@ -160,7 +160,7 @@ impl PostgresRunner {
             }
             // Only one SCRAM exchange per session: each costs CPU time, and the server is not yet
             // authenticated.
-            Message::AuthenticationSasl(_) if scram.is_some() => return Err(strange()),
+            Message::AuthenticationSasl(_) if scram.is_some() => return Err(unexpected()),
             Message::AuthenticationSasl(body) => {
                 let mut mechanisms = body.mechanisms();
                 if !mechanisms.any(|name| Ok(name == SCRAM_SHA_256)).unwrap_or(false) {
@@ -172,7 +172,7 @@ impl PostgresRunner {
                 written
             }
             Message::AuthenticationSaslContinue(body) => {
-                let mut begun = scram.take().ok_or_else(strange)?;
+                let mut begun = scram.take().ok_or_else(unexpected)?;
                 // Milliseconds of computation: the server chooses the number of iterations.
                 let updated = tokio::task::spawn_blocking(move || {
                     begun.update(body.data())?;
@@ -183,7 +183,7 @@ impl PostgresRunner {
                 frontend::sasl_response(begun.message(), &mut out)
             }
             Message::AuthenticationSaslFinal(body) => {
-                let mut begun = scram.take().ok_or_else(strange)?;
+                let mut begun = scram.take().ok_or_else(unexpected)?;
                 begun.finish(body.data())
             }
             _ => return Err(unsupported()),
@@ -210,7 +210,7 @@ impl PostgresRunner {
                 | Message::ParameterStatus(_)
                 | Message::RowDescription(_) => {}
                 Message::ReadyForQuery(_) => break,
-                _ => return Err(strange()),
+                _ => return Err(unexpected()),
             }
         }
         let value = value.ok_or_else(|| Issue::failure("the server returned no row"))?;
@@ -244,7 +244,7 @@ async fn request_tls(session: &mut Session) -> Verdict {
         // The server may reply with an error instead of `S` or `N`. The error arrives before TLS
         // and is not authenticated, so its text is not shown.
         b'N' | b'E' => Err(Issue::failure("the server refuses TLS")),
-        _ => Err(strange()),
+        _ => Err(unexpected()),
     }
 }
 
@@ -257,11 +257,11 @@ struct Server {
 impl Server {
     async fn next(&mut self) -> Result<Message, Issue> {
         loop {
-            let header = Header::parse(&self.read).map_err(|_| strange())?;
+            let header = Header::parse(&self.read).map_err(|_| unexpected())?;
             if header.is_some_and(|header| header.len() > MESSAGE_LEN_MAX) {
-                return Err(strange());
+                return Err(unexpected());
             }
-            if let Some(message) = Message::parse(&mut self.read).map_err(|_| strange())? {
+            if let Some(message) = Message::parse(&mut self.read).map_err(|_| unexpected())? {
                 return Ok(message);
             }
             if self.session.read_buf(&mut self.read).await.map_err(broken)? == 0 {
@@ -323,6 +323,6 @@ fn unsupported() -> Issue {
     Issue::failure("the server asks for a login method that is not supported")
 }
 
-fn strange() -> Issue {
+fn unexpected() -> Issue {
     Issue::failure("the response is not PostgreSQL")
 }

@@ -6,7 +6,7 @@ use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::blocking::BlockingCall;
 use crate::kinds::lines::shown;
-use crate::kinds::{Ask, Asking};
+use crate::kinds::{BoxedRun, KindRunner};
 use crate::options::ProcessCheck;
 use crate::progress::Progress;
 use std::fs::File;
@@ -51,7 +51,7 @@ impl ProcessRunner {
     }
 }
 
-impl Ask for ProcessRunner {
+impl KindRunner for ProcessRunner {
     fn dialer(&self) -> Option<&Dialer> {
         None
     }
@@ -60,7 +60,7 @@ impl Ask for ProcessRunner {
         true
     }
 
-    fn ask<'a>(&'a self, _progress: &'a Progress, _start: Instant) -> Asking<'a> {
+    fn run<'a>(&'a self, _progress: &'a Progress, _start: Instant) -> BoxedRun<'a> {
         let check = Arc::clone(&self.check);
         Box::pin(self.blocking.run(move || look(&check, Path::new("/proc"))))
     }

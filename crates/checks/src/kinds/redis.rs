@@ -7,8 +7,8 @@
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, cause_of};
-use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::{Lines, server_text, shown};
 use crate::kinds::materials::Materials;
 use crate::options::RedisCheck;
@@ -35,7 +35,7 @@ impl std::fmt::Debug for RedisRunner {
     }
 }
 
-ask_by_dialer!(RedisRunner);
+impl_kind_runner!(RedisRunner);
 
 impl RedisRunner {
     pub(crate) fn build(check: &RedisCheck, with: &mut Materials<'_>) -> Result<Self, String> {
@@ -68,19 +68,19 @@ impl RedisRunner {
                 let mut stream = handshake(&self.tls, name, conn).await?;
                 progress.see_tls(stream.get_ref().1, &self.tls);
                 progress.enter(Stage::Response);
-                self.converse(&mut stream).await?;
-                stream.get_mut().0.gently();
+                self.exchange(&mut stream).await?;
+                stream.get_mut().0.close_with_fin();
             }
             None => {
                 progress.enter(Stage::Response);
-                self.converse(&mut conn).await?;
-                conn.gently();
+                self.exchange(&mut conn).await?;
+                conn.close_with_fin();
             }
         }
         in_time(start.elapsed(), self.check.latency)
     }
 
-    async fn converse(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Verdict {
+    async fn exchange(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Verdict {
         let broken = |error: std::io::Error| Issue::failure(cause_of(&error));
         stream.write_all(&self.commands).await.map_err(broken)?;
         stream.flush().await.map_err(broken)?;
@@ -99,7 +99,7 @@ impl RedisRunner {
                 return Err(Issue::failure(reason));
             }
             Reply::Error(text) => return Err(Issue::failure(self.reason(&text))),
-            Reply::Number(_) => return Err(strange()),
+            Reply::Number(_) => return Err(unexpected()),
         }
         let Some(key) = &self.check.maintenance_key else { return Ok(()) };
         match read(lines.next().await?)? {
@@ -108,7 +108,7 @@ impl RedisRunner {
                 Err(Issue { outcome: Outcome::Maintenance, reason: format!("key {key:?} exists") })
             }
             Reply::Error(text) => Err(Issue::failure(self.reason(&text))),
-            Reply::Text(_) => Err(strange()),
+            Reply::Text(_) => Err(unexpected()),
         }
     }
 
@@ -132,13 +132,13 @@ fn read(line: &[u8]) -> Result<Reply, Issue> {
         [b'+', rest @ ..] => Ok(Reply::Text(text(rest))),
         [b':', rest @ ..] => {
             let number = str::from_utf8(rest).ok().and_then(|digits| digits.parse().ok());
-            number.map(Reply::Number).ok_or_else(strange)
+            number.map(Reply::Number).ok_or_else(unexpected)
         }
-        _ => Err(strange()),
+        _ => Err(unexpected()),
     }
 }
 
-fn strange() -> Issue {
+fn unexpected() -> Issue {
     Issue::failure("the response is not a Redis reply")
 }
 
@@ -162,11 +162,11 @@ mod tests {
             (b"+", Ok(text(""))),
             (b":12", Ok(Reply::Number(12))),
             (b"-LOADING x", Ok(Reply::Error("LOADING x".to_owned()))),
-            (b":-1", Err(strange())),
-            (b":", Err(strange())),
-            (b"HTTP/1.1 400 Bad Request", Err(strange())),
-            (b"", Err(strange())),
-            (b"$4", Err(strange())),
+            (b":-1", Err(unexpected())),
+            (b":", Err(unexpected())),
+            (b"HTTP/1.1 400 Bad Request", Err(unexpected())),
+            (b"", Err(unexpected())),
+            (b"$4", Err(unexpected())),
         ] {
             assert_eq!(read(line), expected, "{:?}", String::from_utf8_lossy(line));
         }

@@ -85,13 +85,14 @@ impl Session {
         sent.await.map_err(broken)
     }
 
-    /// Makes the connection close with FIN, as [`Conn::gently`] does, and ends the TLS session.
+    /// Makes the connection close with FIN, as [`Conn::close_with_fin`] does, and ends the TLS
+    /// session.
     #[cfg(feature = "postgres")]
     pub(crate) async fn close(mut self) {
         let _gone = self.shutdown().await;
         match &mut self {
-            Self::Plain(conn) => conn.gently(),
-            Self::Tls(stream) => stream.get_mut().0.gently(),
+            Self::Plain(conn) => conn.close_with_fin(),
+            Self::Tls(stream) => stream.get_mut().0.close_with_fin(),
         }
     }
 }

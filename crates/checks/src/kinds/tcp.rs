@@ -30,8 +30,8 @@ pub(crate) struct TcpRunner {
 
 impl TcpRunner {
     pub(crate) fn new(check: &TcpCheck, with: &Materials<'_>) -> Self {
-        let dialer = with.dialer(&check.address, check.resolve).sends(check.proxy_protocol);
-        let dialer = if check.payload.send.is_empty() { dialer.listens() } else { dialer };
+        let dialer = with.dialer(&check.address, check.resolve).with_proxy_header(check.proxy_protocol);
+        let dialer = if check.payload.send.is_empty() { dialer.peer_sends_first() } else { dialer };
         Self { check: check.clone(), dialer }
     }
 
@@ -39,7 +39,7 @@ impl TcpRunner {
         &self.dialer
     }
 
-    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+    pub(crate) async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let mut conn = self.dialer.connect(progress).await?;
         progress.enter(Stage::Response);
         let broken = |error: std::io::Error| Issue::failure(cause_of(&error));
@@ -49,7 +49,7 @@ impl TcpRunner {
         if self.check.payload.expects_response() {
             self.expect(&mut conn, progress).await?;
         }
-        conn.gently();
+        conn.close_with_fin();
         in_time(start.elapsed(), self.check.latency)
     }
 

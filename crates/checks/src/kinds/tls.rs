@@ -6,8 +6,8 @@ use crate::connect::certificate::now;
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, handshake};
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::materials::Materials;
 use crate::options::{CertificateRule, TlsCheck};
 use crate::progress::{Progress, Stage};
@@ -24,11 +24,11 @@ pub(crate) struct TlsRunner {
     tls: Tls,
 }
 
-ask_by_dialer!(TlsRunner);
+impl_kind_runner!(TlsRunner);
 
 impl TlsRunner {
     pub(crate) fn build(check: &TlsCheck, with: &mut Materials<'_>) -> Result<Self, String> {
-        let dialer = with.dialer(&check.address, check.resolve).sends(check.proxy_protocol);
+        let dialer = with.dialer(&check.address, check.resolve).with_proxy_header(check.proxy_protocol);
         Ok(Self { check: check.clone(), dialer, tls: with.shared.tls.take(&check.tls, &[], true)? })
     }
 
@@ -41,7 +41,7 @@ impl TlsRunner {
         progress.see_tls(stream.get_ref().1, &self.tls);
         // Sends close_notify, as any client does at the end.
         let _gone = stream.shutdown().await;
-        stream.get_mut().0.gently();
+        stream.get_mut().0.close_with_fin();
         worse(evaluate(progress, &self.check.certificate), in_time(latency, self.check.latency))
     }
 }
@@ -64,13 +64,13 @@ fn evaluate_certificate(ends: Duration, now: Duration, rule: &CertificateRule) -
             false => Err(Issue::failure("the certificate has expired")),
         };
     };
-    let said = |least| {
+    let reason = |least| {
         let left = format_duration(Duration::from_secs(left.as_secs()));
         format!("the certificate expires in {left}, below the minimum of {}", format_duration(least))
     };
     match (rule.expires_after, rule.expires_within) {
-        (Some(least), _) if left < least => Err(Issue::failure(said(least))),
-        (_, Some(least)) if left < least => Err(Issue::degraded(said(least))),
+        (Some(least), _) if left < least => Err(Issue::failure(reason(least))),
+        (_, Some(least)) if left < least => Err(Issue::degraded(reason(least))),
         _ => Ok(()),
     }
 }

@@ -6,8 +6,8 @@
 use crate::connect::datagrams::Datagrams;
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict};
-use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::{contains, in_time, lacking, text_of};
+use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::shown;
 use crate::kinds::materials::Materials;
 use crate::options::UdpCheck;
@@ -78,4 +78,4 @@ impl UdpRunner {
     }
 }
 
-ask_by_dialer!(UdpRunner, is_connectionless: true);
+impl_kind_runner!(UdpRunner, is_connectionless: true);

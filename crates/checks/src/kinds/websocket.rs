@@ -7,10 +7,10 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::ask_by_dialer;
 use crate::kinds::exchange::{FIELDS_MAX, HEAD_BYTES_MAX, broken as broken_http, field};
 use crate::kinds::expectations::{contains, in_time};
 use crate::kinds::http::OUR_NAME;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session, broken};
@@ -60,7 +60,7 @@ pub(crate) struct WebsocketRunner {
     security: Option<Security>,
 }
 
-ask_by_dialer!(WebsocketRunner);
+impl_kind_runner!(WebsocketRunner);
 
 impl WebsocketRunner {
     pub(crate) fn build(check: &WebsocketCheck, with: &mut Materials<'_>) -> Result<Self, String> {
@@ -90,7 +90,7 @@ impl WebsocketRunner {
             session = session.secure(security, progress).await?;
         }
         let mut socket = self.upgrade(session, progress).await?;
-        self.converse(&mut socket).await?;
+        self.exchange(&mut socket).await?;
         let latency = start.elapsed();
         let goodbye = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         let _gone = socket.close(Some(goodbye)).await;
@@ -137,7 +137,7 @@ impl WebsocketRunner {
     }
 
     /// Sends the ping and the text, and reads until every requirement is met.
-    async fn converse(&self, socket: &mut WebSocketStream<Session>) -> Verdict {
+    async fn exchange(&self, socket: &mut WebSocketStream<Session>) -> Verdict {
         if let Some(text) = &self.check.send {
             socket.send(Message::text(text)).await.map_err(failed)?;
         }

@@ -374,7 +374,7 @@ impl CheckKind {
 
     /// Whether both test the same target; the lifetime of pushed results is ignored.
     #[must_use]
-    pub fn asks_as(&self, other: &Self) -> bool {
+    pub fn has_same_target(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other
     }
 }

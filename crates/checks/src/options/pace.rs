@@ -27,16 +27,16 @@ pub struct Pace {
     #[key(default = "5s", range = "100ms..=1d", shown)]
     pub interval: Duration,
     /// `interval` while the state is changing, unknown or stale. Default: 1s, at most `interval`.
-    #[key(range = "100ms..=1d", default_with = Self::usual_fast_interval)]
+    #[key(range = "100ms..=1d", default_with = Self::default_fast_interval)]
     pub fast_interval: Duration,
     /// `interval` while the check is down. Default: twice `interval`.
-    #[key(range = "100ms..=1d", default_with = Self::usual_down_interval)]
+    #[key(range = "100ms..=1d", default_with = Self::default_down_interval)]
     pub down_interval: Duration,
     /// Maximum time of a run. Default: 1s, at most `interval`.
-    #[key(range = "1ms..=10m", default_with = Self::usual_timeout)]
+    #[key(range = "1ms..=10m", default_with = Self::default_timeout)]
     pub timeout: Duration,
     /// Maximum time until a connection is established. Default: `timeout`.
-    #[key(range = "1ms..=10m", default_with = Self::usual_connect_timeout)]
+    #[key(range = "1ms..=10m", default_with = Self::default_connect_timeout)]
     pub connect_timeout: Duration,
     // At most half of an interval, so that a run stays within its own interval.
     /// Maximum random delay of a run, in percent of the interval.
@@ -96,10 +96,10 @@ impl Pace {
     #[must_use]
     pub fn every(interval: Duration) -> Self {
         let mut pace = Self { interval, ..Self::default() };
-        pace.timeout = pace.usual_timeout();
-        pace.connect_timeout = pace.usual_connect_timeout();
-        pace.fast_interval = pace.usual_fast_interval();
-        pace.down_interval = pace.usual_down_interval();
+        pace.timeout = pace.default_timeout();
+        pace.connect_timeout = pace.default_connect_timeout();
+        pace.fast_interval = pace.default_fast_interval();
+        pace.down_interval = pace.default_down_interval();
         pace.max_age = pace.default_max_age();
         pace
     }
@@ -134,19 +134,19 @@ impl Pace {
         self.interval.max(self.fast_interval).max(self.down_interval).max(self.timeout)
     }
 
-    fn usual_fast_interval(&self) -> Duration {
+    fn default_fast_interval(&self) -> Duration {
         self.interval.min(Duration::from_secs(1))
     }
 
-    fn usual_down_interval(&self) -> Duration {
+    fn default_down_interval(&self) -> Duration {
         self.interval * 2
     }
 
-    fn usual_timeout(&self) -> Duration {
+    fn default_timeout(&self) -> Duration {
         self.interval.min(Duration::from_secs(1))
     }
 
-    fn usual_connect_timeout(&self) -> Duration {
+    fn default_connect_timeout(&self) -> Duration {
         self.timeout
     }
 
@@ -176,10 +176,10 @@ impl Pace {
         }
         self.interval = interval;
         if !at.is_right("fast_interval") {
-            self.fast_interval = self.usual_fast_interval();
+            self.fast_interval = self.default_fast_interval();
         }
         if !at.is_right("down_interval") {
-            self.down_interval = self.usual_down_interval();
+            self.down_interval = self.default_down_interval();
         }
         if !at.is_right("max_age") {
             self.max_age = self.default_max_age();

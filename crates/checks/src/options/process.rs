@@ -20,7 +20,7 @@ pub struct ProcessCheck {
     #[key(table = "expect", range = 0..=65_536)]
     pub max_processes: Option<u32>,
     /// Minimum number of processes with this name. Default: 1, or 0 if `max_processes` is 0.
-    #[key(table = "expect", range = 0..=65_536, default_with = Self::usual_min)]
+    #[key(table = "expect", range = 0..=65_536, default_with = Self::default_min)]
     pub min_processes: u32,
 }
 
@@ -39,7 +39,7 @@ impl ProcessCheck {
         Self { pid_file: Some(path), ..Self::default() }
     }
 
-    fn usual_min(&self) -> u32 {
+    fn default_min(&self) -> u32 {
         self.max_processes.unwrap_or(1).min(1)
     }
 

@@ -111,7 +111,7 @@ pub struct DnsCheck {
     #[key(table = "expect")]
     pub contains: Vec<String>,
     /// Minimum number of records. Default: 1, or 0 if the expected `code` is not NOERROR.
-    #[key(table = "expect", range = 0..=64, default_with = Self::usual_answers)]
+    #[key(table = "expect", range = 0..=64, default_with = Self::default_answers)]
     pub min_answers: u32,
     /// Limits on the latency.
     #[key(flatten)]
@@ -242,7 +242,7 @@ impl DnsCheck {
         }
     }
 
-    fn usual_answers(&self) -> u32 {
+    fn default_answers(&self) -> u32 {
         u32::from(self.code == DnsCode::NoError)
     }
 

@@ -6,7 +6,7 @@ pub(crate) mod phases;
 
 use crate::connect::certificate::{self, CertificateInfo};
 use crate::connect::tls::Tls;
-use crate::spent::{Phase, Spent};
+use crate::phase_times::{Phase, PhaseTimes};
 use doorbell_config::format_duration;
 use hyper::Version;
 use rustls::{ClientConnection, RootCertStore};
@@ -219,10 +219,10 @@ impl Progress {
     }
 
     /// Ends the run and returns its durations.
-    pub(crate) fn spent(&self) -> Spent {
+    pub(crate) fn phase_times(&self) -> PhaseTimes {
         self.leave_stage();
         let took_us = self.took_us.each_ref().map(|took| took.load(Ordering::Relaxed).checked_sub(1));
-        Spent { last: self.phase(), took_us }
+        PhaseTimes { last: self.phase(), took_us }
     }
 
     /// Records an observation if the run is traced.

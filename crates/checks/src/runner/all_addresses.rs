@@ -3,9 +3,9 @@
 //! Does not know about: how one address is checked.
 
 use crate::connect::dialer::Dialer;
-use crate::finding::{Finding, badness};
+use crate::finding::{Finding, severity};
 use crate::progress::Progress;
-use crate::runner::Ran;
+use crate::runner::RunResult;
 use crate::runner::target::TargetRunner;
 use doorbell_health::Outcome;
 use std::cmp::Reverse;
@@ -20,20 +20,20 @@ pub(crate) const ADDRS_AT_ONCE: usize = 8;
 
 impl TargetRunner {
     /// Calls [`Self::run_part`] for each address, all within the timeout of one run.
-    pub(crate) async fn run_all(&self, dialer: &Dialer, mut progress: Progress, start: Instant) -> Ran {
+    pub(crate) async fn run_all(&self, dialer: &Dialer, mut progress: Progress, start: Instant) -> RunResult {
         let until = start + self.timeout;
         let addrs = match timeout_at(until, dialer.addrs(&progress)).await {
             Ok(Ok(addrs)) => addrs,
             Ok(Err(issue)) => {
-                return Ran::without_addrs(issue.outcome, issue.reason, &progress);
+                return RunResult::without_addrs(issue.outcome, issue.reason, &progress);
             }
             Err(_elapsed) => {
-                return Ran::without_addrs(Outcome::Timeout, progress.overdue(self.timeout), &progress);
+                return RunResult::without_addrs(Outcome::Timeout, progress.overdue(self.timeout), &progress);
             }
         };
         let (all, mut bad) = (addrs.len(), 0);
         let mut certificate = None;
-        let mut worst: Option<(SocketAddr, Ran)> = None;
+        let mut worst: Option<(SocketAddr, RunResult)> = None;
         let mut waiting = addrs.into_iter();
         let mut begin = || {
             let addr = waiting.next()?;
@@ -48,14 +48,19 @@ impl TargetRunner {
             bad += usize::from(ran.finding.outcome != Outcome::Success);
             // Of equally bad findings, the one of the lowest address counts, so that the reason is
             // stable.
-            let rank = |(addr, ran): &(SocketAddr, Ran)| (badness(ran.finding.outcome), Reverse(*addr));
+            let rank =
+                |(addr, ran): &(SocketAddr, RunResult)| (severity(ran.finding.outcome), Reverse(*addr));
             let this = (addr, ran);
             if worst.as_ref().is_none_or(|worst| rank(&this) > rank(worst)) {
                 worst = Some(this);
             }
         }
         let Some((addr, mut ran)) = worst else {
-            return Ran::without_addrs(Outcome::Error, "no address to connect to".to_owned(), &progress);
+            return RunResult::without_addrs(
+                Outcome::Error,
+                "no address to connect to".to_owned(),
+                &progress,
+            );
         };
         if ran.finding.outcome != Outcome::Success {
             // The address may no longer belong to this name.
@@ -63,7 +68,7 @@ impl TargetRunner {
             ran.finding.reason = reason_of(addr, &ran.finding.reason, bad, all);
         }
         ran.finding.latency = start.elapsed();
-        Ran { certificate, ..ran }
+        RunResult { certificate, ..ran }
     }
 }
 
@@ -78,10 +83,10 @@ fn poll_any<F: Future>(running: &mut Vec<Pin<Box<F>>>, cx: &mut Context<'_>) -> 
     Poll::Pending
 }
 
-impl Ran {
+impl RunResult {
     fn without_addrs(outcome: Outcome, reason: String, progress: &Progress) -> Self {
         let finding = Finding { outcome, latency: progress.start().elapsed(), reason };
-        Self { finding, spent: progress.spent(), certificate: None }
+        Self { finding, phase_times: progress.phase_times(), certificate: None }
     }
 }
 

@@ -5,8 +5,8 @@
 //! Does not know about: what the function does.
 
 use crate::finding::{Finding, Issue, Verdict};
-use crate::runner::Ran;
-use crate::spent::Spent;
+use crate::phase_times::PhaseTimes;
+use crate::runner::RunResult;
 use doorbell_health::Outcome;
 use std::any::Any;
 use std::fmt;
@@ -48,14 +48,14 @@ impl Call {
         Self { function: Arc::new(function), runtime, timeout, turn: Arc::new(Semaphore::new(1)) }
     }
 
-    pub(super) async fn run(&self) -> Ran {
+    pub(super) async fn run(&self) -> RunResult {
         let start = Instant::now();
         let (outcome, reason) = match self.verdict().await {
             Ok(()) => (Outcome::Success, String::new()),
             Err(Issue { outcome, reason }) => (outcome, reason),
         };
         let finding = Finding { outcome, latency: start.elapsed(), reason };
-        Ran { finding, spent: Spent::default(), certificate: None }
+        RunResult { finding, phase_times: PhaseTimes::default(), certificate: None }
     }
 
     async fn verdict(&self) -> Verdict {
@@ -76,14 +76,14 @@ impl Call {
         call.spawn_on(running, &self.runtime);
         match timeout(self.timeout.saturating_sub(start.elapsed()), call.join_next()).await {
             Ok(Some(Ok(result))) => result.map_err(Issue::failure),
-            Ok(Some(Err(error))) => Err(died(error)),
+            Ok(Some(Err(error))) => Err(issue_of_join_error(error)),
             Ok(None) | Err(_) => Err(Issue::timeout(format!("no result within {:?}", self.timeout))),
         }
     }
 }
 
 /// Why a task ended without a result.
-fn died(error: JoinError) -> Issue {
+fn issue_of_join_error(error: JoinError) -> Issue {
     match error.try_into_panic() {
         Ok(panic) => Issue::failure(format!("panicked: {}", message(&*panic))),
         Err(_cancelled) => Issue::error("the runtime of the program has ended"),

@@ -10,7 +10,7 @@ use crate::limits::{BLOCKING_MAX, LOOKUPS_MAX};
 use crate::runner::all_addresses::ADDRS_AT_ONCE;
 #[cfg(feature = "kinds")]
 use crate::runner::target::{Kind, TargetRunner};
-use crate::runner::{Runner, Way};
+use crate::runner::{Runner, RunnerKind};
 
 /// Descriptors of a lookup: a UDP socket for each of the three servers that a resolver queries in
 /// turn (resolv.conf(5), `MAXNS`), and a TCP socket for long answers. musl uses one UDP socket and
@@ -55,9 +55,9 @@ impl Runner {
     pub(crate) fn descriptors(&self) -> Descriptors {
         match &self.0 {
             // The number of descriptors that a function of the embedding program opens is unknown.
-            Way::Call(_) => Descriptors::default(),
+            RunnerKind::Call(_) => Descriptors::default(),
             #[cfg(feature = "kinds")]
-            Way::Target(target) => target.descriptors(),
+            RunnerKind::Target(target) => target.descriptors(),
         }
     }
 }
@@ -68,12 +68,12 @@ impl TargetRunner {
         let dialer = self.dialer();
         let in_flight = match &self.kind {
             Kind::Other(kind) if dialer.is_none() => kind.descriptors(),
-            _ if dialer.is_some_and(Dialer::asks_all) => ADDRS_AT_ONCE,
+            _ if dialer.is_some_and(Dialer::checks_all_addrs) => ADDRS_AT_ONCE,
             _ => 1,
         };
         let lookups = match &self.kind {
             // Redirects may lead to any host, and lookups of earlier runs may still be pending.
-            Kind::Http(http) if http.goes_anywhere() => LOOKUPS_MAX,
+            Kind::Http(http) if http.follows_other_hosts() => LOOKUPS_MAX,
             _ => usize::from(dialer.is_some_and(Dialer::has_name)),
         };
         Descriptors {

@@ -10,8 +10,8 @@ pub(crate) mod descriptors;
 mod target;
 
 use crate::finding::Finding;
+use crate::phase_times::PhaseTimes;
 use crate::runner::call::Call;
-use crate::spent::Spent;
 use crate::stats::CheckStats;
 #[cfg(feature = "kinds")]
 use crate::{
@@ -29,10 +29,10 @@ use target::TargetRunner;
 
 /// A check that can run any number of times, but not concurrently with itself.
 #[derive(Debug)]
-pub struct Runner(Way);
+pub struct Runner(RunnerKind);
 
 #[derive(Debug)]
-enum Way {
+enum RunnerKind {
     Call(Call),
     #[cfg(feature = "kinds")]
     Target(TargetRunner),
@@ -40,9 +40,9 @@ enum Way {
 
 /// The result of a run, with its measurements.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) finding: Finding,
-    pub(crate) spent: Spent,
+    pub(crate) phase_times: PhaseTimes,
     /// Earliest expiry of the server's certificates, as time since 1970.
     pub(crate) certificate: Option<Duration>,
 }
@@ -54,23 +54,23 @@ impl Runner {
     /// A required file cannot be used.
     #[cfg(feature = "kinds")]
     pub fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
-        Ok(TargetRunner::build(check, shared)?.map(Way::Target).map(Self))
+        Ok(TargetRunner::build(check, shared)?.map(RunnerKind::Target).map(Self))
     }
 
     /// A runner that calls a function of the embedding program.
     #[must_use]
     pub fn call(call: Call) -> Self {
-        Self(Way::Call(call))
+        Self(RunnerKind::Call(call))
     }
 
     /// Whether the runner has state between runs that does not depend on the runtime, so that the
     /// runner may move to another scheduler.
     #[must_use]
-    pub const fn goes_on(&self) -> bool {
+    pub const fn can_move(&self) -> bool {
         match &self.0 {
-            Way::Call(_) => false,
+            RunnerKind::Call(_) => false,
             #[cfg(feature = "kinds")]
-            Way::Target(target) => target.goes_on(),
+            RunnerKind::Target(target) => target.can_move(),
         }
     }
 
@@ -79,7 +79,7 @@ impl Runner {
     #[cfg(feature = "kinds")]
     #[must_use]
     pub fn is_for(&self, check: &Check) -> bool {
-        matches!(&self.0, Way::Target(target) if target.is_for(check))
+        matches!(&self.0, RunnerKind::Target(target) if target.is_for(check))
     }
 
     /// Runs the check once. Whatever the peer does, the run ends within its timeout and releases
@@ -90,16 +90,16 @@ impl Runner {
 
     /// Runs the check once and counts the run.
     pub(crate) async fn run_counted(&self, stats: &CheckStats) -> Finding {
-        let Ran { finding, spent, certificate, .. } = self.run_measured().await;
-        stats.ran(finding.outcome, finding.latency, &spent, certificate);
+        let RunResult { finding, phase_times, certificate, .. } = self.run_measured().await;
+        stats.ran(finding.outcome, finding.latency, &phase_times, certificate);
         finding
     }
 
-    async fn run_measured(&self) -> Ran {
+    async fn run_measured(&self) -> RunResult {
         match &self.0 {
-            Way::Call(call) => call.run().await,
+            RunnerKind::Call(call) => call.run().await,
             #[cfg(feature = "kinds")]
-            Way::Target(target) => target.run_as(Progress::begin()).await,
+            RunnerKind::Target(target) => target.run_as(Progress::begin()).await,
         }
     }
 
@@ -110,17 +110,17 @@ impl Runner {
     }
 
     #[cfg(feature = "kinds")]
-    pub(crate) async fn run_as(&self, progress: Progress) -> Ran {
+    pub(crate) async fn run_as(&self, progress: Progress) -> RunResult {
         match &self.0 {
-            Way::Call(call) => call.run().await,
-            Way::Target(target) => target.run_as(progress).await,
+            RunnerKind::Call(call) => call.run().await,
+            RunnerKind::Target(target) => target.run_as(progress).await,
         }
     }
 
     /// Sets the notice that reports changes of the target.
     #[cfg(feature = "kinds")]
     pub(crate) fn notify_changes(&self, notice: ChangeNotice) {
-        if let Way::Target(target) = &self.0 {
+        if let RunnerKind::Target(target) = &self.0 {
             target.notify_changes(notice);
         }
     }

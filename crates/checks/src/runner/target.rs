@@ -5,7 +5,7 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Finding, Issue, Verdict};
-use crate::kinds::Ask;
+use crate::kinds::KindRunner;
 #[cfg(feature = "alias")]
 use crate::kinds::alias::AliasRunner;
 use crate::kinds::dns::DnsRunner;
@@ -34,7 +34,7 @@ use crate::kinds::udp::UdpRunner;
 use crate::kinds::websocket::WebsocketRunner;
 use crate::options::{Check, CheckKind};
 use crate::progress::Progress;
-use crate::runner::Ran;
+use crate::runner::RunResult;
 use crate::scheduler::run_requests::ChangeNotice;
 use doorbell_health::Outcome;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(super) enum Kind {
     Grpc(Box<GrpcRunner>),
     Http(Box<HttpRunner>),
     Tcp(Box<TcpRunner>),
-    Other(Box<dyn Ask>),
+    Other(Box<dyn KindRunner>),
 }
 
 impl TargetRunner {
@@ -95,22 +95,22 @@ impl TargetRunner {
         Ok(Some(Self { kind, timeout: check.pace.timeout }))
     }
 
-    pub(super) const fn goes_on(&self) -> bool {
+    pub(super) const fn can_move(&self) -> bool {
         matches!(self.kind, Kind::File(_) | Kind::Gauge(_))
     }
 
     pub(super) fn is_for(&self, check: &Check) -> bool {
         let is_same = match (&self.kind, &check.kind) {
-            (Kind::File(ask), CheckKind::File(kind)) => ask.is_of(kind),
-            (Kind::Gauge(ask), CheckKind::Gauge(kind)) => ask.is_of(kind),
+            (Kind::File(run), CheckKind::File(kind)) => run.is_of(kind),
+            (Kind::Gauge(run), CheckKind::Gauge(kind)) => run.is_of(kind),
             _ => false,
         };
         is_same && self.timeout == check.pace.timeout
     }
 
-    pub(super) async fn run_as(&self, progress: Progress) -> Ran {
+    pub(super) async fn run_as(&self, progress: Progress) -> RunResult {
         let start = progress.start();
-        match self.dialer().filter(|dialer| dialer.asks_all()) {
+        match self.dialer().filter(|dialer| dialer.checks_all_addrs()) {
             // Boxed, so that the futures of other kinds stay small.
             Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
             None => self.run_part(progress, start, start + self.timeout).await,
@@ -118,8 +118,8 @@ impl TargetRunner {
     }
 
     /// Performs a run, or the part of a run for one address.
-    pub(super) async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
-        let verdict = timeout_at(until, self.ask(&progress, start)).await;
+    pub(super) async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> RunResult {
+        let verdict = timeout_at(until, self.run(&progress, start)).await;
         let latency = start.elapsed();
         if !matches!(verdict, Ok(Ok(())))
             && let Kind::Other(kind) = &self.kind
@@ -128,7 +128,7 @@ impl TargetRunner {
             // The address may no longer belong to this name.
             dialer.forget();
         }
-        let (certificate, spent) = (progress.certificate(), progress.spent());
+        let (certificate, phase_times) = (progress.certificate(), progress.phase_times());
         let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
         if verdict.is_ok() {
             let _overdue = timeout_at(until, progress.end()).await;
@@ -140,7 +140,7 @@ impl TargetRunner {
                 Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
             }
         };
-        Ran { finding, spent, certificate }
+        RunResult { finding, phase_times, certificate }
     }
 
     /// The dialer of the target; `None` for kinds that do not connect.
@@ -161,19 +161,19 @@ impl TargetRunner {
         }
     }
 
-    async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+    async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         match &self.kind {
-            Kind::File(file) => file.ask().await,
-            Kind::Gauge(gauge) => gauge.ask().await,
+            Kind::File(file) => file.run().await,
+            Kind::Gauge(gauge) => gauge.run().await,
             // Boxed, so that the futures of other kinds stay small.
-            Kind::Grpc(grpc) => Box::pin(grpc.ask(progress, start)).await,
-            Kind::Http(http) => http.ask(progress, start).await,
-            Kind::Tcp(tcp) => tcp.ask(progress, start).await,
-            Kind::Other(kind) => kind.ask(progress, start).await,
+            Kind::Grpc(grpc) => Box::pin(grpc.run(progress, start)).await,
+            Kind::Http(http) => http.run(progress, start).await,
+            Kind::Tcp(tcp) => tcp.run(progress, start).await,
+            Kind::Other(kind) => kind.run(progress, start).await,
         }
     }
 }
 
-fn other(built: Result<impl Ask + 'static, String>) -> Result<Kind, String> {
-    built.map(|ask| Kind::Other(Box::new(ask)))
+fn other(built: Result<impl KindRunner + 'static, String>) -> Result<Kind, String> {
+    built.map(|run| Kind::Other(Box::new(run)))
 }

@@ -58,10 +58,10 @@ pub struct RunNow {
 
 /// Shows whether the thread makes progress: after [`Self::wake`], the number of turns increases.
 #[derive(Clone, Debug, Default)]
-pub struct Heartbeat(Arc<Beat>);
+pub struct Heartbeat(Arc<HeartbeatInner>);
 
 #[derive(Debug, Default)]
-struct Beat {
+struct HeartbeatInner {
     wanted: Notify,
     turns: AtomicU64,
 }

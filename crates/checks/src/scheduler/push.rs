@@ -33,7 +33,7 @@ enum Destination {
     Here(mpsc::Sender<(usize, Finding)>),
     /// A later scheduler has taken over. The list maps check numbers to the check numbers of the
     /// later scheduler.
-    With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
+    Successor(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 
 impl Push {
@@ -67,7 +67,7 @@ impl Push {
                 *number = Some(now);
             }
         }
-        self.destination.store(Arc::new(Destination::With(Arc::clone(&successor.destination), numbers)));
+        self.destination.store(Arc::new(Destination::Successor(Arc::clone(&successor.destination), numbers)));
     }
 }
 
@@ -79,7 +79,7 @@ impl Destination {
                 TrySendError::Full(_) => PushRefused::Full,
                 TrySendError::Closed(_) => PushRefused::NoCheck,
             }),
-            Self::With(successor, numbers) => {
+            Self::Successor(successor, numbers) => {
                 let there = numbers.get(check).copied().flatten().ok_or(PushRefused::NoCheck)?;
                 successor.load().leave(there, finding)
             }

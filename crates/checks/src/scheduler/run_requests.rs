@@ -15,9 +15,9 @@ const REQUESTS_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// A probe arrived; the last result may still be fresh.
-    Asked(usize),
+    Probe(usize),
     /// The target reported a change, or a shared check must start.
-    Changed(usize),
+    Change(usize),
 }
 
 /// Sending end of the queue, shared by all requesters.
@@ -100,7 +100,7 @@ impl RunRequest {
             return;
         }
         self.queue.counters.asked.fetch_add(1, Ordering::Relaxed);
-        if !self.queue.send(Request::Asked(self.run)) {
+        if !self.queue.send(Request::Probe(self.run)) {
             self.is_asked.store(false, Ordering::Release);
         }
     }
@@ -109,7 +109,7 @@ impl RunRequest {
 #[cfg(feature = "kinds")]
 impl ChangeNotice {
     pub(crate) fn changed(&self) {
-        if !self.is_changed.swap(true, Ordering::AcqRel) && !self.queue.send(Request::Changed(self.run)) {
+        if !self.is_changed.swap(true, Ordering::AcqRel) && !self.queue.send(Request::Change(self.run)) {
             self.is_changed.store(false, Ordering::Release);
         }
     }
@@ -137,11 +137,11 @@ mod tests {
                 scope.spawn(|| (0..1000).for_each(|_| request.ask()));
             }
         });
-        assert_eq!(requests.try_recv(), Ok(Request::Asked(3)));
+        assert_eq!(requests.try_recv(), Ok(Request::Probe(3)));
         assert!(requests.try_recv().is_err());
         is_asked.store(false, Ordering::Release);
         request.ask();
-        assert_eq!(requests.try_recv(), Ok(Request::Asked(3)));
+        assert_eq!(requests.try_recv(), Ok(Request::Probe(3)));
         assert_eq!(queue.counters.asked.load(Ordering::Relaxed), 2);
     }
 
@@ -152,12 +152,12 @@ mod tests {
         let is_changed = Arc::new(AtomicBool::new(false));
         let notice = queue.change_notice(0, &is_changed);
         (0..2 * REQUESTS_MAX).for_each(|_| notice.changed());
-        assert_eq!(requests.try_recv(), Ok(Request::Changed(0)));
+        assert_eq!(requests.try_recv(), Ok(Request::Change(0)));
         assert!(requests.try_recv().is_err());
         assert_eq!(queue.counters.calls_refused.load(Ordering::Relaxed), 0);
         is_changed.store(false, Ordering::Release);
         notice.changed();
-        assert_eq!(requests.try_recv(), Ok(Request::Changed(0)));
+        assert_eq!(requests.try_recv(), Ok(Request::Change(0)));
     }
 
     #[cfg(feature = "kinds")]
@@ -171,7 +171,7 @@ mod tests {
         request.ask();
         assert!(!is_asked.load(Ordering::Relaxed));
         assert_eq!(queue.counters.calls_refused.load(Ordering::Relaxed), 1);
-        assert_eq!(requests.try_recv(), Ok(Request::Changed(0)));
+        assert_eq!(requests.try_recv(), Ok(Request::Change(0)));
         request.ask();
         assert!(is_asked.load(Ordering::Relaxed));
     }

@@ -62,8 +62,8 @@ struct RunState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Requested {
-    Asked,
-    Changed,
+    Probe,
+    Change,
 }
 
 impl Work {
@@ -177,11 +177,11 @@ impl Work {
     }
 
     fn settle(&mut self, joined: Result<(Id, Finding), JoinError>, sink: &impl ResultSink) {
-        let has_died = joined.is_err();
-        let (id, finding) = joined.unwrap_or_else(|error| (error.id(), died()));
+        let is_aborted = joined.is_err();
+        let (id, finding) = joined.unwrap_or_else(|error| (error.id(), aborted_finding()));
         let Some((at, start)) = self.tasks.remove(&id) else { return };
         count(&self.counters.runs);
-        if has_died {
+        if is_aborted {
             self.runs[at].stats.aborted(finding.outcome);
         }
         if finding.outcome.is_success() == Some(false) {
@@ -200,8 +200,8 @@ impl Work {
         let requested = state.requested.take();
         self.schedule(at, next);
         match requested {
-            Some(Requested::Asked) => self.request(Request::Asked(at), sink),
-            Some(Requested::Changed) => self.request(Request::Changed(at), sink),
+            Some(Requested::Probe) => self.request(Request::Probe(at), sink),
+            Some(Requested::Change) => self.request(Request::Change(at), sink),
             None => {}
         }
     }
@@ -210,11 +210,11 @@ impl Work {
     /// last result is fresh, delays the run.
     pub(crate) fn request(&mut self, request: Request, sink: &impl ResultSink) {
         let (at, requested) = match request {
-            Request::Asked(at) => (at, Requested::Asked),
-            Request::Changed(at) => (at, Requested::Changed),
+            Request::Probe(at) => (at, Requested::Probe),
+            Request::Change(at) => (at, Requested::Change),
         };
         let (Some(run), Some(state)) = (self.runs.get(at), self.states.get_mut(at)) else { return };
-        if requested == Requested::Changed {
+        if requested == Requested::Change {
             run.is_changed.store(false, Ordering::Release);
         }
         if state.is_running {
@@ -223,13 +223,13 @@ impl Work {
             return;
         }
         let apart = match requested {
-            Requested::Asked => run.cache.unwrap_or_default(),
-            Requested::Changed => CHANGES_APART,
+            Requested::Probe => run.cache.unwrap_or_default(),
+            Requested::Change => CHANGES_APART,
         };
         let now = sink.now();
         let next = state.started.after(apart).max(now);
-        if requested == Requested::Asked && next > now {
-            run.stats.was_known();
+        if requested == Requested::Probe && next > now {
+            run.stats.cache_hit();
         }
         if state.due.is_none_or(|due| next < due) {
             self.schedule(at, next);
@@ -238,6 +238,6 @@ impl Work {
 }
 
 /// The finding of a run that panicked. The check continues with its next run.
-fn died() -> Finding {
+fn aborted_finding() -> Finding {
     Finding { outcome: Outcome::Error, latency: Duration::ZERO, reason: "the run was aborted".to_owned() }
 }

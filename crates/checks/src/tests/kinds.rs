@@ -272,7 +272,7 @@ fn certificates_are_looked_at() {
     ] {
         let addr = tls_server(days);
         let shaken = runner_within(timeout, TlsCheck { certificate, ..tls(addr) });
-        let Ran { finding, certificate: ends, .. } = block_on(shaken.run_as(Progress::begin()));
+        let RunResult { finding, certificate: ends, .. } = block_on(shaken.run_as(Progress::begin()));
         assert!(
             finding.outcome == outcome && finding.reason.starts_with(reason.split(',').next().unwrap()),
             "{days}: {finding:?}"

@@ -41,7 +41,7 @@ use super::finding::Finding;
 use super::kinds::expectations;
 use super::limits::LOOKUPS_MAX;
 use super::progress::Progress;
-use super::runner::{Ran, Runner};
+use super::runner::{RunResult, Runner};
 use super::scheduler::run_requests::{Request, RequestQueue};
 use super::*;
 use doorbell_config::Secret;

@@ -81,7 +81,7 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
                     let finding = runner.run().await;
                     assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
                     assert_eq!(calls.load(Ordering::SeqCst), round, "the last status is known");
-                    assert_eq!(told.recv().await, Some(Request::Changed(0)));
+                    assert_eq!(told.recv().await, Some(Request::Change(0)));
                     is_changed.store(false, Ordering::Release);
                 }
                 assert!(from.elapsed() >= fast, "{:?}", from.elapsed());

@@ -24,7 +24,7 @@ pub(crate) struct Left {
 
 impl Left {
     pub(crate) fn of(config: &Config, plan: &Plan) -> Self {
-        let remember = plan.runners().filter(|(_, runner)| runner.goes_on());
+        let remember = plan.runners().filter(|(_, runner)| runner.can_move());
         let named = remember
             .filter_map(|(at, runner)| Some((config.checks.get(at)?.name.clone(), Arc::clone(runner))));
         Self {

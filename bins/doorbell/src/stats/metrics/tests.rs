@@ -7,7 +7,7 @@ use crate::http::Time;
 use crate::http::prober::Prober as Kind;
 use crate::supervisor::Supervisor;
 use crate::wire::{HoldSource, HoldView, Lifecycle, LinkMinuteView, QuantilesView, WaitingView, WorkerView};
-use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, Spent};
+use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, PhaseTimes};
 use doorbell_health::{CheckState, EndpointState, Outcome};
 use doorbell_history::Counts;
 use doorbell_metrics::{CheckSample, EndpointSample, LastResult};
@@ -26,7 +26,7 @@ fn check(name: &str, state: CheckState, last: Option<LastResult>) -> CheckSample
 
 fn check_counts() -> CheckCounts {
     let stats = CheckStats::default();
-    let mut spent = Spent { last: Some(Phase::Connect), ..Spent::default() };
+    let mut spent = PhaseTimes { last: Some(Phase::Connect), ..PhaseTimes::default() };
     spent.took_us[Phase::Connect as usize] = Some(700);
     let ends = Some(Duration::from_secs(1_900_000_000));
     stats.ran(Outcome::Success, Duration::from_millis(3), &spent, ends);

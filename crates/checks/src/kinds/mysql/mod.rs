@@ -14,15 +14,15 @@ mod packet;
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::ask_by_dialer;
 use crate::kinds::expectations::in_time;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{CLEAR_TEXT, Security, Session, broken};
 use crate::options::MysqlCheck;
 use crate::progress::{Progress, Stage};
 use doorbell_config::Secret;
-use packet::{Greeting, NATIVE, Refusal, hashed, parse_row, parse_switch, strange};
+use packet::{Greeting, NATIVE, Refusal, hashed, parse_row, parse_switch, unexpected};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 
@@ -44,7 +44,7 @@ pub(crate) struct MysqlRunner {
     security: Option<Security>,
 }
 
-ask_by_dialer!(MysqlRunner);
+impl_kind_runner!(MysqlRunner);
 
 impl MysqlRunner {
     pub(crate) fn build(check: &MysqlCheck, with: &mut Materials<'_>) -> Result<Self, String> {
@@ -54,7 +54,7 @@ impl MysqlRunner {
         }
         let (address, access) = (&check.address, &check.access);
         let security = Security::build(access.tls.as_ref(), address.host(), access.certificate, &[], with)?;
-        Ok(Self { check: check.clone(), dialer: dialer.listens(), security })
+        Ok(Self { check: check.clone(), dialer: dialer.peer_sends_first(), security })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
@@ -64,7 +64,7 @@ impl MysqlRunner {
         let greeting = server.read().await?;
         let greeting = match Refusal::parse(&greeting) {
             Some(refusal) => return Err(self.issue(&refusal)),
-            None => Greeting::parse(&greeting).ok_or_else(strange)?,
+            None => Greeting::parse(&greeting).ok_or_else(unexpected)?,
         };
         if let Some(security) = &self.security {
             if !greeting.has_tls {
@@ -105,14 +105,14 @@ impl MysqlRunner {
             match *packet {
                 [0x00, ..] => return Ok(true),
                 [0xff, ..] => {
-                    let refusal = Refusal::parse(&packet).ok_or_else(strange)?;
+                    let refusal = Refusal::parse(&packet).ok_or_else(unexpected)?;
                     return match self.check.username.is_none() && refusal.is_of_login() {
                         true => Ok(false),
                         false => Err(self.issue(&refusal)),
                     };
                 }
                 [0xfe, ..] => {
-                    (method, salt) = parse_switch(&packet).ok_or_else(strange)?;
+                    (method, salt) = parse_switch(&packet).ok_or_else(unexpected)?;
                     let answer = self.hashed(&method, &salt).ok_or_else(|| {
                         let method = server_text(&method, self.check.access.password.as_ref());
                         Issue::failure(format!("the login method {method:?} is not supported"))
@@ -128,7 +128,7 @@ impl MysqlRunner {
                     }
                     server.write(&[self.password().as_bytes(), &[0]].concat()).await?;
                 }
-                _ => return Err(strange()),
+                _ => return Err(unexpected()),
             }
         }
     }
@@ -148,7 +148,7 @@ impl MysqlRunner {
             server.read().await?;
         }
         let row = server.read().await?;
-        let value = parse_row(&row).ok_or_else(strange)?;
+        let value = parse_row(&row).ok_or_else(unexpected)?;
         let is_writable = matches!(value, b"0" | b"OFF");
         server.read().await?;
         Ok(match (wanted, is_writable) {
@@ -192,7 +192,7 @@ impl Server {
         let [low, middle, high, number] = head;
         let len = usize::from(low) | usize::from(middle) << 8 | usize::from(high) << 16;
         if len > PACKET_LEN_MAX || number != self.next {
-            return Err(strange());
+            return Err(unexpected());
         }
         let mut content = vec![0; len];
         self.session.read_exact(&mut content).await.map_err(broken)?;

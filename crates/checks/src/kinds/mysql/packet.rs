@@ -151,7 +151,7 @@ fn text_until_zero(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-pub(super) fn strange() -> Issue {
+pub(super) fn unexpected() -> Issue {
     Issue::failure("the response is not MySQL")
 }
 

@@ -19,7 +19,7 @@ pub enum Phase {
 
 /// Durations of the phases of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct PhaseTimes {
     /// Phase in which the run ended; `None` if all phases were completed or the run has no phases.
     pub last: Option<Phase>,
     /// Microseconds by [`Phase`]; `None` for phases that did not occur.
