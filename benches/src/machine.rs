@@ -8,7 +8,7 @@ use doorbell_http::parse::{Head, Seen};
 use doorbell_http::redirect::{Redirect, RedirectTarget, Scheme};
 use doorbell_http::router::{Lookup, MethodSet, Params, Route, Router};
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Method, Next, Out, Phase, Request, Responder, Service,
+    Client, Conn, Date, Io, Limits, Method, Next, Out, Phase, Replied, Request, Responder, Service,
     StaticReply, Status, Time,
 };
 use std::hint::black_box;
@@ -193,7 +193,7 @@ impl Door {
 }
 
 impl Service for Door {
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if let Some(Answer::Reply(fixed)) = self.router.find_plain(request).map(|found| found.value()) {
             return reply.send(fixed);
         }
@@ -211,7 +211,7 @@ impl Service for Door {
     }
 }
 
-fn send_redirect<'a>(redirect: &Redirect, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+fn send_redirect<'a>(redirect: &Redirect, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
     let target = RedirectTarget {
         host: request.host_bytes(),
         path: request.path_bytes(),

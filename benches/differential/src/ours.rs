@@ -4,7 +4,7 @@
 
 use crate::framing::{End, Framing, Seen};
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, RequestError, Responder, Service,
+    Client, Conn, Date, Io, Limits, Next, Out, Replied, Request, RequestError, Responder, Service,
     StaticReply, Status, Time,
 };
 use std::cell::RefCell;
@@ -43,7 +43,7 @@ impl Service for Notes {
         true
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let mut target = request.path().as_bytes().to_vec();
         if let Some(query) = request.query() {
             target.push(b'?');

@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use doorbell::http::layer::{Guard, ServiceExt};
-use doorbell::{Answered, Http1, Listen, Request, Responder, Server, StaticReply, Status, service_fn};
+use doorbell::{Http1, Listen, Replied, Request, Responder, Server, StaticReply, Status, service_fn};
 
 /// A layer that numbers the replies. [`Guard::admit`] is the only method that a layer needs.
 struct Numbered(AtomicU64);
 
 impl Guard for Numbered {
-    fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+    fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
         let number = self.0.fetch_add(1, Ordering::Relaxed);
         Ok(reply.header("X-Request-Number", number.to_string()))
     }

@@ -6,7 +6,7 @@
 
 use argon2::{Argon2, password_hash::PasswordHasher as _};
 use doorbell::{
-    Answered, Handler, Http1, Listen, Offload, Reply, Request, Responder, Server, StaticReply, Status,
+    Handler, Http1, Listen, Offload, Replied, Reply, Request, Responder, Server, StaticReply, Status,
 };
 
 struct Hasher {
@@ -19,7 +19,7 @@ impl Handler for Hasher {
         head.path() == "/hash"
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if request.path() != "/hash" {
             return reply.send(&self.alive);
         }

@@ -120,7 +120,7 @@ pub use access_log::{AccessLog, LogCounters, LogSink, LogTarget};
 pub use config::{Limits, OnWorkerFailure};
 pub use doorbell_http as http;
 pub use doorbell_http::{
-    Answered, Begun, Limits as HttpLimits, Method, OwnedRequest, Peer, Reply, ReplyBuilder, Request,
+    Limits as HttpLimits, MessageStart, Method, OwnedRequest, Peer, Replied, Reply, ReplyBuilder, Request,
     Responder, Service as Handler, ServiceFn, StaticReply, Status, Version, service_fn,
 };
 #[cfg(target_os = "linux")]

@@ -25,7 +25,7 @@ use std::time::Duration;
 use doorbell::id::WorkerIndex;
 use doorbell::offload::{Answer, Executor, Offload, Pump};
 use doorbell::{
-    Answered, Engine, Event, HandOver, HandedConn, Http1, Limits, Listen, OnWorkerFailure, Reply, Responder,
+    Engine, Event, HandOver, HandedConn, Http1, Limits, Listen, OnWorkerFailure, Replied, Reply, Responder,
     Server, StartErrorKind, StaticReply, Status, Taker, service_fn,
 };
 use doorbell_testkit::peers::{exchange, wait_until};
@@ -312,8 +312,8 @@ fn notified_layers_may_panic(engine: Engine) {
 fn watched<'a>(
     reply: Responder<'a>,
     hears: impl FnOnce(Option<u16>) + Send + 'static,
-    serve: impl FnOnce(Responder<'_>) -> Answered<'_>,
-) -> Answered<'a> {
+    serve: impl FnOnce(Responder<'_>) -> Replied<'_>,
+) -> Replied<'a> {
     reply.watch(serve, || Some(Box::new(move |status: Option<Status>, _| hears(status.map(Status::code)))))
 }
 

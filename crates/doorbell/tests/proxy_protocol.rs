@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use doorbell::http::forwarded::Networks;
 use doorbell::{
-    Answered, CloseReason, Descriptors, Engine, Handler, Http1, Listen, Peer, ProxyProtocol, Raw, RawHandler,
-    RawNext, Request, Responder, Server, StartErrorKind, Status, Workers,
+    CloseReason, Descriptors, Engine, Handler, Http1, Listen, Peer, ProxyProtocol, Raw, RawHandler, RawNext,
+    Replied, Request, Responder, Server, StartErrorKind, Status, Workers,
 };
 use doorbell_testkit::skip;
 
@@ -38,7 +38,7 @@ impl Handler for WhoAmI {
         true
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let client = request.client();
         let addr = client.addr().map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());
         let number = |number: Option<u16>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
@@ -421,7 +421,7 @@ impl Handler for Doorkeeper {
         true
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if request.path() == "/block" {
             self.blocked.send(()).unwrap();
             self.go_on.lock().unwrap().recv().unwrap();

@@ -10,7 +10,7 @@ use doorbell::http::router::MethodSet;
 use doorbell::http::routes::Routes;
 use doorbell::http::{Method, TlsInfo};
 use doorbell::testing::{TestConn, ask};
-use doorbell::{Begun, Handler, Responder, Status, service_fn};
+use doorbell::{Handler, MessageStart, Responder, Status, service_fn};
 
 /// A service that replies with a parameter and the name of the client.
 fn shows(param: &'static str) -> impl Handler + Send + Sync + 'static {
@@ -81,11 +81,11 @@ fn the_needs_of_services_are_forwarded() {
 struct HandsOver;
 
 impl Handler for HandsOver {
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        matches!(begun, Begun::Body(head) if head.param("id") == Some(b"7"))
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
+        matches!(begun, MessageStart::Body(head) if head.param("id") == Some(b"7"))
     }
 
-    fn call<'a>(&self, _: &doorbell::Request<'_>, reply: Responder<'a>) -> doorbell::Answered<'a> {
+    fn call<'a>(&self, _: &doorbell::Request<'_>, reply: Responder<'a>) -> doorbell::Replied<'a> {
         reply.status(Status::OK).empty()
     }
 }
@@ -99,7 +99,7 @@ fn a_service_hands_over_its_own_requests() {
         let handed = matches!(got.after(), doorbell::testing::After::HandedOver(_));
         assert_eq!(handed, is_handed_over, "{path}");
     }
-    assert!(!routes.hands_over(Begun::Http2), "the default service does not take it");
+    assert!(!routes.hands_over(MessageStart::Http2), "the default service does not take it");
 }
 
 #[test]

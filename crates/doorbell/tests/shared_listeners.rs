@@ -21,7 +21,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use doorbell::{
-    Answered, Descriptors, Engine, Handler, Http1, Listen, Request, Responder, Server, StaticReply, Status,
+    Descriptors, Engine, Handler, Http1, Listen, Replied, Request, Responder, Server, StaticReply, Status,
     Workers, service_fn,
 };
 use doorbell_testkit::skip;
@@ -41,7 +41,7 @@ struct Blocking {
 }
 
 impl Handler for Blocking {
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match request.path() {
             "/block" => {
                 self.begun.send(()).unwrap();

@@ -11,8 +11,8 @@ use doorbell::http::{ApiMisuse, TlsInfo};
 use doorbell::offload::{Answer, Executor, Pump};
 use doorbell::testing::{After, TestConn, ask};
 use doorbell::{
-    Answered, Begun, Handler, HttpLimits, Offload, Peer, Reply, Request, Responder, StaticReply, Status,
-    service_fn,
+    Handler, HttpLimits, MessageStart, Offload, Peer, Replied, Reply, Request, Responder, StaticReply,
+    Status, service_fn,
 };
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -131,11 +131,11 @@ fn a_foreign_deferred_reply_is_an_error_as_on_a_server() {
 struct Front;
 
 impl Handler for Front {
-    fn hands_over(&self, _: Begun<'_>) -> bool {
+    fn hands_over(&self, _: MessageStart<'_>) -> bool {
         true
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if request.path() == "/a" { reply.status(Status::OK).empty() } else { reply.hand_over() }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the services.
 
-use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, Time};
+use crate::{Client, MessageStart, Replied, Request, RequestError, Responder, Service, Time};
 use std::sync::Arc;
 
 /// Implements [`Service`] for pointers by forwarding every method.
@@ -25,8 +25,8 @@ macro_rules! forward {
                 (**self).refused(error, client, now);
             }
 
-            fn hands_over(&self, begun: Begun<'_>) -> bool {
-                (**self).hands_over(begun)
+            fn hands_over(&self, start: MessageStart<'_>) -> bool {
+                (**self).hands_over(start)
             }
 
             fn missing_param(&self, known: &[&str]) -> Option<&str> {
@@ -34,7 +34,7 @@ macro_rules! forward {
             }
 
             #[inline]
-            fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+            fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
                 (**self).call(request, reply)
             }
 

@@ -112,27 +112,27 @@ impl Prober {
 /// The prober that sent a request, identified by its fields.
 #[inline]
 pub fn prober_of(request: &Request<'_>) -> Option<Prober> {
-    match Asker::remembered(request) {
-        Some(asker) => asker.prober,
+    match Requester::remembered(request) {
+        Some(requester) => requester.prober,
         None => prober_with(request, request.header("user-agent")),
     }
 }
 
 /// Facts about the sender of a request that follow from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     /// The prober, if known.
     pub prober: Option<Prober>,
     /// Whether `Accept` is missing or is `*/*`.
     pub takes_anything: bool,
 }
 
-impl Asker {
+impl Requester {
     /// Reads the facts stored with a cached head, or examines any other head.
     #[inline]
     pub fn of(request: &Request<'_>) -> Self {
         match Self::remembered(request) {
-            Some(asker) => asker,
+            Some(requester) => requester,
             None => Self::read(request),
         }
     }
@@ -142,7 +142,7 @@ impl Asker {
     /// a query nor a body.
     #[inline(always)]
     pub fn remembered(request: &Request<'_>) -> Option<Self> {
-        request.head().asker()
+        request.head().requester()
     }
 
     #[inline(never)]

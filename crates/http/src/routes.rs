@@ -5,7 +5,8 @@
 use crate::request::Found;
 use crate::router::{Lookup, MethodSet, Route, RouteErrors, Router, RouterBuilder};
 use crate::{
-    Answered, Begun, Client, Method, Request, RequestError, Responder, Service, StaticReply, Status, Time,
+    Client, MessageStart, Method, Replied, Request, RequestError, Responder, Service, StaticReply, Status,
+    Time,
 };
 use std::fmt;
 
@@ -174,16 +175,18 @@ impl Service for Routes {
         self.otherwise.missing_param(known)
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        match begun {
-            Begun::Body(head) => self.asks(head, |service, head| service.hands_over(Begun::Body(head))),
-            Begun::Http2 | Begun::NotHttp1 | Begun::Tls | Begun::Unknown(_) => {
-                self.otherwise.hands_over(begun)
+    fn hands_over(&self, start: MessageStart<'_>) -> bool {
+        match start {
+            MessageStart::Body(head) => {
+                self.asks(head, |service, head| service.hands_over(MessageStart::Body(head)))
+            }
+            MessageStart::Http2 | MessageStart::NotHttp1 | MessageStart::Tls | MessageStart::Unknown(_) => {
+                self.otherwise.hands_over(start)
             }
         }
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match self.router.find_for(request) {
             Lookup::Found(found) => {
                 let context = Found { params: found.params, ..request.found() };

@@ -6,13 +6,13 @@
 
 use std::fmt;
 
-use crate::{Answered, Client, Peer, Request, RequestError, Responder, Time};
+use crate::{Client, Peer, Replied, Request, RequestError, Responder, Time};
 
 /// The start of a message that cannot be passed to [`Service::call`] without being changed or
 /// losing bytes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Begun<'a> {
+pub enum MessageStart<'a> {
     /// A request whose body follows. It can be handed over only before its body is read.
     Body(&'a Request<'a>),
     /// HTTP/2 with prior knowledge (RFC 9113 3.3).
@@ -68,7 +68,7 @@ pub trait Service {
     /// Whether to hand over the connection, beginning with this message: a request before its body
     /// is read, or a message that cannot be passed to [`Self::call`]. Not called for a supported
     /// request without a body; see [`Responder::hand_over`].
-    fn hands_over(&self, _begun: Begun<'_>) -> bool {
+    fn hands_over(&self, _start: MessageStart<'_>) -> bool {
         false
     }
 
@@ -80,7 +80,7 @@ pub trait Service {
     }
 
     /// Replies to one request.
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a>;
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a>;
 
     /// Whether the reply that was just given to this request is also the reply to the next `count`
     /// requests, which have the same bytes and arrived together with it. If so, the service counts
@@ -110,7 +110,7 @@ pub trait Service {
 /// ```
 pub const fn service_fn<F>(f: F) -> ServiceFn<F>
 where
-    F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>,
+    F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Replied<'a>,
 {
     ServiceFn { f }
 }
@@ -152,7 +152,7 @@ impl<F, const BODY: bool, const CLIENT: bool, const REPEATS: bool> ServiceFn<F, 
 impl<F, const BODY: bool, const CLIENT: bool, const REPEATS: bool> Service
     for ServiceFn<F, BODY, CLIENT, REPEATS>
 where
-    F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>,
+    F: for<'a> Fn(&Request<'_>, Responder<'a>) -> Replied<'a>,
 {
     fn wants_body(&self, _head: &Request<'_>) -> bool {
         BODY
@@ -163,7 +163,7 @@ where
     }
 
     #[inline]
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if BODY && request.is_body_skipped() {
             return reply.refuse_skipped_body();
         }

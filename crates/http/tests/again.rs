@@ -7,7 +7,7 @@ mod common;
 use common::harness::describe;
 use doorbell_http::parse::Seen;
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
+    Client, Conn, Date, Io, Limits, Next, Out, Replied, Request, Responder, Service, StaticReply, Status,
     Time,
 };
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ struct Mixed {
 }
 
 impl Service for Mixed {
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match request.path() {
             "/ok" => reply.send(&self.ok),
             "/down" => reply.send(&self.down),

@@ -5,7 +5,7 @@
 
 use doorbell_http::layer::{AtMost, Guard, ServiceExt as _};
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Next, Out, Request, Responder, Service, StaticReply, Status,
+    Client, Conn, Date, Io, Limits, Next, Out, Replied, Request, Responder, Service, StaticReply, Status,
     Time, service_fn,
 };
 
@@ -55,7 +55,7 @@ fn closure() -> impl Service {
 struct Token(StaticReply);
 
 impl Guard for Token {
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
         if request.header("token").is_some() { Ok(reply) } else { Err(reply.send(&self.0)) }
     }
 }
@@ -117,7 +117,7 @@ impl Service for Wants {
         head.path() == "/wanted"
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         reply.status(Status::OK).content(request.body())
     }
 }

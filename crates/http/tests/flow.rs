@@ -9,7 +9,7 @@ use common::harness::{Echo, Peer, describe, io_at, statuses};
 use doorbell_http::layer::{AtMost, RequireClientCert, ServiceExt as _};
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::{
-    Answered, ApiMisuse, Conn, ConnLimit, Date, Limits, Next, Out, Phase, Request, RequestError, Responder,
+    ApiMisuse, Conn, ConnLimit, Date, Limits, Next, Out, Phase, Replied, Request, RequestError, Responder,
     Service, Status, Time,
 };
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ impl Service for Diary {
         Echo.wants_body(head)
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.0.borrow_mut().push(String::from_utf8(describe(request)).expect("text"));
         reply.status(Status::OK).empty()
     }
@@ -189,7 +189,7 @@ impl Service for Nothing {
         self.0
     }
 
-    fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         reply.status(Status::NOT_FOUND).empty()
     }
 }

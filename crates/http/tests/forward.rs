@@ -3,8 +3,8 @@
 //! Does not know about: connections, except for one call.
 
 use doorbell_http::{
-    Answered, Begun, Client, Conn, Date, Io, Limits, Next, Out, Request, RequestError, Responder, Service,
-    Status, Time, service_fn,
+    Client, Conn, Date, Io, Limits, MessageStart, Next, Out, Replied, Request, RequestError, Responder,
+    Service, Status, Time, service_fn,
 };
 use std::sync::{Arc, Mutex};
 
@@ -36,11 +36,11 @@ impl Service for Opposite {
         self.record("refused");
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        self.record("hands_over") && matches!(begun, Begun::Tls)
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
+        self.record("hands_over") && matches!(begun, MessageStart::Tls)
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.record("call");
         reply.status(Status::OK).content(request.body())
     }
@@ -69,7 +69,7 @@ fn reply_to(input: &[u8], service: &impl Service) -> String {
 /// Calls each method of a service, some through a connection.
 fn use_all<S: Service>(service: S) {
     assert!(service.wants_client());
-    assert!(service.hands_over(Begun::Tls) && !service.hands_over(Begun::Http2));
+    assert!(service.hands_over(MessageStart::Tls) && !service.hands_over(MessageStart::Http2));
     service.refused(RequestError::Timeout, &Client::UNKNOWN, Time::ZERO);
     for (input, expected) in [
         (&b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n"[..], "\r\n\r\n"),

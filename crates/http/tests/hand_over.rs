@@ -5,7 +5,7 @@
 
 use doorbell_http::parse::Seen;
 use doorbell_http::{
-    Answered, Begun, Client, Conn, Date, Io, Limits, Next, Out, Phase, Request, Responder, Service,
+    Client, Conn, Date, Io, Limits, MessageStart, Next, Out, Phase, Replied, Request, Responder, Service,
     StaticReply, Status, Time,
 };
 
@@ -23,14 +23,14 @@ impl Own {
 }
 
 impl Service for Own {
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
         match begun {
-            Begun::Body(head) => self.all && head.path() != "/livez",
+            MessageStart::Body(head) => self.all && head.path() != "/livez",
             _ => self.all,
         }
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if request.path() == "/livez" { reply.send(&self.livez) } else { reply.hand_over() }
     }
 }

@@ -8,7 +8,7 @@ mod common;
 use common::harness::io_at;
 use doorbell_http::parse::Seen;
 use doorbell_http::{
-    Answered, Conn, Date, Limits, Next, Out, Phase, Request, Responder, Service, StaticReply, Status, Time,
+    Conn, Date, Limits, Next, Out, Phase, Replied, Request, Responder, Service, StaticReply, Status, Time,
 };
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -35,7 +35,7 @@ impl Counting {
 }
 
 impl Service for Counting {
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.calls.set(self.calls.get() + 1);
         self.all.set(self.all.get() + 1);
         match request.path() {

@@ -222,7 +222,7 @@ fn an_answer_without_a_connection_is_the_same() {
 /// The cached sender of a head is correct, and only cached heads have one.
 #[test]
 fn the_sender_of_a_head_is_cached() {
-    use doorbell_http::prober::{Asker, Prober, prober_of};
+    use doorbell_http::prober::{Prober, Requester, prober_of};
     let rows: [(&str, Option<Prober>, bool); 7] = [
         (
             "Host: a\r\nUser-Agent: kube-probe/1.34\r\nAccept: */*\r\nConnection: close\r\n",
@@ -242,7 +242,7 @@ fn the_sender_of_a_head_is_cached() {
         let askers = std::cell::RefCell::new(Vec::new());
         let service = doorbell_http::service_fn(|request, reply| {
             assert_eq!(prober_of(request), prober);
-            askers.borrow_mut().push((Asker::of(request), Asker::remembered(request)));
+            askers.borrow_mut().push((Requester::of(request), Requester::remembered(request)));
             reply.status(doorbell_http::Status::OK).empty()
         });
         let (limits, mut seen) = (Limits::default(), Seen::new());
@@ -252,7 +252,7 @@ fn the_sender_of_a_head_is_cached() {
             let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
             let _next = conn.handle_input_seen(input.as_bytes(), io, &service, &mut seen);
         }
-        let asker = Asker { prober, takes_anything };
+        let asker = Requester { prober, takes_anything };
         let again = (!fields.contains("Haproxy")).then_some(asker);
         assert_eq!(*askers.borrow(), [(asker, None), (asker, again), (asker, again)], "{fields}");
     }

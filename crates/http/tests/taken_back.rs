@@ -4,7 +4,7 @@
 //! Does not know about: the sending of bytes.
 
 use doorbell_http::{
-    Answered, Begun, Client, Conn, Date, Io, Limits, Next, Out, Reply, Request, Responder, Service,
+    Client, Conn, Date, Io, Limits, MessageStart, Next, Out, Replied, Reply, Request, Responder, Service,
     StaticReply, Status, Time,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,15 +21,15 @@ impl Service for Layered {
         true
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
         assert!(
-            !matches!(begun, Begun::Body(head) if head.path() == "/panic/hands"),
+            !matches!(begun, MessageStart::Body(head) if head.path() == "/panic/hands"),
             "the path requests a panic"
         );
         false
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let reply = if request.path().starts_with("/bad") { reply.header("Connection", "x") } else { reply };
         let answered = match request.path().rsplit('/').next() {
             Some("shared") => reply.send(&self.0),

@@ -12,7 +12,7 @@ use doorbell_http::layer::{AtMost, ServiceExt};
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::parse::Seen;
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Next, Out, Phase, Reply, Request, Responder, Service, Status,
+    Client, Conn, Date, Io, Limits, Next, Out, Phase, Replied, Reply, Request, Responder, Service, Status,
     Time, service_fn,
 };
 
@@ -27,7 +27,7 @@ impl Service for Echo {
         head.path().contains("body")
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let made = Reply::text(Status::OK, format!("{} {}", request.target(), request.body().escape_ascii()));
         let reply = reply.header("X-Layer", "yes");
         if request.path().contains("away") {

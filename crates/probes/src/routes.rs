@@ -7,7 +7,7 @@ use crate::registry::Registry;
 use crate::replies::ReplyOptions;
 use crate::route::HealthHandler;
 use doorbell_http::forwarded::Networks;
-use doorbell_http::{Answered, Method, Request, Responder, Service, StaticReply, Status};
+use doorbell_http::{Method, Replied, Request, Responder, Service, StaticReply, Status};
 
 /// Methods of all health routes.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
@@ -68,7 +68,7 @@ impl ProbeRoutes {
 impl Probed<'_> {
     /// Replies to a probe; methods other than GET, HEAD and OPTIONS get a 405.
     #[inline]
-    pub fn send<'a>(self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    pub fn send<'a>(self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if !is_allowed(request.method()) {
             return reply.method_not_allowed(ALLOW.as_bytes());
         }
@@ -87,7 +87,7 @@ const fn is_allowed(method: Method) -> bool {
 }
 
 impl Service for ProbeRoutes {
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match self.find(request.path()) {
             Some(probed) => probed.send(request, reply),
             None => reply.send(&self.not_found),

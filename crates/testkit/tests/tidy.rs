@@ -34,7 +34,7 @@ const RETIRED: &[Retired] = &[
     retired("metered", "a counting stream", &[]),
     retired("orphans", "the reaper", &[]),
     retired("seat", "probe counters", &[]),
-    retired("seldom", "a throttle", &["crates/http/src/conn/"]),
+    retired("seldom", "a throttle", &[]),
     retired("tally", "counters", &["crates/health/src/endpoint/"]),
     retired("tallies", "counters", &[]),
     retired("totals", "statistics of a server", &[]),

@@ -5,7 +5,7 @@
 
 use doorbell::http::{Client, RequestError};
 use doorbell::time::Time;
-use doorbell::{Answered, Begun, Handler, Request, Responder};
+use doorbell::{Handler, MessageStart, Replied, Request, Responder};
 
 use crate::health::Health;
 
@@ -67,15 +67,15 @@ impl<S: Handler> Handler for Probes<S> {
         self.inner.refused(error, client, now);
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        match begun {
-            Begun::Body(head) if self.health.probe_routes().find(head.path()).is_some() => false,
-            begun => self.inner.hands_over(begun),
+    fn hands_over(&self, start: MessageStart<'_>) -> bool {
+        match start {
+            MessageStart::Body(head) if self.health.probe_routes().find(head.path()).is_some() => false,
+            start => self.inner.hands_over(start),
         }
     }
 
     #[inline]
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match self.health.probe_routes().find(request.path()) {
             Some(probed) => probed.send(request, reply),
             None => self.inner.call(request, reply),
@@ -84,11 +84,11 @@ impl<S: Handler> Handler for Probes<S> {
 }
 
 impl Handler for Rest {
-    fn hands_over(&self, _begun: Begun<'_>) -> bool {
+    fn hands_over(&self, _start: MessageStart<'_>) -> bool {
         true
     }
 
-    fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         reply.hand_over()
     }
 }
@@ -118,14 +118,14 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
         self.service.refused(error, client, now);
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        match begun {
-            Begun::Body(head) => !(self.is_ours)(head) || self.service.hands_over(begun),
+    fn hands_over(&self, start: MessageStart<'_>) -> bool {
+        match start {
+            MessageStart::Body(head) => !(self.is_ours)(head) || self.service.hands_over(start),
             _ => true,
         }
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if (self.is_ours)(request) { self.service.call(request, reply) } else { reply.hand_over() }
     }
 }

@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use doorbell::{
-    Answered, Begun, Handler, Http1, Offload, Reply, Request, Responder, Server, StaticReply, Status, Workers,
+    Handler, Http1, MessageStart, Offload, Replied, Reply, Request, Responder, Server, StaticReply, Status,
+    Workers,
 };
 use doorbell_testkit::peers::{End, Reply as Got, exchange};
 use doorbell_tokio::{Control, Embed, Handed, Probes};
@@ -41,11 +42,11 @@ struct Lanes {
 }
 
 impl Handler for Lanes {
-    fn hands_over(&self, _begun: Begun<'_>) -> bool {
+    fn hands_over(&self, _begun: MessageStart<'_>) -> bool {
         true
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match request.path() {
             "/here" => reply.send(&self.here),
             "/job" => {

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use doorbell::{
-    Answered, CloseReason, Descriptors, Engine, Handler, Http1, Listen, Request, Responder, Server,
+    CloseReason, Descriptors, Engine, Handler, Http1, Listen, Replied, Request, Responder, Server,
 };
 use doorbell_testkit::peers::{Load, LoadReport, Mode};
 use doorbell_tokio::Embed;
@@ -218,7 +218,7 @@ fn first_bytes_are_whole_wherever_they_were_cut() {
 struct PanicsInDrop;
 
 impl Handler for PanicsInDrop {
-    fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         reply.hand_over()
     }
 }

@@ -17,7 +17,7 @@ use axum::http::{Method, Request, Version};
 use axum::routing::{get, post};
 use axum::{Router, serve};
 use doorbell::http::layer::{Guard, ServiceExt as _};
-use doorbell::{Answered, Handler, Http1, Responder, Server, StaticReply, Status, service_fn};
+use doorbell::{Handler, Http1, Replied, Responder, Server, StaticReply, Status, service_fn};
 use doorbell_testkit::peers::{Reply, exchange};
 use doorbell_tokio::{Control, Embed, Health, Probes, Rest};
 use http_body_util::BodyExt as _;
@@ -125,7 +125,7 @@ impl Guard for Open {
         &self,
         _request: &doorbell::Request<'_>,
         reply: Responder<'a>,
-    ) -> Result<Responder<'a>, Answered<'a>> {
+    ) -> Result<Responder<'a>, Replied<'a>> {
         Ok(reply)
     }
 }

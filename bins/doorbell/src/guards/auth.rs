@@ -8,7 +8,7 @@ use crate::guards::subject::Subject;
 use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
 use crate::http::layer::RequireAuth;
-use crate::http::{Answered, Request, Responder};
+use crate::http::{Replied, Request, Responder};
 use crate::reload::watch::{Look, Stamps, Watched, directories_of};
 use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ impl Auth {
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: &mut Option<&mut Subject>,
-    ) -> Result<Responder<'a>, Answered<'a>> {
+    ) -> Result<Responder<'a>, Replied<'a>> {
         let mut refusal_of = |decision: &Decision<'_>| {
             if let (Decision::Allowed(principal), Some(subject)) = (decision, &mut *subject) {
                 subject.set(principal.name());
@@ -75,7 +75,7 @@ impl Auth {
         for other in others {
             match other.with(|auth| refusal_of(&auth.decide(request))) {
                 None => return Ok(reply),
-                Some(said) if said.says_more_than(&refusal) => (by, refusal) = (Some(other), said),
+                Some(said) if said.takes_precedence_over(&refusal) => (by, refusal) = (Some(other), said),
                 Some(_) => {}
             }
         }

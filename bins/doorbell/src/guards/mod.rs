@@ -17,7 +17,7 @@ use crate::guards::token_jobs::TokenJob;
 use crate::http::auth::Decision;
 use crate::http::layer::{AtMost, RateLimit, RequireClientCert};
 use crate::http::limit;
-use crate::http::{Answered, Request, Responder};
+use crate::http::{Replied, Request, Responder};
 use auth::{Auth, AuthReader};
 use doorbell::Offload;
 use doorbell::offload::Class;
@@ -131,9 +131,9 @@ impl Guards {
         request: &Request<'_>,
         mut reply: Responder<'a>,
         mut subject: Option<&mut Subject>,
-        put_off: impl FnOnce(TokenJob, Option<Promise>, Responder<'a>) -> Answered<'a>,
-        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
-    ) -> Answered<'a> {
+        put_off: impl FnOnce(TokenJob, Option<Promise>, Responder<'a>) -> Replied<'a>,
+        answer: impl FnOnce(Responder<'_>) -> Replied<'_>,
+    ) -> Replied<'a> {
         if let Some(limit) = &self.limit
             && let Err(checked) = limit.ask(request, &mut reply)
         {
@@ -163,8 +163,8 @@ impl Guards {
     pub(crate) fn around_verified<'a>(
         &self,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
-    ) -> Answered<'a> {
+        answer: impl FnOnce(Responder<'_>) -> Replied<'_>,
+    ) -> Replied<'a> {
         match &self.at_most {
             None => answer(reply),
             Some(at_most) => at_most.around(reply, answer),

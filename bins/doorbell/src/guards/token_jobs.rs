@@ -5,7 +5,7 @@
 
 use crate::http::auth::Decision;
 use crate::http::layer::RequireAuth;
-use crate::http::{Answered, Request, Responder};
+use crate::http::{Replied, Request, Responder};
 use doorbell::Offload;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl TokenJob {
         for other in &self.others {
             match refusal(other, request) {
                 Err(name) => return Verdict::Allowed(name),
-                Ok(other) if other.decision.says_more_than(&refused.decision) => refused = other,
+                Ok(other) if other.decision.takes_precedence_over(&refused.decision) => refused = other,
                 Ok(_) => {}
             }
         }
@@ -62,7 +62,7 @@ impl TokenJob {
 
 impl Refused {
     /// Sends the refusal.
-    pub(crate) fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
+    pub(crate) fn refuse<'a>(&self, reply: Responder<'a>) -> Replied<'a> {
         self.by.refuse(&self.decision, reply)
     }
 }

@@ -8,7 +8,7 @@ use super::reply::Answer;
 use crate::guards::subject::Promise;
 use crate::guards::token_jobs::{TokenJob, Verdict};
 use crate::http::router::Lookup;
-use crate::http::{Answered, Request, Responder};
+use crate::http::{Replied, Request, Responder};
 use doorbell::offload;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl RouteService {
         promise: Option<Promise>,
         request: &Request<'_>,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let routes = self.this.upgrade().expect("the service exists while it serves");
         let owned = request.detach();
         let lane = token_job.lane().clone();
@@ -42,7 +42,7 @@ impl RouteService {
     }
 
     /// Counts a request whose reply was deferred.
-    fn count_late(&self, request: &Request<'_>, answered: &Answered<'_>) {
+    fn count_late(&self, request: &Request<'_>, answered: &Replied<'_>) {
         let placed = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.value(),
             (None, Lookup::Found(found)) => found.value,
@@ -62,7 +62,7 @@ impl RouteService {
         name: Option<&[u8]>,
         request: &Request<'_>,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let Some(token_job) = health.token_job_for(request) else {
             return health.send_either(name, request, reply, &self.fixed.not_found);
         };
@@ -81,7 +81,7 @@ impl RouteService {
 
     /// The reply to a request with a valid token. The routes of a service never change, so the
     /// look-up finds the route whose guards required the token.
-    fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.matched(request),
             (None, Lookup::Found(found)) => found,

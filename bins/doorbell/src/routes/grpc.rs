@@ -5,7 +5,7 @@
 //! call is a deferred request that is in progress until the call ends.
 
 use super::fixed::with_headers;
-use crate::http::{Answered, Method, Request, Responder, StaticReply, Status, Time};
+use crate::http::{Method, Replied, Request, Responder, StaticReply, Status, Time};
 use crate::http2::{GoOn, is_grpc};
 use crate::stats::requests::RequestCounters;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl GrpcAnswer {
         })
     }
 
-    pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let content_type = request.header("content-type").unwrap_or_default();
         let method = request.method();
         if !is_grpc(content_type, method == Method::Post, request.path()) {

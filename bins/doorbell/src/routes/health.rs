@@ -5,7 +5,7 @@
 use crate::guards::Viewers;
 use crate::guards::token_jobs::TokenJob;
 use crate::http::forwarded::Networks;
-use crate::http::{Answered, Request, Responder, StaticReply};
+use crate::http::{Replied, Request, Responder, StaticReply};
 use crate::stats::requests::RequestCounters;
 use doorbell_health::Details;
 use doorbell_probes::{HealthHandler, ReplyCache};
@@ -59,7 +59,7 @@ impl Health {
         request: &Request<'_>,
         reply: Responder<'a>,
         not_found: &StaticReply,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         match name {
             Some(name) => self.send_check(name, || self.viewers.admit(request), request, reply, not_found),
             None => self.send(request, reply),
@@ -74,7 +74,7 @@ impl Health {
         request: &Request<'_>,
         reply: Responder<'a>,
         not_found: &StaticReply,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         match name {
             Some(name) => self.send_check(name, || is_authenticated, request, reply, not_found),
             None => self.handler.send(|| is_authenticated, request, reply),
@@ -84,7 +84,7 @@ impl Health {
     /// Replies for the whole endpoint. Inlined, because the call would cost 17 instructions per
     /// probe.
     #[inline(always)]
-    pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.handler.send(|| self.viewers.admit(request), request, reply)
     }
 
@@ -101,7 +101,7 @@ impl Health {
         request: &Request<'_>,
         reply: Responder<'a>,
         not_found: &StaticReply,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let answered = self.handler.send_check(name, is_authenticated, request, reply, not_found);
         if let Some(counters) = &self.singles {
             counters.count(request.method(), &answered);

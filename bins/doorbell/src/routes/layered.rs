@@ -9,7 +9,7 @@ use crate::guards::subject::Subject;
 use crate::http::forwarded::{Origin, TrustedProxies};
 use crate::http::layer::AtMost;
 use crate::http::log::{Entry, Logger};
-use crate::http::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Time};
+use crate::http::{Client, Ending, MessageStart, Replied, Request, RequestError, Responder, Service, Time};
 use std::sync::Arc;
 
 /// A [`RouteService`] without layers. `COUNTS` equals its [`counts`](RouteService::counts).
@@ -39,7 +39,7 @@ impl LayeredService {
         self.log.is_none() && self.proxies.is_none() && self.at_most.is_none()
     }
 
-    fn serve<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn serve<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let mut context = LogContext { route: None, subject: Subject::new(), is_logged_later: false };
         let answered = reply.watch_with(
             &mut context,
@@ -58,7 +58,7 @@ impl LayeredService {
     }
 
     #[inline(always)]
-    fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, context: &mut LogContext) -> Answered<'a> {
+    fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, context: &mut LogContext) -> Replied<'a> {
         let subject = self.log.is_some().then_some(&mut context.subject);
         let (answered, route) = match self.routes.counts() {
             true => self.routes.serve::<true>(request, reply, subject),
@@ -97,7 +97,7 @@ impl<const COUNTS: bool> Service for BareService<COUNTS> {
         self.0.wants_client
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
         self.0.hands_over(begun)
     }
 
@@ -107,7 +107,7 @@ impl<const COUNTS: bool> Service for BareService<COUNTS> {
     }
 
     #[inline]
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.0.serve::<COUNTS>(request, reply, None).0
     }
 
@@ -121,7 +121,7 @@ impl Service for LayeredService {
         self.log.is_some() || self.proxies.is_some() || self.routes.wants_client
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
         self.routes.hands_over(begun)
     }
 
@@ -136,7 +136,7 @@ impl Service for LayeredService {
         }
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if let Some(successor) = self.routes.successor.get() {
             return successor.call(self.wants_client(), request, reply);
         }

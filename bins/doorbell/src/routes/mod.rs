@@ -24,7 +24,7 @@ use crate::guards::subject::Subject;
 use crate::guards::{Common, Guards};
 use crate::http::forwarded::Networks;
 use crate::http::router::{self, Lookup, MethodSet, Router};
-use crate::http::{Answered, Begun, Request, Responder, Status};
+use crate::http::{MessageStart, Replied, Request, Responder, Status};
 use crate::registry::HealthRegistry;
 use crate::stats::requests::RequestCounters;
 use doorbell_checks::Push;
@@ -160,8 +160,8 @@ impl RouteService {
         }))
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
+        self.hands_over_http2 && matches!(begun, MessageStart::Http2 | MessageStart::NotHttp1)
     }
 
     /// Whether requests are counted. Evaluated once, to select a variant of [`Self::serve`].
@@ -178,7 +178,7 @@ impl RouteService {
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> (Answered<'a>, Option<RouteNote>) {
+    ) -> (Replied<'a>, Option<RouteNote>) {
         let Some(found) = self.router.find_plain(request) else {
             return self.look_up(request, reply, subject);
         };
@@ -213,7 +213,7 @@ impl RouteService {
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let Placed { answer, counters, .. } = found.value();
         let answered = match answer {
             Answer::Guarded(guarded) => {
@@ -256,7 +256,7 @@ impl RouteService {
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> (Answered<'a>, Option<RouteNote>) {
+    ) -> (Replied<'a>, Option<RouteNote>) {
         if let Some(later) = self.successor.get() {
             return (later.call(self.wants_client, request, reply), None);
         }

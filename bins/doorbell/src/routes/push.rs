@@ -7,7 +7,7 @@ use crate::config::model::Config;
 use crate::config::parse_duration;
 use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::http::router::Params;
-use crate::http::{Answered, Request, Responder, StaticReply, Status};
+use crate::http::{Replied, Request, Responder, StaticReply, Status};
 use doorbell_checks::options::CheckKind;
 use doorbell_checks::{Finding, Push, PushRefused};
 use doorbell_health::Outcome;
@@ -61,7 +61,7 @@ impl PushAnswer {
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let is_own = |host: &[u8]| self.has_hosts || is_own_host(host, &[]);
         let host = request.host_bytes().unwrap_or_default();
         if is_cross_site(|name| request.header(name), host, is_own) {

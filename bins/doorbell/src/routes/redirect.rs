@@ -6,7 +6,7 @@ use super::fixed::Fixed;
 use crate::config::model;
 use crate::http::redirect::{Redirect, RedirectError};
 use crate::http::router::Params;
-use crate::http::{Answered, Request, Responder, Status};
+use crate::http::{Replied, Request, Responder, Status};
 
 #[derive(Debug)]
 pub(super) struct RedirectAnswer {
@@ -32,7 +32,7 @@ impl RedirectAnswer {
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         self.redirect.answer(request, params, |location| match location {
             Ok(location) => self.send_to(location, reply),
             Err(RedirectError::LeadsBack) => reply.send(&fixed.not_found),
@@ -42,7 +42,7 @@ impl RedirectAnswer {
         })
     }
 
-    fn send_to<'a>(&self, location: &[u8], reply: Responder<'a>) -> Answered<'a> {
+    fn send_to<'a>(&self, location: &[u8], reply: Responder<'a>) -> Replied<'a> {
         let builder = reply.status(self.status).header("Location", location);
         let headers = self.headers.iter();
         headers.fold(builder, |builder, (name, value)| builder.header(name, value)).empty()

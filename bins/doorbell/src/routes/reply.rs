@@ -16,7 +16,7 @@ use crate::guards::subject::Subject;
 use crate::guards::{Guards, Viewers};
 use crate::http::forwarded::Networks;
 use crate::http::router::{Match, MethodSet, param_names};
-use crate::http::{Answered, Request, Responder, StaticReply, Status};
+use crate::http::{Replied, Request, Responder, StaticReply, Status};
 use crate::stats::requests::{Fixed as Count, RequestCounters};
 use doorbell_config::At;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl RouteService {
         request: &Request<'p>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         match answer {
             Answer::Counted(counted) => {
                 counted.1.count(request.method(), 1);
@@ -194,7 +194,7 @@ impl RouteService {
         request: &Request<'p>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let put_off = |token_job, promise, reply| self.put_off(token_job, promise, request, reply);
         guarded.guards.around(request, reply, subject, put_off, |reply| match &guarded.answer {
             Answer::Reply(fixed) => reply.send(fixed),

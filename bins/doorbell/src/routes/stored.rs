@@ -5,7 +5,7 @@
 use super::fixed::Fixed;
 use crate::config::model;
 use crate::http::router::Params;
-use crate::http::{Answered, Request, Responder, Status};
+use crate::http::{Replied, Request, Responder, Status};
 use crate::routes::files::Directory;
 use crate::routes::links::Links;
 use crate::stats::requests::RequestCounters;
@@ -41,7 +41,7 @@ impl FilesAnswer {
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let name = params.iter().last().map(|(_, value)| value).unwrap_or_default();
         self.directory.with(name, |file| match (file, &self.lane) {
             (Some(file), _) => reply.send(file),
@@ -63,7 +63,7 @@ impl FilesAnswer {
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
         let not_found = fixed.not_found.clone();
         let (counters, method) = (counters.cloned(), request.method());
@@ -87,12 +87,7 @@ impl LinksAnswer {
         Some(Self { links, default, headers })
     }
 
-    pub(super) fn send<'a>(
-        &self,
-        request: &Request<'_>,
-        fixed: &Fixed,
-        reply: Responder<'a>,
-    ) -> Answered<'a> {
+    pub(super) fn send<'a>(&self, request: &Request<'_>, fixed: &Fixed, reply: Responder<'a>) -> Replied<'a> {
         let links = self.links.load();
         if let Some(link) = links.find(request.path_bytes()) {
             let status = Status::new(link.status.code()).unwrap_or(Status::FOUND);
@@ -104,7 +99,7 @@ impl LinksAnswer {
         }
     }
 
-    fn send_to<'a>(&self, location: &[u8], status: Status, reply: Responder<'a>) -> Answered<'a> {
+    fn send_to<'a>(&self, location: &[u8], status: Status, reply: Responder<'a>) -> Replied<'a> {
         let builder = reply.status(status).header("Location", location);
         let headers = self.headers.iter();
         headers.fold(builder, |builder, (name, value)| builder.header(name, value)).empty()

@@ -8,7 +8,7 @@
 //! further request.
 
 use crate::build::access_log::By;
-use crate::http::{Answered, Peer, Request, Responder, Service};
+use crate::http::{Peer, Replied, Request, Responder, Service};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,7 +64,7 @@ impl Later {
         knows_client: bool,
         request: &Request<'_>,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let is_known = knows_client || request.client().peer != Peer::Unknown;
         match &self.0 {
             Some(whole) if is_known || !whole.wants_client() => whole.call(request, reply),

@@ -7,7 +7,7 @@
 use super::fixed::Fixed;
 use crate::config::template::{Part, Template};
 use crate::http::router::Params;
-use crate::http::{Answered, Request, Responder, Status};
+use crate::http::{Replied, Request, Responder, Status};
 use std::io::Write;
 
 /// Size of the buffer that is tried first: most replies are short, and a small buffer is cheap to
@@ -81,7 +81,7 @@ impl MadeReply {
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let facts = Facts { params, request };
         let mut buf = [0; LEN_SHORT];
         match self.fits(&facts, &mut buf) {
@@ -91,7 +91,7 @@ impl MadeReply {
     }
 
     #[cold]
-    fn send_long<'a>(&self, facts: &Facts<'_>, fixed: &Fixed, reply: Responder<'a>) -> Answered<'a> {
+    fn send_long<'a>(&self, facts: &Facts<'_>, fixed: &Fixed, reply: Responder<'a>) -> Replied<'a> {
         let mut buf = [0; LEN_MAX];
         match self.fits(facts, &mut buf) {
             true => self.write(facts, &mut buf, reply),
@@ -107,7 +107,7 @@ impl MadeReply {
     }
 
     /// Sends the reply. [`Self::fits`] must have been checked before.
-    fn write<'a>(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'a>) -> Answered<'a> {
+    fn write<'a>(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'a>) -> Replied<'a> {
         let mut builder = reply.status(self.status);
         for (name, value) in &self.headers {
             builder = builder.header(name, facts.fill(value, Escape::Percent, buf).unwrap_or_default());

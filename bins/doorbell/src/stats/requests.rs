@@ -7,7 +7,7 @@
 //! fixed reply gets its slots when it is built, another reply at its first request. One slot counts
 //! all requests without a slot of their own.
 
-use crate::http::{Answered, Method, Status};
+use crate::http::{Method, Replied, Status};
 use doorbell_probes::{SHARDS_MAX, current_shard};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -133,7 +133,7 @@ impl RequestCounters {
 
     /// Counts a request with the status of its reply. A deferred reply is counted when it is sent.
     #[inline(never)]
-    pub(crate) fn count(&self, method: Method, answered: &Answered<'_>) {
+    pub(crate) fn count(&self, method: Method, answered: &Replied<'_>) {
         answered.status().into_iter().for_each(|status| self.count_status(method, status, 1));
     }
 

@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use doorbell_http::{Answered, Reply, Responder};
+use doorbell_http::{Replied, Reply, Responder};
 
 use crate::driver::Waker;
 use crate::id::ConnId;
@@ -25,12 +25,12 @@ pub enum Answer {
 }
 
 /// The function of [`Answer::Then`]; see [`Answer::then`].
-pub type Finish = dyn FnOnce(Responder<'_>) -> Answered<'_> + Send;
+pub type Finish = dyn FnOnce(Responder<'_>) -> Replied<'_> + Send;
 
 impl Answer {
     /// Continues on the ring thread: `finish` is called there like a handler, and must be as fast
     /// as a handler.
-    pub fn then(finish: impl FnOnce(Responder<'_>) -> Answered<'_> + Send + 'static) -> Self {
+    pub fn then(finish: impl FnOnce(Responder<'_>) -> Replied<'_> + Send + 'static) -> Self {
         Self::Then(Box::new(finish))
     }
 }
@@ -53,7 +53,7 @@ impl fmt::Debug for Answer {
 /// The outcome of a job, with which a waiting request continues.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Answered(Answer),
+    Replied(Answer),
     /// The queue was full.
     Busy,
     /// The job panicked, or the executor dropped it.

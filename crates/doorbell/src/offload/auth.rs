@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use doorbell_http::auth::{Decision, Policy};
 use doorbell_http::layer::{Layer, RequireAuth, identified};
-use doorbell_http::{Answered, Client, Request, RequestError, Responder, Service, Time};
+use doorbell_http::{Client, Replied, Request, RequestError, Responder, Service, Time};
 
 use super::{Answer, Offload};
 
@@ -74,7 +74,7 @@ impl<S: Service + Send + Sync + 'static> Layer<S> for OffloadAuth {
 impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
     /// Handles a request whose token is not a static token.
     #[inline(never)]
-    fn call_unknown<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call_unknown<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let Guarded { auth, jobs, inner } = &*self.0;
         if auth.is_heavy_for(request) {
             return self.verify(jobs, request, reply);
@@ -88,7 +88,7 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
     }
 
     /// Verifies the token in a job; the ring thread then calls the service or refuses the request.
-    fn verify<'a>(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn verify<'a>(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let (owned, guarded) = (request.detach(), Arc::clone(&self.0));
         jobs.run(request, reply, move || {
             let name = owned.with(|request| {
@@ -126,7 +126,7 @@ impl<S: Service + Send + Sync + 'static> Service for OffloadAuthService<S> {
     }
 
     #[inline]
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match self.0.auth.known(request) {
             Some(name) => {
                 identified(request, name, reply, |request, reply| self.0.inner.call(request, reply))

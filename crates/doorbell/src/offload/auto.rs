@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use doorbell_http::{Answered, Request, Responder};
+use doorbell_http::{Replied, Request, Responder};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Answer, Offload};
@@ -106,7 +106,7 @@ impl Auto {
         request: &Request<'_>,
         reply: Responder<'a>,
         work: impl FnOnce() -> A + Send + 'static,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let measurements = &self.measurements;
         if !self.is_at_home() {
             let measurements = Arc::clone(measurements);

@@ -200,7 +200,7 @@ impl<F: FnOnce(&JobContext<'_>) -> Answer + Send> Task for Cell<F> {
         );
         let Some(work) = self.take() else { return Outcome::Panicked };
         let context = JobContext { state: &self.state, deadline: self.deadline };
-        caught(|| work(&context)).map_or(Outcome::Panicked, Outcome::Answered)
+        caught(|| work(&context)).map_or(Outcome::Panicked, Outcome::Replied)
     }
 
     fn cancel(&self) -> bool {

@@ -59,7 +59,7 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use std::sync::Arc;
 
-use doorbell_http::{Answered, Reply, Request, Responder, Status};
+use doorbell_http::{Replied, Reply, Request, Responder, Status};
 
 pub use answer::{Answer, Finish};
 pub(crate) use answer::{Delivery, Inbox, Outcome};
@@ -127,7 +127,7 @@ impl Offload {
         request: &Request<'_>,
         reply: Responder<'a>,
         job: impl FnOnce() -> A + Send + 'static,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         self.run_with(request, reply, |_| job())
     }
 
@@ -136,8 +136,8 @@ impl Offload {
     ///
     /// ```
     /// # use doorbell::offload::Offload;
-    /// # use doorbell::{Answered, Reply, Request, Responder, Status};
-    /// # fn digest<'a>(jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    /// # use doorbell::{Replied, Reply, Request, Responder, Status};
+    /// # fn digest<'a>(jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
     /// jobs.run_with(request, reply, |job| {
     ///     let mut rounds = 0_u64;
     ///     while rounds < 1_000_000 && !job.is_abandoned() {
@@ -152,7 +152,7 @@ impl Offload {
         request: &Request<'_>,
         reply: Responder<'a>,
         job: impl FnOnce(&JobContext<'_>) -> A + Send + 'static,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let deadline = request.now().after(self.timeout);
         let job = Job::new(Arc::clone(&self.core), self.class, deadline, job);
         reply.later(deadline, Box::new(job))

@@ -296,7 +296,7 @@ fn undelivered_answers_may_all_panic_when_dropped() {
             let _held = &grenade;
             reply.status(Status::OK).empty()
         });
-        inbox.leave(Delivery { conn: conn(0), number, outcome: Outcome::Answered(answer) });
+        inbox.leave(Delivery { conn: conn(0), number, outcome: Outcome::Replied(answer) });
     }
     drop(inbox);
 }

@@ -158,7 +158,7 @@ mod tests {
         run();
         assert_eq!(ran.load(Ordering::Relaxed), 1, "a cancelled job does not run");
         let answer = first.answer(receiver.try_recv().unwrap());
-        assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Answered(offload::Answer::Reply(_))));
+        assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Replied(offload::Answer::Reply(_))));
         assert!(receiver.try_recv().is_err());
         let panicking = begin(true).unwrap();
         run();

@@ -224,10 +224,10 @@ impl Protocol for Http1 {
 pub(crate) fn handle_answer(machine: &mut Conn, answer: Answer, io: doorbell_http::Io<'_>) -> Next {
     let Answer { mut later, outcome } = answer;
     match outcome {
-        Outcome::Answered(offload::Answer::Reply(reply)) => {
+        Outcome::Replied(offload::Answer::Reply(reply)) => {
             machine.handle_answer(*later, io, |responder| responder.send_owned(reply))
         }
-        Outcome::Answered(offload::Answer::Then(finish)) => machine.handle_answer(*later, io, finish),
+        Outcome::Replied(offload::Answer::Then(finish)) => machine.handle_answer(*later, io, finish),
         Outcome::Busy => machine.handle_answer(*later, io, |responder| {
             responder.send_owned(Reply::new(Status::SERVICE_UNAVAILABLE).header("Retry-After", "1"))
         }),

@@ -11,7 +11,7 @@ use doorbell::http::auth::jwt::{Algorithm, JwtPolicy, Key};
 use doorbell::http::auth::{Policy, Tokens};
 use doorbell::http::layer::ServiceExt as _;
 use doorbell::offload::{Class, Offload};
-use doorbell::{Answered, Engine, Http1, Request, Responder, Server, Status, service_fn};
+use doorbell::{Engine, Http1, Replied, Request, Responder, Server, Status, service_fn};
 use jsonwebtoken::{EncodingKey, Header, encode};
 use rcgen::KeyPair;
 use serde_json::json;
@@ -77,7 +77,7 @@ impl Service for Asks {
         self.0
     }
 
-    fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         reply.status(Status::NOT_FOUND).empty()
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use doorbell::offload::{Answer, Class, Executor, Offload, OffloadBuilder, Pump, StartedJob};
 use doorbell::{
-    Answered, Engine, Handler, Http1, Reply, Request, Responder, Server, ServerBuilder, Snapshot, Status,
+    Engine, Handler, Http1, Replied, Reply, Request, Responder, Server, ServerBuilder, Snapshot, Status,
 };
 use doorbell_testkit::peers::{Exchange, PATIENCE, finish, wait_until};
 
@@ -68,7 +68,7 @@ impl Handler for Jobs {
         true
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let (kind, text) = request.path()[1..].split_once('/').unwrap_or_else(|| (&request.path()[1..], ""));
         let body = String::from_utf8_lossy(request.body());
         let text = format!("{text}{body}");

@@ -12,7 +12,7 @@ use std::num::NonZeroU16;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use doorbell::{
-    Answered, Engine, Http1, HttpLimits, Listen, Raw, RawNext, Request, Responder, Server, ServerBuilder,
+    Engine, Http1, HttpLimits, Listen, Raw, RawNext, Replied, Request, Responder, Server, ServerBuilder,
     StaticReply, Status, Workers,
 };
 use doorbell_testkit::peers::Unique;
@@ -87,7 +87,7 @@ pub(crate) fn addr(server: &Server) -> SocketAddr {
 
 /// The service. `/unique/ID/LEN` gets the body of that id, `/large` gets a shared body of a million
 /// bytes, and any other path gets a 200.
-pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
     static ALIVE: OnceLock<StaticReply> = OnceLock::new();
     static LARGE: OnceLock<StaticReply> = OnceLock::new();
     if request.path() == "/large" {

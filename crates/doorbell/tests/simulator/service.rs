@@ -8,7 +8,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use doorbell::stream::{Context, Stream, StreamHandler};
 use doorbell::{
-    Answered, Begun, Handler, Http1, HttpLimits, Offload, Raw, RawHandler, RawNext, Reply, Request,
+    Handler, Http1, HttpLimits, MessageStart, Offload, Raw, RawHandler, RawNext, Replied, Reply, Request,
     Responder, StaticReply, Status,
 };
 use doorbell_testkit::sim::splitmix;
@@ -46,15 +46,15 @@ struct Echo {
 }
 
 impl Handler for Echo {
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        matches!(begun, Begun::Body(head) if head.path().starts_with("/app/"))
+    fn hands_over(&self, begun: MessageStart<'_>) -> bool {
+        matches!(begun, MessageStart::Body(head) if head.path().starts_with("/app/"))
     }
 
     fn wants_body(&self, head: &Request<'_>) -> bool {
         head.path().starts_with("/body/")
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let mut parts = request.path().split('/').skip(1);
         let kind = parts.next().unwrap_or_default();
         let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok()).unwrap_or_default();

@@ -139,7 +139,7 @@ impl Case<'_> {
     /// A reset sent by the server must not destroy a reply in transit.
     fn not_destroyed(&self) {
         let Some((_, ResetCause::UnreadAtClose)) = self.log.reset else { return };
-        if self.log.bytes_lost > 0 && self.log.faults.is_empty() && self.expectation.end == End::Answered {
+        if self.log.bytes_lost > 0 && self.log.faults.is_empty() && self.expectation.end == End::Replied {
             self.fail("a close with unread input destroyed a reply");
         }
     }
@@ -182,7 +182,7 @@ impl Case<'_> {
         let replied_at = log.first_received_at.or(log.fin_at);
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (from, until, seen) = match self.expectation.end {
-            End::Answered | End::Left => return,
+            End::Replied | End::Left => return,
             End::CutAfterAccept(time) => (log.accepted_at.map(|at| at + nanos(time)), None, replied_at),
             // The deadline counts from the time at which the server made the reply; the peer may
             // have received the reply later.

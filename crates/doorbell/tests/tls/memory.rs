@@ -27,7 +27,7 @@ pub(crate) const UNIX_SECS: i64 = 1_767_225_600;
 pub(crate) const LARGE_LEN: usize = 100_000;
 
 /// The service of the tests, which replies by path.
-pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> doorbell::Answered<'a> {
+pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> doorbell::Replied<'a> {
     match request.path() {
         "/large" => {
             let body: Vec<u8> = (b'a'..=b'w').cycle().take(LARGE_LEN).collect();

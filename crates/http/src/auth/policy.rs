@@ -244,7 +244,7 @@ impl Decision<'_> {
     /// valid token that lacks a permission leads to 403, even if other policies do not know the
     /// token.
     #[must_use]
-    pub const fn says_more_than(&self, other: &Self) -> bool {
+    pub const fn takes_precedence_over(&self, other: &Self) -> bool {
         matches!(self, Self::Forbidden(_)) && !matches!(other, Self::Forbidden(_) | Self::Allowed(_))
     }
 

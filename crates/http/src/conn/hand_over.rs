@@ -5,7 +5,7 @@
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_refusal};
-use crate::{ApiMisuse, Begun, RequestError, Service, Time};
+use crate::{ApiMisuse, MessageStart, RequestError, Service, Time};
 
 /// The first bytes of a client that already knows that the server supports HTTP/2 (RFC 9113 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -46,20 +46,20 @@ impl Conn {
         let cause = if is_proxy_header { RequestError::ProxyHeader } else { error };
         let begun = match error {
             RequestError::VersionUnsupported if is_first && begins(io.carry, unread, HTTP2_PREFACE) => {
-                Begun::Http2
+                MessageStart::Http2
             }
             RequestError::Version | RequestError::VersionUnsupported
                 if is_first && self.head.method().is_none() =>
             {
-                Begun::NotHttp1
+                MessageStart::NotHttp1
             }
-            RequestError::Method if is_first && begins(io.carry, unread, TLS_HANDSHAKE) => Begun::Tls,
+            RequestError::Method if is_first && begins(io.carry, unread, TLS_HANDSHAKE) => MessageStart::Tls,
             RequestError::Expectation
             | RequestError::MethodUnknown
             | RequestError::TransferEncodingUnknown
                 if !self.is_past_head() =>
             {
-                Begun::Unknown(error)
+                MessageStart::Unknown(error)
             }
             _ => return self.fail(cause, io),
         };
@@ -67,7 +67,7 @@ impl Conn {
         if !service.hands_over(begun) {
             return self.fail(cause, io);
         }
-        if matches!(begun, Begun::Http2 | Begun::NotHttp1) {
+        if matches!(begun, MessageStart::Http2 | MessageStart::NotHttp1) {
             self.verdict = Verdict::Http2;
         }
         io.carry.extend_from_slice(unread);

@@ -7,7 +7,7 @@ use super::{Conn, Io, Next, Phase, Verdict};
 use crate::chunked::Chunked;
 use crate::parse::{Framing, Head};
 use crate::reply::{Outcome, Persist};
-use crate::{Begun, Method, Request, RequestError, Responder, Service, Time};
+use crate::{MessageStart, Method, Request, RequestError, Responder, Service, Time};
 use std::ops::Range;
 
 impl Conn {
@@ -30,7 +30,7 @@ impl Conn {
                 self.finish_head(input, at, io, service)
             };
             match step {
-                Ok(Step::Answered(end)) => {
+                Ok(Step::Replied(end)) => {
                     at = end;
                     if self.must_flush(at < input.len(), io) {
                         self.held_back = true;
@@ -130,7 +130,7 @@ impl Conn {
             return step;
         }
         *io.carry = carry;
-        if matches!(step, Ok(Step::Answered(_) | Step::Ended(_) | Step::Waits(_))) {
+        if matches!(step, Ok(Step::Replied(_) | Step::Ended(_) | Step::Waits(_))) {
             io.carry.clear();
         }
         step
@@ -185,7 +185,7 @@ impl Conn {
         // Marks the start of a new reply, so that a panic of the service does not remove output of
         // the previous reply.
         io.out.begin_any_reply();
-        if service.hands_over(Begun::Body(&self.request(head, b"", io))) {
+        if service.hands_over(MessageStart::Body(&self.request(head, b"", io))) {
             return Ok(Plan::HandOver);
         }
         let plan = match framing {
@@ -237,7 +237,7 @@ impl Conn {
         match self.call(head, body, last, io, service) {
             Outcome::Replied => {
                 self.begin_idle(io.now, io.limits);
-                return Ok(Step::Answered(end));
+                return Ok(Step::Replied(end));
             }
             Outcome::Last => self.phase = Phase::Closing,
             Outcome::HangUp => return Ok(Step::Ended(self.hang_up())),
@@ -342,7 +342,7 @@ impl Conn {
 /// Result of one step of the loop.
 enum Step {
     /// A reply was written; the request ended at this position.
-    Answered(usize),
+    Replied(usize),
     /// The head is in `carry`; its body begins at this position.
     Began(usize),
     /// The connection ends.

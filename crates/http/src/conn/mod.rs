@@ -31,7 +31,7 @@ use crate::chunked::Chunked;
 use crate::parse::{Head, Seen};
 use crate::reply::{Persist, put_failure};
 use crate::{Client, Date, Limits, Out, RequestError, Service, Time};
-use whole::Whole;
+use whole::FastPathEnd;
 
 /// Resources of a call.
 ///
@@ -192,8 +192,8 @@ impl Conn {
     ) -> Next {
         let at = if self.phase == Phase::Idle && !self.held_back && io.carry.is_empty() {
             match self.answer_whole(fresh, &mut io, service, seen) {
-                Whole::Next(next) => return next,
-                Whole::Rest(at) => at,
+                FastPathEnd::Next(next) => return next,
+                FastPathEnd::Rest(at) => at,
             }
         } else {
             0

@@ -26,13 +26,13 @@ impl Conn {
         let responder = Responder::new(io.out, io.date, Persist::Close, request.is_head());
         match service.call(&request, responder).outcome {
             Outcome::Last | Outcome::Replied => Some(Next::CloseClean),
-            seldom => Some(Self::end_seldom(seldom, fresh, io.carry)),
+            uncommon => Some(Self::end_uncommon(uncommon, fresh, io.carry)),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn end_seldom(outcome: Outcome, fresh: &[u8], carry: &mut Vec<u8>) -> Next {
+    fn end_uncommon(outcome: Outcome, fresh: &[u8], carry: &mut Vec<u8>) -> Next {
         match outcome {
             Outcome::Deferred => Next::Wait,
             Outcome::HandOver => {

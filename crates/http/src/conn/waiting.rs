@@ -5,7 +5,7 @@
 
 use super::{Conn, Io, Next, Phase};
 use crate::reply::{Later, Outcome};
-use crate::{Answered, Responder, Status, Time};
+use crate::{Replied, Responder, Status, Time};
 
 impl Conn {
     /// Begins to wait after the service has deferred its reply. The caller stores the remaining
@@ -33,7 +33,7 @@ impl Conn {
         &mut self,
         mut later: Later,
         mut io: Io<'_>,
-        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
+        answer: impl FnOnce(Responder<'_>) -> Replied<'_>,
     ) -> Next {
         if self.phase != Phase::Waiting {
             debug_assert!(self.phase == Phase::Closing, "a reply is awaited, or the connection has ended");

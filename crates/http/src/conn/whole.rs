@@ -9,7 +9,7 @@ use crate::reply::Outcome;
 use crate::{RequestError, Responder, Service};
 
 /// The point at which the fast path ended.
-pub(super) enum Whole {
+pub(super) enum FastPathEnd {
     /// The end of the input or of the connection.
     Next(Next),
     /// A request that the fast path does not handle, at this position.
@@ -29,7 +29,7 @@ impl Conn {
         io: &mut Io<'_>,
         service: &S,
         mut seen: Option<&mut Seen>,
-    ) -> Whole {
+    ) -> FastPathEnd {
         let one = match seen.as_deref_mut() {
             Some(seen) => self.answer_seen(fresh, io, service, seen),
             None => {
@@ -39,8 +39,8 @@ impl Conn {
         };
         match one {
             One::More(len) => self.answer_more(fresh, len, io, service, seen),
-            One::Next(next) => Whole::Next(next),
-            One::Not => Whole::Rest(0),
+            One::Next(next) => FastPathEnd::Next(next),
+            One::Not => FastPathEnd::Rest(0),
         }
     }
 
@@ -53,13 +53,13 @@ impl Conn {
         io: &mut Io<'_>,
         service: &S,
         mut seen: Option<&mut Seen>,
-    ) -> Whole {
+    ) -> FastPathEnd {
         let (mut at, mut repeats) = (len, true);
         loop {
             if let (true, Some(seen)) = (repeats, seen.as_deref()) {
                 match self.repeat(fresh, (at, len), io, service, seen) {
                     Ok(One::More(repeated)) => at += repeated,
-                    Ok(One::Next(next)) => return Whole::Next(next),
+                    Ok(One::Next(next)) => return FastPathEnd::Next(next),
                     Ok(One::Not) => {}
                     Err(Refused) => repeats = false,
                 }
@@ -74,8 +74,8 @@ impl Conn {
             };
             match one {
                 One::More(one) => (at, len) = (at + one, one),
-                One::Next(next) => return Whole::Next(next),
-                One::Not => return Whole::Rest(at),
+                One::Next(next) => return FastPathEnd::Next(next),
+                One::Not => return FastPathEnd::Rest(at),
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use super::{Guard, identified};
 use crate::auth::{Authorization, Decision, Policy};
-use crate::{Answered, Request, Responder, Status};
+use crate::{Replied, Request, Responder, Status};
 
 /// Passes requests that a [`Policy`] allows and refuses all others.
 ///
@@ -52,7 +52,7 @@ impl RequireAuth {
 
     /// Writes the reply to a request that was not allowed.
     #[cold]
-    pub fn refuse<'a>(&self, decision: &Decision<'_>, reply: Responder<'a>) -> Answered<'a> {
+    pub fn refuse<'a>(&self, decision: &Decision<'_>, reply: Responder<'a>) -> Replied<'a> {
         let status = decision.status().unwrap_or(Status::FORBIDDEN);
         let builder = reply.status(status).header("Cache-Control", "no-store");
         match self.policy.challenge(decision) {
@@ -69,7 +69,7 @@ impl RequireAuth {
 
 impl Guard for RequireAuth {
     #[inline]
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
         match self.known(request) {
             Some(_) => Ok(reply),
             None => match self.decide_unknown(request) {
@@ -84,8 +84,8 @@ impl Guard for RequireAuth {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
-    ) -> Answered<'a> {
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Replied<'a>,
+    ) -> Replied<'a> {
         match self.known(request) {
             Some(name) => identified(request, name, reply, answer),
             None => match self.decide_unknown(request) {

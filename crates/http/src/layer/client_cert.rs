@@ -3,7 +3,7 @@
 //! Does not know about: TLS; the guard uses the results of the handshake.
 
 use super::{Guard, identified};
-use crate::{Answered, Request, Responder, StaticReply, Status};
+use crate::{Replied, Request, Responder, StaticReply, Status};
 
 /// Passes requests with a verified certificate. If names are listed, the certificate must have one
 /// of these names. Other requests get 403.
@@ -54,7 +54,7 @@ impl RequireClientCert {
 
     /// Writes the reply to a refused request.
     #[cold]
-    pub fn refuse<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    pub fn refuse<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let is_verified = request.client().tls.is_some_and(|tls| tls.client_verified);
         reply.send(if is_verified { &self.wrong_name } else { &self.without_certificate })
     }
@@ -62,7 +62,7 @@ impl RequireClientCert {
 
 impl Guard for RequireClientCert {
     #[inline]
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
         if self.allows(request) { Ok(reply) } else { Err(self.refuse(request, reply)) }
     }
 
@@ -70,8 +70,8 @@ impl Guard for RequireClientCert {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
-    ) -> Answered<'a> {
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Replied<'a>,
+    ) -> Replied<'a> {
         match self.admitted(request) {
             Some(Some(name)) => identified(request, name, reply, answer),
             Some(None) => answer(request, reply),

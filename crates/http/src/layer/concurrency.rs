@@ -3,7 +3,9 @@
 //! Does not know about: the duration of requests.
 
 use super::Layer;
-use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, StaticReply, Status, Time};
+use crate::{
+    Client, MessageStart, Replied, Request, RequestError, Responder, Service, StaticReply, Status, Time,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -28,7 +30,7 @@ pub struct Place<'a>(Option<&'a AtomicU32>);
 
 /// The place of a deferred request; released on drop.
 #[derive(Debug)]
-struct Kept(AtMost);
+struct OwnedPlace(AtMost);
 
 /// A service wrapped in [`AtMost`].
 #[derive(Clone, Debug)]
@@ -65,18 +67,18 @@ impl AtMost {
     pub fn around<'a>(
         &self,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
-    ) -> Answered<'a> {
+        answer: impl FnOnce(Responder<'_>) -> Replied<'_>,
+    ) -> Replied<'a> {
         let Some(place) = self.enter() else { return self.refuse(reply) };
         reply.watch(answer, || {
-            let place = place.keep(self);
+            let place = place.into_owned(self);
             Some(Box::new(move |_, _| drop(place)))
         })
     }
 
     /// Writes the reply to a request for which no place is free.
     #[cold]
-    pub fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
+    pub fn refuse<'a>(&self, reply: Responder<'a>) -> Replied<'a> {
         reply.send(&self.0.refusal)
     }
 
@@ -107,13 +109,13 @@ impl Drop for Place<'_> {
 
 impl Place<'_> {
     /// Converts the place into one that can be held until a deferred request ends.
-    fn keep(mut self, of: &AtMost) -> Kept {
+    fn into_owned(mut self, of: &AtMost) -> OwnedPlace {
         self.0 = None;
-        Kept(of.clone())
+        OwnedPlace(of.clone())
     }
 }
 
-impl Drop for Kept {
+impl Drop for OwnedPlace {
     fn drop(&mut self) {
         self.0.0.live.fetch_sub(1, Ordering::Relaxed);
     }
@@ -136,8 +138,8 @@ impl<S: Service> Service for AtMostService<S> {
         self.inner.wants_client()
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        self.inner.hands_over(begun)
+    fn hands_over(&self, start: MessageStart<'_>) -> bool {
+        self.inner.hands_over(start)
     }
 
     fn takes_trace(&self) -> bool {
@@ -152,7 +154,7 @@ impl<S: Service> Service for AtMostService<S> {
         self.inner.missing_param(known)
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.at_most.around(reply, |reply| self.inner.call(request, reply))
     }
 }

@@ -9,13 +9,13 @@
 //!
 //! ```
 //! use doorbell_http::layer::{Guard, ServiceExt};
-//! use doorbell_http::{Answered, Request, Responder, Status, StaticReply, service_fn};
+//! use doorbell_http::{Replied, Request, Responder, Status, StaticReply, service_fn};
 //!
 //! /// Only clients that send a user agent.
 //! struct NamedOnly(StaticReply);
 //!
 //! impl Guard for NamedOnly {
-//!     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+//!     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
 //!         match request.header("user-agent") {
 //!             Some(_) => Ok(reply.header("Vary", "User-Agent")),
 //!             None => Err(reply.send(&self.0)),
@@ -40,7 +40,7 @@ pub use concurrency::{AtMost, AtMostService, Place};
 pub use rate_limit::{ClientUnknown, RateLimit};
 
 use crate::request::Found;
-use crate::{Answered, Client, Request, RequestError, Responder, Service, Time};
+use crate::{Client, Replied, Request, RequestError, Responder, Service, Time};
 use std::fmt;
 
 /// Wraps a service in another service.
@@ -64,7 +64,7 @@ pub trait Guard {
     ///
     /// # Errors
     /// The reply to a request that is not passed on.
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>>;
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>>;
 
     /// Calls `answer` if the request passes [`Self::admit`]. Override this method to pass on the
     /// identity of the admitted client ([`identified`]), or for performance: an override that
@@ -73,8 +73,8 @@ pub trait Guard {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
-    ) -> Answered<'a>
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Replied<'a>,
+    ) -> Replied<'a>
     where
         Self: Sized,
     {
@@ -92,8 +92,8 @@ pub fn identified<'a>(
     request: &Request<'_>,
     identity: &str,
     reply: Responder<'a>,
-    answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
-) -> Answered<'a> {
+    answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Replied<'a>,
+) -> Replied<'a> {
     let found = Found { identity: Some(identity), ..request.found() };
     answer(&request.with_found(&found), reply)
 }
@@ -131,7 +131,7 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
         self.inner.missing_param(known)
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.guard.around(request, reply, |request, reply| self.inner.call(request, reply))
     }
 }
@@ -148,7 +148,7 @@ pub struct Behind<F, S> {
 
 impl<F, S: Service> Service for Behind<F, S>
 where
-    F: for<'a> Fn(&S, &Request<'_>, Responder<'a>) -> Answered<'a>,
+    F: for<'a> Fn(&S, &Request<'_>, Responder<'a>) -> Replied<'a>,
 {
     fn wants_body(&self, head: &Request<'_>) -> bool {
         self.inner.wants_body(head)
@@ -171,7 +171,7 @@ where
     }
 
     #[inline]
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         (self.f)(&self.inner, request, reply)
     }
 }
@@ -188,7 +188,7 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
         self.0.wants_client() || self.1.wants_client()
     }
 
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
         self.1.admit(request, self.0.admit(request, reply)?)
     }
 
@@ -197,8 +197,8 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
-    ) -> Answered<'a> {
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Replied<'a>,
+    ) -> Replied<'a> {
         self.0.around(request, reply, |request, reply| self.1.around(request, reply, answer))
     }
 }
@@ -209,7 +209,7 @@ impl<G: Guard> Guard for Option<G> {
         self.as_ref().is_some_and(Guard::wants_client)
     }
 
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
         match self {
             Some(guard) => guard.admit(request, reply),
             None => Ok(reply),
@@ -221,8 +221,8 @@ impl<G: Guard> Guard for Option<G> {
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
-        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
-    ) -> Answered<'a> {
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Replied<'a>,
+    ) -> Replied<'a> {
         match self {
             Some(guard) => guard.around(request, reply, answer),
             None => answer(request, reply),
@@ -259,7 +259,7 @@ pub trait ServiceExt: Service + Sized {
     /// ```
     fn behind<F>(self, f: F) -> Behind<F, Self>
     where
-        F: for<'a> Fn(&Self, &Request<'_>, Responder<'a>) -> Answered<'a>,
+        F: for<'a> Fn(&Self, &Request<'_>, Responder<'a>) -> Replied<'a>,
     {
         Behind { f, inner: self }
     }

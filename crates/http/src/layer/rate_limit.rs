@@ -5,7 +5,7 @@
 use super::Guard;
 use crate::limit::{CLIENT_V6_LEN, Decision, Key, KeyBytes, LimitFields, Limiter};
 use crate::prober::prober_of;
-use crate::{Answered, Peer, Request, Responder, Status};
+use crate::{Peer, Replied, Request, Responder, Status};
 use std::fmt;
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ impl RateLimit {
         &self,
         checked: Result<Decision, ClientUnknown>,
         mut reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let Ok(decision) = checked else { return reply.refuse_unknown_client() };
         reply.add_lines(self.fields(&decision).lines());
         reply.status(Status::TOO_MANY_REQUESTS).header("Cache-Control", "no-store").empty()
@@ -178,7 +178,7 @@ impl Guard for RateLimit {
         &self,
         request: &Request<'_>,
         mut reply: Responder<'a>,
-    ) -> Result<Responder<'a>, Answered<'a>> {
+    ) -> Result<Responder<'a>, Replied<'a>> {
         match self.ask(request, &mut reply) {
             Ok(()) => Ok(reply),
             Err(checked) => Err(self.refuse(checked, reply)),
@@ -190,8 +190,8 @@ impl Guard for RateLimit {
         &self,
         request: &Request<'_>,
         mut reply: Responder<'a>,
-        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Answered<'a>,
-    ) -> Answered<'a> {
+        answer: impl FnOnce(&Request<'_>, Responder<'a>) -> Replied<'a>,
+    ) -> Replied<'a> {
         match self.ask(request, &mut reply) {
             Ok(()) => answer(request, reply),
             Err(checked) => self.refuse(checked, reply),

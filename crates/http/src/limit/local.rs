@@ -5,7 +5,7 @@
 use super::decision::{Counts, Decision};
 use super::quota::Quota;
 use super::set::{self, EMPTY, Found, Places, WAYS};
-use super::sweep::{Duty, Sweep};
+use super::sweep::{Sweep, SweepWork};
 use crate::Time;
 
 /// A limiter for one worker.
@@ -90,16 +90,16 @@ impl LocalLimiter {
 
     #[cold]
     fn perform(&mut self, now: u64) {
-        match self.sweep.duty(now, self.sets.len()) {
+        match self.sweep.work(now, self.sets.len()) {
             // The stored time never goes backward, and no other thread wipes the table.
-            Duty::Behind { .. } | Duty::None | Duty::Wait => {}
-            Duty::Sweep { from, to, then } => {
+            SweepWork::Behind { .. } | SweepWork::None | SweepWork::Wait => {}
+            SweepWork::Sweep { from, to, then } => {
                 let words =
                     self.sets.get_mut(from..to).unwrap_or_default().iter_mut().flat_map(|set| &mut set.0);
                 words.filter(|word| set::owed(**word, now) == 0).for_each(|word| *word = EMPTY);
                 self.sweep = then;
             }
-            Duty::Wipe { then, .. } => {
+            SweepWork::Wipe { then, .. } => {
                 self.sets.fill(Set([EMPTY; WAYS]));
                 self.sweep = then;
             }

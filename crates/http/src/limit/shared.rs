@@ -17,7 +17,7 @@ use super::decision::{Counts, Decision};
 use super::leases::Leases;
 use super::quota::Quota;
 use super::set::{self, EMPTY, Found, Place, Places, WAYS};
-use super::sweep::{Duty, Sweep};
+use super::sweep::{Sweep, SweepWork};
 use crate::Time;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::spin_loop;
@@ -246,10 +246,10 @@ impl Limiter {
     fn perform(&self, now: u64) -> Option<u64> {
         for _ in 0..WIPE_SPINS_MAX {
             let sweep = Sweep(self.sweep.load(Ordering::Acquire));
-            match sweep.duty(now, self.sets.len()) {
-                Duty::None => return Some(now),
-                Duty::Behind { now } => return Some(now),
-                Duty::Sweep { from, to, then } => {
+            match sweep.work(now, self.sets.len()) {
+                SweepWork::None => return Some(now),
+                SweepWork::Behind { now } => return Some(now),
+                SweepWork::Sweep { from, to, then } => {
                     if change(&self.sweep, sweep.0, then.0) {
                         self.sets
                             .get(from..to)
@@ -259,8 +259,8 @@ impl Limiter {
                         return Some(now);
                     }
                 }
-                Duty::Wait => spin_loop(),
-                Duty::Wipe { wiping, then } => {
+                SweepWork::Wait => spin_loop(),
+                SweepWork::Wipe { wiping, then } => {
                     if change(&self.sweep, sweep.0, wiping.0) {
                         let words = self.sets.iter().flat_map(|set| &set.0);
                         words.for_each(|word| word.store(EMPTY, Ordering::Relaxed));

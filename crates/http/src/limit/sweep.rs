@@ -24,7 +24,7 @@ pub(super) struct Sweep(pub(super) u64);
 
 /// The work that a request must do before the look-up of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duty {
+pub(super) enum SweepWork {
     /// There is no work.
     None,
     /// The clock is behind the table; use this tick instead of the time of the clock.
@@ -55,25 +55,25 @@ impl Sweep {
 
     #[cold]
     #[expect(clippy::cast_possible_truncation, reason = "a number of sets")]
-    pub(super) fn duty(self, now: u64, sets: usize) -> Duty {
+    pub(super) fn work(self, now: u64, sets: usize) -> SweepWork {
         let generation = now >> GENERATION_BITS;
         let (seen, cursor) = (self.0 >> CURSOR_BITS, self.0 & CURSOR_MASK);
         let idle = Self::at(generation, sets as u64);
         if self == Self::NEW {
-            return Duty::Sweep { from: 0, to: 0, then: idle };
+            return SweepWork::Sweep { from: 0, to: 0, then: idle };
         }
         if cursor == WIPING {
-            return Duty::Wait;
+            return SweepWork::Wait;
         }
         match generation.checked_sub(seen) {
-            None => Duty::Behind { now: seen << GENERATION_BITS },
-            Some(0) if cursor >= sets as u64 => Duty::None,
+            None => SweepWork::Behind { now: seen << GENERATION_BITS },
+            Some(0) if cursor >= sets as u64 => SweepWork::None,
             Some(0) => {
                 let to = (cursor + STEP).min(sets as u64);
-                Duty::Sweep { from: cursor as usize, to: to as usize, then: Self::at(generation, to) }
+                SweepWork::Sweep { from: cursor as usize, to: to as usize, then: Self::at(generation, to) }
             }
-            Some(1) => Duty::Sweep { from: cursor as usize, to: sets, then: Self::at(generation, 0) },
-            Some(_) => Duty::Wipe { wiping: Self::at(generation, WIPING), then: idle },
+            Some(1) => SweepWork::Sweep { from: cursor as usize, to: sets, then: Self::at(generation, 0) },
+            Some(_) => SweepWork::Wipe { wiping: Self::at(generation, WIPING), then: idle },
         }
     }
 }

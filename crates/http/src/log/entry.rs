@@ -2,7 +2,7 @@
 //!
 //! Does not know about: records.
 
-use crate::{Answered, Request, Status};
+use crate::{Replied, Request, Status};
 
 /// One request with its reply.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// An entry without a route. The subject is the name in the client's certificate.
     #[inline]
-    pub fn new(request: &'a Request<'a>, answered: &Answered<'_>) -> Self {
+    pub fn new(request: &'a Request<'a>, answered: &Replied<'_>) -> Self {
         Self {
             status: answered.status(),
             content_len: answered.content_len(),

@@ -6,7 +6,7 @@ use super::filter::Successes;
 use super::{Entry, Filter, Record, Sink};
 use crate::layer::Layer;
 use crate::prober::prober_with;
-use crate::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Status, Time};
+use crate::{Client, Ending, MessageStart, Replied, Request, RequestError, Responder, Service, Status, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Logs requests to a sink.
@@ -148,8 +148,8 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
         !self.logger.filter.is_off() || self.inner.wants_client()
     }
 
-    fn hands_over(&self, begun: Begun<'_>) -> bool {
-        self.inner.hands_over(begun)
+    fn hands_over(&self, start: MessageStart<'_>) -> bool {
+        self.inner.hands_over(start)
     }
 
     fn takes_trace(&self) -> bool {
@@ -166,7 +166,7 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
     }
 
     #[inline]
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if self.logger.filter.is_off() {
             return self.inner.call(request, reply);
         }

@@ -147,7 +147,7 @@ fn text_is_combined_log_format_and_pairs() {
     for (client, request, expect) in rows {
         let record = match RecordOf::parse(request) {
             RecordOf::Refused(error) => Record::refused(error, client, NOW),
-            RecordOf::Answered => one(client, request),
+            RecordOf::Replied => one(client, request),
         };
         assert_eq!(text(&record), expect);
     }
@@ -166,7 +166,7 @@ fn a_request_that_came_by_http2_says_so() {
 /// The source of a record. A refusal is logged by the owner of the [`Conn`], because the service
 /// does not get the request.
 enum RecordOf {
-    Answered,
+    Replied,
     Refused(RequestError),
 }
 
@@ -174,7 +174,7 @@ impl RecordOf {
     fn parse(request: &[u8]) -> Self {
         match Head::new().parse(request, &Limits::default()) {
             Err(error) => Self::Refused(error),
-            Ok(_) => Self::Answered,
+            Ok(_) => Self::Replied,
         }
     }
 }
@@ -335,7 +335,7 @@ fn refusals_are_errors_and_reach_the_service_too() {
         fn refused(&self, error: RequestError, _: &Client<'_>, _: Time) {
             self.0.lock().unwrap().push(error);
         }
-        fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> crate::Answered<'a> {
+        fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> crate::Replied<'a> {
             reply.close()
         }
     }

@@ -60,7 +60,7 @@ mod whole;
 pub use fields::{Fields, FieldsIter};
 pub use seen::Seen;
 
-use crate::prober::Asker;
+use crate::prober::Requester;
 use crate::{Limits, Method, RequestError};
 pub(crate) use authority::is_host;
 pub use authority::is_same_authority;
@@ -108,7 +108,7 @@ pub struct Head {
     minor: u8,
     step: Step,
     /// The sender; set only for a head that [`Seen`] has cached.
-    asker: Option<Asker>,
+    requester: Option<Requester>,
 }
 
 impl Head {
@@ -134,7 +134,7 @@ impl Head {
             major: 0,
             minor: 0,
             step: Step::Start,
-            asker: None,
+            requester: None,
         }
     }
 
@@ -274,8 +274,8 @@ impl Head {
 
     /// The sender of this head, if it was already identified.
     #[inline(always)]
-    pub(crate) const fn asker(&self) -> Option<Asker> {
-        self.asker
+    pub(crate) const fn requester(&self) -> Option<Requester> {
+        self.requester
     }
 
     /// Whether the client waits for `100 Continue`, which is never the case in HTTP/1.0 (RFC 9110

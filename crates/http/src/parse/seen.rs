@@ -24,7 +24,7 @@
 #![expect(clippy::indexing_slicing, reason = "the index is a remainder modulo the number of slots")]
 
 use super::{Head, KEEP_ALIVE};
-use crate::prober::Asker;
+use crate::prober::Requester;
 use crate::{Limits, Method, Request};
 
 /// A cache of parsed heads.
@@ -99,7 +99,7 @@ impl Seen {
         if let (Ok(len), Some(copy)) = (u8::try_from(bytes.len()), place.bytes.get_mut(..bytes.len())) {
             copy.copy_from_slice(bytes);
             (place.len, place.head) = (len, head.clone());
-            place.head.asker = Some(Asker::read(&Request::new(bytes, head, b"")));
+            place.head.requester = Some(Requester::read(&Request::new(bytes, head, b"")));
             self.recent = at;
         }
     }

@@ -5,7 +5,7 @@
 use super::{Redirect, RedirectError, RedirectTarget, Scheme};
 use crate::parse::is_same_authority;
 use crate::router::Params;
-use crate::{Answered, Method, Request, Responder, Service, Status};
+use crate::{Method, Replied, Request, Responder, Service, Status};
 
 /// Size of the buffer that is tried first: most locations are short, and a small buffer is cheap to
 /// clear.
@@ -80,7 +80,7 @@ impl Service for Redirect {
         self.param_names().find(|name| !known.contains(name))
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         self.answer(request, request.params(), |location| match location {
             Ok(location) => {
                 let status = Status::new(self.status.code()).unwrap_or(Status::PERMANENT_REDIRECT);

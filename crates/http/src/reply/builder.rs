@@ -4,7 +4,7 @@
 
 use super::shared::content_len_of;
 use super::write::{COPIED_BYTES_MAX, TEXT, put_end, put_length, put_status};
-use super::{Answered, Responder};
+use super::{Replied, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 
@@ -42,23 +42,23 @@ impl<'a> ReplyBuilder<'a> {
     }
 
     /// Sends the reply with a copy of `body`, as `text/plain; charset=utf-8`.
-    pub fn text(self, body: impl AsRef<[u8]>) -> Answered<'a> {
+    pub fn text(self, body: impl AsRef<[u8]>) -> Replied<'a> {
         self.body(TEXT, body)
     }
 
     /// Sends the reply with a copy of `body`, and its type.
-    pub fn body(self, content_type: &str, body: impl AsRef<[u8]>) -> Answered<'a> {
+    pub fn body(self, content_type: &str, body: impl AsRef<[u8]>) -> Replied<'a> {
         self.header("Content-Type", content_type).content(body)
     }
 
     /// Sends the reply with `body`, which is not copied if it exceeds 16 KiB, and its type.
-    pub fn body_bytes(self, content_type: &str, body: Bytes) -> Answered<'a> {
+    pub fn body_bytes(self, content_type: &str, body: Bytes) -> Replied<'a> {
         self.header("Content-Type", content_type).content_bytes(body)
     }
 
     /// Sends the reply with a copy of `body`. Its type is that of an earlier
     /// [`Self::header`]; without one, the client guesses it.
-    pub fn content(self, body: impl AsRef<[u8]>) -> Answered<'a> {
+    pub fn content(self, body: impl AsRef<[u8]>) -> Replied<'a> {
         let body = body.as_ref();
         let with_content = self.with_content();
         self.finish(body.len(), |responder| {
@@ -69,7 +69,7 @@ impl<'a> ReplyBuilder<'a> {
     }
 
     /// Like [`Self::content`], but `body` is not copied if it exceeds 16 KiB.
-    pub fn content_bytes(self, body: Bytes) -> Answered<'a> {
+    pub fn content_bytes(self, body: Bytes) -> Replied<'a> {
         if body.len() <= COPIED_BYTES_MAX {
             return self.content(&body);
         }
@@ -82,7 +82,7 @@ impl<'a> ReplyBuilder<'a> {
     }
 
     /// Sends the reply without content.
-    pub fn empty(self) -> Answered<'a> {
+    pub fn empty(self) -> Replied<'a> {
         self.finish(0, |_| ())
     }
 
@@ -90,7 +90,7 @@ impl<'a> ReplyBuilder<'a> {
         self.status.allows_content() && !self.responder.head_only
     }
 
-    fn finish(self, len: usize, put_content: impl FnOnce(&mut Responder<'a>)) -> Answered<'a> {
+    fn finish(self, len: usize, put_content: impl FnOnce(&mut Responder<'a>)) -> Replied<'a> {
         let content_len = if self.with_content() { content_len_of(len) } else { 0 };
         let mut responder = self.responder;
         if let Some(misuse) = self.misuse {

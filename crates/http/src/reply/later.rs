@@ -5,7 +5,7 @@
 
 use super::ending::Endings;
 use super::out::Lines;
-use super::{Answered, Outcome, Persist, Responder};
+use super::{Outcome, Persist, Replied, Responder};
 use crate::{Out, Status, Time};
 use std::any::Any;
 use std::fmt;
@@ -82,7 +82,7 @@ impl<'a> Responder<'a> {
     /// Defers the reply: the driver of the connection gets `work` and executes it. Until `deadline`
     /// the connection waits and handles no other request; then it ends with a 503. Fields added by
     /// layers are kept for the reply.
-    pub fn later(self, deadline: Time, work: Box<dyn Any + Send>) -> Answered<'a> {
+    pub fn later(self, deadline: Time, work: Box<dyn Any + Send>) -> Replied<'a> {
         self.out.forget_sent();
         let Self { out, persist, head_only, .. } = self;
         let lines = out.take_lines();
@@ -95,7 +95,7 @@ impl<'a> Responder<'a> {
             endings: Endings::default(),
             work: Some(work),
         }));
-        Answered::without_reply(Outcome::Deferred)
+        Replied::without_reply(Outcome::Deferred)
     }
 }
 

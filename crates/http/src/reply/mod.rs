@@ -48,16 +48,16 @@ impl<'a> Responder<'a> {
     /// Sends a shared reply. Up to 16 KiB of content are copied next to the head; longer content is
     /// sent without a copy.
     #[inline(always)]
-    pub fn send(self, reply: &StaticReply) -> Answered<'a> {
+    pub fn send(self, reply: &StaticReply) -> Replied<'a> {
         let image = reply.image(self.date, self.persist, self.head_only);
-        if self.out.is_again(&image) {
+        if self.out.resend_if_same(&image) {
             return self.replied(reply.status(), reply.image_content_len(self.head_only));
         }
-        self.send_anew(reply, image)
+        self.send_changed(reply, image)
     }
 
     #[inline(never)]
-    fn send_anew(self, reply: &StaticReply, image: ImageId) -> Answered<'a> {
+    fn send_changed(self, reply: &StaticReply, image: ImageId) -> Replied<'a> {
         self.out.forget_sent();
         let is_all = self.out.head.is_empty() && !self.out.has_lines();
         let content_len = reply.put(self.out, self.date, self.persist, self.head_only);
@@ -89,7 +89,7 @@ impl<'a> Responder<'a> {
 
     /// Sends `405 Method Not Allowed` with the `Allow` field required by RFC 9110 15.5.6. `allow`
     /// is the field's value, for instance `GET, HEAD`.
-    pub fn method_not_allowed(self, allow: &[u8]) -> Answered<'a> {
+    pub fn method_not_allowed(self, allow: &[u8]) -> Replied<'a> {
         self.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
     }
 
@@ -100,10 +100,10 @@ impl<'a> Responder<'a> {
     }
 
     /// Closes the connection without a reply.
-    pub fn close(self) -> Answered<'a> {
+    pub fn close(self) -> Replied<'a> {
         self.out.forget_sent();
         self.out.forget_lines();
-        Answered::without_reply(Outcome::HangUp)
+        Replied::without_reply(Outcome::HangUp)
     }
 
     /// Hands over the connection: the receiver gets it with all input from the first byte of this
@@ -114,10 +114,10 @@ impl<'a> Responder<'a> {
     /// [`crate::Service::hands_over`]. It is possible with this method only if
     /// [`crate::Limits::answer_before_body`] is set and the service does not want the body.
     #[inline(never)]
-    pub fn hand_over(self) -> Answered<'a> {
+    pub fn hand_over(self) -> Replied<'a> {
         self.out.forget_sent();
         self.out.forget_lines();
-        Answered::without_reply(Outcome::HandOver)
+        Replied::without_reply(Outcome::HandOver)
     }
 
     /// Lets `serve` reply. If `serve` defers the reply, the callback from `ending` is called when
@@ -125,9 +125,9 @@ impl<'a> Responder<'a> {
     #[inline]
     pub fn watch(
         self,
-        serve: impl FnOnce(Responder<'_>) -> Answered<'_>,
+        serve: impl FnOnce(Responder<'_>) -> Replied<'_>,
         ending: impl FnOnce() -> Option<Ending>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
     }
 
@@ -136,43 +136,43 @@ impl<'a> Responder<'a> {
     pub fn watch_with<T>(
         self,
         data: &mut T,
-        serve: impl for<'r> FnOnce(Responder<'r>, &mut T) -> Answered<'r>,
+        serve: impl for<'r> FnOnce(Responder<'r>, &mut T) -> Replied<'r>,
         ending: impl FnOnce(&mut T) -> Option<Ending>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let Self { out, date, persist, head_only } = self;
-        let Answered { outcome, status, content_len, .. } =
+        let Replied { outcome, status, content_len, .. } =
             serve(Responder { out, date, persist, head_only }, data);
         if outcome == Outcome::Deferred
             && let Some(ending) = ending(data)
         {
             out.on_end(ending);
         }
-        Answered { outcome, status, content_len, of: PhantomData }
+        Replied { outcome, status, content_len, of: PhantomData }
     }
 
     /// Replies with a 500, because a service needs the client's address and did not get it.
     #[cold]
-    pub(crate) fn refuse_unknown_client(self) -> Answered<'a> {
+    pub(crate) fn refuse_unknown_client(self) -> Replied<'a> {
         self.refuse(ApiMisuse::ClientUnknown)
     }
 
     /// Replies with a 500, because a service wants the body and did not get it.
     #[cold]
-    pub(crate) fn refuse_skipped_body(self) -> Answered<'a> {
+    pub(crate) fn refuse_skipped_body(self) -> Replied<'a> {
         self.refuse(ApiMisuse::BodySkipped)
     }
 
     /// Replaces the reply by a 500 and records the reason.
     #[cold]
     #[inline(never)]
-    fn refuse(self, misuse: ApiMisuse) -> Answered<'a> {
+    fn refuse(self, misuse: ApiMisuse) -> Replied<'a> {
         self.out.forget_lines();
         put_refusal(misuse, self.out, self.date, self.persist);
         self.replied(Status::INTERNAL_SERVER_ERROR, 0)
     }
 
     #[inline(always)]
-    fn answered(self, status: Status, content_len: u32) -> Answered<'a> {
+    fn answered(self, status: Status, content_len: u32) -> Replied<'a> {
         if self.out.has_lines() {
             self.answered_with_lines(status, content_len)
         } else {
@@ -182,7 +182,7 @@ impl<'a> Responder<'a> {
 
     #[cold]
     #[inline(never)]
-    fn answered_with_lines(self, status: Status, content_len: u32) -> Answered<'a> {
+    fn answered_with_lines(self, status: Status, content_len: u32) -> Replied<'a> {
         match self.out.insert_lines() {
             Ok(()) => self.replied(status, content_len),
             Err(misuse) => self.refuse(misuse),
@@ -190,9 +190,9 @@ impl<'a> Responder<'a> {
     }
 
     #[inline(always)]
-    fn replied(&self, status: Status, content_len: u32) -> Answered<'a> {
+    fn replied(&self, status: Status, content_len: u32) -> Replied<'a> {
         let outcome = if matches!(self.persist, Persist::Close) { Outcome::Last } else { Outcome::Replied };
-        Answered { outcome, status, content_len, of: PhantomData }
+        Replied { outcome, status, content_len, of: PhantomData }
     }
 }
 
@@ -202,13 +202,13 @@ impl<'a> Responder<'a> {
 /// therefore not be stored and returned for another request.
 ///
 /// ```compile_fail,E0521
-/// use doorbell_http::{Answered, Request, Responder, Service, Status};
+/// use doorbell_http::{Replied, Request, Responder, Service, Status};
 /// use std::sync::Mutex;
 ///
-/// struct Keeps(Mutex<Option<Answered<'static>>>);
+/// struct Keeps(Mutex<Option<Replied<'static>>>);
 ///
 /// impl Service for Keeps {
-///     fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+///     fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
 ///         let answered = reply.status(Status::OK).empty();
 ///         *self.0.lock().unwrap() = Some(answered);
 ///         panic!("the next request gets the stored proof");
@@ -217,7 +217,7 @@ impl<'a> Responder<'a> {
 /// ```
 #[must_use]
 #[derive(Debug)]
-pub struct Answered<'a> {
+pub struct Replied<'a> {
     pub(crate) outcome: Outcome,
     /// The status of the reply; meaningless without a reply.
     status: Status,
@@ -227,9 +227,9 @@ pub struct Answered<'a> {
     of: PhantomData<fn(&'a ()) -> &'a ()>,
 }
 
-const _: () = assert!(size_of::<Answered<'_>>() <= 8);
+const _: () = assert!(size_of::<Replied<'_>>() <= 8);
 
-impl Answered<'_> {
+impl Replied<'_> {
     /// A result without a reply, or without a reply so far.
     const fn without_reply(outcome: Outcome) -> Self {
         Self { outcome, status: Status::OK, content_len: 0, of: PhantomData }

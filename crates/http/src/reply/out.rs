@@ -168,7 +168,7 @@ impl Out {
     /// Whether the sent bytes equal the current reply. If they do, they are marked as unsent, so
     /// that they are sent again.
     #[inline(always)]
-    pub(super) fn is_again(&mut self, image: &ImageId) -> bool {
+    pub(super) fn resend_if_same(&mut self, image: &ImageId) -> bool {
         let again = self.is_sent && image.number != 0 && self.image == *image && !self.has_lines();
         self.is_sent &= !again;
         again

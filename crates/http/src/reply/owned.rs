@@ -4,7 +4,7 @@
 
 use super::shared::content_len_of;
 use super::write::{COPIED_BYTES_MAX, TEXT, put_end, put_field, put_length, put_status};
-use super::{Answered, Responder};
+use super::{Replied, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 
@@ -60,7 +60,7 @@ impl Reply {
 impl<'a> Responder<'a> {
     /// Sends an owned reply. Up to 16 KiB of content are copied next to the head; longer content is
     /// sent without a copy.
-    pub fn send_owned(self, reply: Reply) -> Answered<'a> {
+    pub fn send_owned(self, reply: Reply) -> Replied<'a> {
         self.out.forget_sent();
         let Reply { status, head, body, misuse } = reply;
         if let Some(misuse) = misuse {

@@ -106,7 +106,7 @@ impl StaticReply {
         fields: impl IntoIterator<Item = (impl AsRef<str>, V)>,
         body: impl Into<Bytes>,
     ) -> Result<Self, ApiMisuse> {
-        let mut head = Vec::with_capacity(HEAD_LEN_USUAL);
+        let mut head = Vec::with_capacity(HEAD_LEN_TYPICAL);
         put_status(&mut head, status);
         for (name, value) in fields {
             put_field(&mut head, 0, name.as_ref().as_bytes(), value.as_ref())?;
@@ -221,4 +221,4 @@ pub(super) fn content_len_of(len: usize) -> u32 {
 const IMAGE_CONTENT_BYTES_MAX: usize = 1024;
 
 /// Space for the fields of a typical reply.
-const HEAD_LEN_USUAL: usize = 256;
+const HEAD_LEN_TYPICAL: usize = 256;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 fn render(
     persist: Persist,
     head_only: bool,
-    reply: impl FnOnce(Responder<'_>) -> Answered<'_>,
+    reply: impl FnOnce(Responder<'_>) -> Replied<'_>,
 ) -> (String, Out, Outcome) {
     let (mut out, date) = (Out::new(), Date::new(784_111_777));
     let outcome = reply(Responder::new(&mut out, &date, persist, head_only)).outcome;
@@ -51,7 +51,7 @@ fn exact_bytes() {
 /// The three kinds of replies have the same methods with the same results.
 #[test]
 fn a_reply_is_built_alike_everywhere() {
-    let send = |reply: &dyn Fn(Responder<'_>) -> Answered<'_>| render(Persist::Implied, false, reply).0;
+    let send = |reply: &dyn Fn(Responder<'_>) -> Replied<'_>| render(Persist::Implied, false, reply).0;
     let text = [
         send(&|to| to.status(Status::OK).text("a")),
         send(&|to| to.send_owned(Reply::text(Status::OK, "a"))),
@@ -192,7 +192,7 @@ fn a_refused_reply_leaves_nothing_of_its_content() {
     let large = Bytes::from(vec![b'x'; COPIED_BYTES_MAX + 1]);
     let shared = StaticReply::text(Status::OK, large.clone());
     let owned = Reply::text(Status::OK, large.clone());
-    type Answer<'a> = Box<dyn FnOnce(Responder<'_>) -> Answered<'_> + 'a>;
+    type Answer<'a> = Box<dyn FnOnce(Responder<'_>) -> Replied<'_> + 'a>;
     let ways: [Answer<'_>; 3] = [
         Box::new(|to| to.send(&shared)),
         Box::new(|to| to.status(Status::OK).content_bytes(large.clone())),
@@ -255,11 +255,11 @@ fn a_reply_has_one_content_type() {
     let shared =
         StaticReply::text(Status::OK, CONTENT).header("X-A", "b").unwrap().header(name, value).unwrap();
     let owned = || Reply::text(Status::OK, CONTENT).header("X-A", "b").header(name, value);
-    fn built(responder: Responder<'_>) -> Answered<'_> {
+    fn built(responder: Responder<'_>) -> Replied<'_> {
         let builder = responder.status(Status::OK).header("Content-Type", "a/b").header("X-A", "b");
         builder.header("content-TYPE", "application/json").content(CONTENT)
     }
-    fn untyped(responder: Responder<'_>) -> Answered<'_> {
+    fn untyped(responder: Responder<'_>) -> Replied<'_> {
         responder.status(Status::OK).header("X-A", "b").content(CONTENT)
     }
     fn layered(responder: Responder<'_>) -> Responder<'_> {
@@ -281,7 +281,7 @@ fn a_default_field_is_in_every_reply_that_has_none_of_its_own() {
     const OURS: &str = "X-A: default\r\n";
     let shared = StaticReply::text(Status::OK, "X-A: content\n");
     let own = StaticReply::new(Status::OK).header("x-a", "own").unwrap();
-    type Say = Box<dyn Fn(Responder<'_>) -> Answered<'_>>;
+    type Say = Box<dyn Fn(Responder<'_>) -> Replied<'_>>;
     let rows: Vec<(Say, usize)> = vec![
         (Box::new(move |reply| reply.send(&shared)), 1),
         (Box::new(|reply| reply.status(Status::OK).content("\r\nX-A: content\n")), 1),

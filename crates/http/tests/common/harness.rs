@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use doorbell_http::{
-    Answered, Client, Conn, Date, Io, Limits, Next, Out, Phase, Request, RequestError, Responder, Service,
+    Client, Conn, Date, Io, Limits, Next, Out, Phase, Replied, Request, RequestError, Responder, Service,
     StaticReply, Status, Time,
 };
 
@@ -19,7 +19,7 @@ impl Service for Echo {
         head.path().starts_with("/want")
     }
 
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match request.path() {
             "/bad" => reply.status(Status::OK).header("X", "a\r\nSet-Cookie: b").content("never"),
             "/big" => reply.status(Status::OK).content_bytes(Bytes::from_static(&[b'.'; 20_000])),

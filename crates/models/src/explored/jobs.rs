@@ -72,7 +72,7 @@ fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
             thread::yield_now();
         }
     }
-    assert!(found.iter().all(|delivery| matches!(delivery.outcome, Outcome::Answered(_))), "{found:?}");
+    assert!(found.iter().all(|delivery| matches!(delivery.outcome, Outcome::Replied(_))), "{found:?}");
 }
 
 /// A job is cancelled while a thread is about to take it. If the cancellation succeeds, the job

@@ -10,14 +10,14 @@ use crate::audience::audience_of;
 use crate::replies::{CachedReply, ReplyCache, ThreadReplies};
 use doorbell_health::{Details, Format};
 use doorbell_http::forwarded::Networks;
-use doorbell_http::prober::Asker;
-use doorbell_http::{Answered, Method, Request, Responder, StaticReply, Status};
+use doorbell_http::prober::Requester;
+use doorbell_http::{Method, Replied, Request, Responder, StaticReply, Status};
 use exclude::excluded;
 use format::{accepted, asked_for};
 use std::sync::Arc;
 
 /// Replies to the requests of one health route. For a request whose head is cached
-/// ([`Asker::remembered`]), it allocates nothing, takes no lock and reads no clock.
+/// ([`Requester::remembered`]), it allocates nothing, takes no lock and reads no clock.
 #[derive(Debug)]
 pub struct HealthHandler {
     cache: Arc<ReplyCache>,
@@ -62,17 +62,17 @@ impl HealthHandler {
         is_authenticated: impl FnOnce() -> bool,
         request: &Request<'_>,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         let mut thread_replies = ThreadReplies::take();
         let cached = match self.cache.known(&thread_replies) {
             Some(cached) => cached,
             None => self.cache.read(&mut thread_replies),
         };
         let plain = &cached.replies.plain;
-        let answered = match Asker::remembered(request) {
+        let answered = match Requester::remembered(request) {
             // A cached head has neither a query nor a token.
-            Some(asker) if plain.is_for(asker.takes_anything) => {
-                cached.own.count(asker.prober, plain.state, request.now());
+            Some(requester) if plain.is_for(requester.takes_anything) => {
+                cached.own.count(requester.prober, plain.state, request.now());
                 let views = if request.method() == Method::Options { &plain.options } else { &plain.views };
                 reply.send(&views[usize::from(self.tokenless)])
             }
@@ -88,9 +88,9 @@ impl HealthHandler {
     pub fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
         let thread_replies = ThreadReplies::take();
         // Replies that have changed since are read again by the next call of `send`.
-        let repeats = match (self.cache.known(&thread_replies), Asker::remembered(request)) {
-            (Some(cached), Some(asker)) if cached.replies.plain.is_for(asker.takes_anything) => {
-                cached.own.count_all(asker.prober, cached.replies.plain.state, request.now(), count);
+        let repeats = match (self.cache.known(&thread_replies), Requester::remembered(request)) {
+            (Some(cached), Some(requester)) if cached.replies.plain.is_for(requester.takes_anything) => {
+                cached.own.count_all(requester.prober, cached.replies.plain.state, request.now(), count);
                 true
             }
             _ => false,
@@ -106,15 +106,15 @@ impl HealthHandler {
         is_authenticated: impl FnOnce() -> bool,
         request: &Request<'_>,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
-        let asker = Asker::of(request);
-        let audience = audience_of(asker.prober);
+    ) -> Replied<'a> {
+        let requester = Requester::of(request);
+        let audience = audience_of(requester.prober);
         let sees_details = self.sees_details(is_authenticated);
         self.cache.probe_counters().note_reported(request, &self.trusted);
         if sees_details && let Some(names) = request.query_bytes().and_then(excluded) {
-            return self.send_without(cached, &names, asker, request, reply);
+            return self.send_without(cached, &names, requester, request, reply);
         }
-        cached.own.count(asker.prober, cached.replies.state(audience), request.now());
+        cached.own.count(requester.prober, cached.replies.state(audience), request.now());
         match cached.replies.reply(audience, self.format_of(request), sees_details) {
             Some(found) => self.reply(found, request, reply),
             // Not reached: every audience has a reply.
@@ -129,15 +129,15 @@ impl HealthHandler {
         &self,
         cached: &CachedReply,
         names: &[String],
-        asker: Asker,
+        requester: Requester,
         request: &Request<'_>,
         reply: Responder<'a>,
-    ) -> Answered<'a> {
-        let (audience, format) = (audience_of(asker.prober), self.format_of(request));
+    ) -> Replied<'a> {
+        let (audience, format) = (audience_of(requester.prober), self.format_of(request));
         let Some(without) = self.cache.without(&cached.replies, names, audience, format) else {
             return reply.status(Status::SERVICE_UNAVAILABLE).empty();
         };
-        cached.own.count(asker.prober, without.state, request.now());
+        cached.own.count(requester.prober, without.state, request.now());
         let reply = match request.method() {
             Method::Options => reply.header("Allow", self.cache.allow()),
             _ => reply,
@@ -157,7 +157,7 @@ impl HealthHandler {
         request: &Request<'_>,
         reply: Responder<'a>,
         not_found: &StaticReply,
-    ) -> Answered<'a> {
+    ) -> Replied<'a> {
         if !self.sees_details(is_authenticated) {
             return reply.send(not_found);
         }
@@ -168,7 +168,7 @@ impl HealthHandler {
     }
 
     #[inline(always)]
-    fn reply<'a>(&self, found: &StaticReply, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn reply<'a>(&self, found: &StaticReply, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         match request.method() {
             Method::Options => self.reply_to_options(found, reply),
             _ => reply.send(found),
@@ -176,7 +176,7 @@ impl HealthHandler {
     }
 
     #[inline(never)]
-    fn reply_to_options<'a>(&self, found: &StaticReply, reply: Responder<'a>) -> Answered<'a> {
+    fn reply_to_options<'a>(&self, found: &StaticReply, reply: Responder<'a>) -> Replied<'a> {
         reply.header("Allow", self.cache.allow()).send(found)
     }
 

@@ -5,7 +5,7 @@
 use http::{Request, Response};
 use hyper::service::Service;
 
-use super::layer::{Replied, replied};
+use super::layer::{ReplyFuture, replied};
 use super::{ProbeBody, WithProbes};
 use crate::health::Health;
 
@@ -24,7 +24,7 @@ where
 {
     type Response = Response<ProbeBody<R>>;
     type Error = S::Error;
-    type Future = Replied<S::Future, R, S::Error>;
+    type Future = ReplyFuture<S::Future, R, S::Error>;
 
     fn call(&self, request: Request<B>) -> Self::Future {
         replied(self.health.reply(&request), || self.inner.call(request))

@@ -16,7 +16,7 @@ use super::ProbeBody;
 use crate::health::Health;
 
 /// The reply to a probe, or the response of the inner service `F` with its body `R`.
-pub(super) type Replied<F, R, E> =
+pub(super) type ReplyFuture<F, R, E> =
     Either<Ready<Result<Response<ProbeBody<R>>, E>>, MapOk<F, fn(Response<R>) -> Response<ProbeBody<R>>>>;
 
 /// A tower layer that serves the probes of a [`Health`]. Created by [`Health::layer`].
@@ -58,7 +58,7 @@ where
 {
     type Response = Response<ProbeBody<R>>;
     type Error = S::Error;
-    type Future = Replied<S::Future, R, S::Error>;
+    type Future = ReplyFuture<S::Future, R, S::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -70,7 +70,10 @@ where
 }
 
 /// The reply to a probe or, if there is none, the response of the inner service.
-pub(super) fn replied<F, R, E>(probe: Option<Response<Bytes>>, inner: impl FnOnce() -> F) -> Replied<F, R, E>
+pub(super) fn replied<F, R, E>(
+    probe: Option<Response<Bytes>>,
+    inner: impl FnOnce() -> F,
+) -> ReplyFuture<F, R, E>
 where
     F: Future<Output = Result<Response<R>, E>>,
 {

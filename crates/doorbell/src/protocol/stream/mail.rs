@@ -235,7 +235,7 @@ impl<M: Send + 'static> Link<M> {
         let (mailbox, for_failure) = (Arc::clone(&self.mailbox), Arc::clone(&self.mailbox));
         let work = move |context: &JobContext<'_>| mailbox.leave(conn, Mail::Job(number, job(context)));
         let done = move |outcome| {
-            if !matches!(outcome, Outcome::Answered(_)) {
+            if !matches!(outcome, Outcome::Replied(_)) {
                 for_failure.leave(conn, Mail::JobFailed(number));
             }
         };

@@ -23,7 +23,7 @@ impl Caster<'_> {
         let filler = "f".repeat(whole_len - start.len() - 4);
         let behind = "GET /echo/1/1 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1 + self.rng.index(20));
         let script = vec![PeerStep::Send(format!("{start}{filler}\r\n\r\n{behind}").into_bytes())];
-        Cast::http(script, vec![Reply::Pattern { id, len, is_head: false }], End::Answered)
+        Cast::http(script, vec![Reply::Pattern { id, len, is_head: false }], End::Replied)
     }
 
     pub(super) fn early_error(&mut self) -> Cast {
@@ -58,7 +58,7 @@ impl Caster<'_> {
             script.push(PeerStep::Wait(Duration::from_micros(self.rng.range(1..90_000))));
         }
         replies.push(Reply::Error(statuses));
-        Cast::http(script, replies, End::Answered)
+        Cast::http(script, replies, End::Replied)
     }
 
     pub(super) fn slow_header(&mut self) -> Cast {
@@ -132,19 +132,19 @@ impl Caster<'_> {
             replies = self.conversation(&mut script, false);
         }
         self.send(&mut script, b"GET /close HTTP/1.1\r\nHost: a\r\n\r\n");
-        Cast::http(script, replies, End::Answered)
+        Cast::http(script, replies, End::Replied)
     }
 
     pub(super) fn handler_panics(&mut self) -> Cast {
         let mut script = Vec::new();
         self.send(&mut script, b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\n");
-        Cast::http(script, vec![Reply::Error(&[500])], End::Answered)
+        Cast::http(script, vec![Reply::Error(&[500])], End::Replied)
     }
 
     pub(super) fn job_faults(&mut self) -> Cast {
         let mut script = Vec::new();
         self.send(&mut script, b"GET /fault HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        Cast::http(script, vec![Reply::Error(&[500, 503])], End::Answered)
+        Cast::http(script, vec![Reply::Error(&[500, 503])], End::Replied)
     }
 
     /// A client that requests jobs and leaves without waiting for them.

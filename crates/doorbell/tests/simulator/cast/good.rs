@@ -42,7 +42,7 @@ impl Caster<'_> {
         let bytes = format!("GET /hasty/{id}/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let mut script = Vec::new();
         self.send(&mut script, bytes.as_bytes());
-        Cast::http(script, vec![Reply::Job { id, len, is_head: false, may_be_late: true }], End::Answered)
+        Cast::http(script, vec![Reply::Job { id, len, is_head: false, may_be_late: true }], End::Replied)
     }
 
     pub(super) fn probe(&mut self) -> Cast {
@@ -55,12 +55,12 @@ impl Caster<'_> {
         };
         let mut script = Vec::new();
         self.send(&mut script, &bytes);
-        Cast::http(script, vec![reply], End::Answered)
+        Cast::http(script, vec![reply], End::Replied)
     }
 
     pub(super) fn data_and_fin(&mut self) -> Cast {
         let (bytes, reply) = self.request(false);
-        Cast::http(vec![PeerStep::SendAndFin(bytes)], vec![reply], End::Answered)
+        Cast::http(vec![PeerStep::SendAndFin(bytes)], vec![reply], End::Replied)
     }
 
     /// Adds a few requests, each after the reply to the previous one, and returns their replies.
@@ -83,7 +83,7 @@ impl Caster<'_> {
         if !closes {
             script.push(PeerStep::HalfClose);
         }
-        Cast::http(script, replies, End::Answered)
+        Cast::http(script, replies, End::Replied)
     }
 
     pub(super) fn idle_keep_alive(&mut self) -> Cast {
@@ -106,14 +106,14 @@ impl Caster<'_> {
         if !closes {
             script.push(PeerStep::HalfClose);
         }
-        Cast::http(script, replies, End::Answered)
+        Cast::http(script, replies, End::Replied)
     }
 
     pub(super) fn shared(&mut self) -> Cast {
         let mut cast = Cast::http(
             vec![PeerStep::Send(b"GET /shared HTTP/1.0\r\n\r\n".to_vec())],
             vec![Reply::Shared],
-            End::Answered,
+            End::Replied,
         );
         cast.window_len = *self.rng.pick(&[1_000, 30_000, 256 * 1024]);
         cast
@@ -125,7 +125,7 @@ impl Caster<'_> {
         let request = format!("GET /{way}/{id}/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let mut script = Vec::new();
         self.send(&mut script, request.as_bytes());
-        let mut cast = Cast::http(script, vec![Reply::Pattern { id, len, is_head: false }], End::Answered);
+        let mut cast = Cast::http(script, vec![Reply::Pattern { id, len, is_head: false }], End::Replied);
         let every = Duration::from_millis(self.rng.range(1..400));
         cast.reading = Reading::Slow { len: 500 + self.rng.index(3_000), every };
         cast.window_len = 2_000 + self.rng.index(10_000);
@@ -171,7 +171,7 @@ impl Caster<'_> {
             replies.push(reply);
         }
         self.send(&mut script, &bytes);
-        Cast::http(script, replies, End::Answered)
+        Cast::http(script, replies, End::Replied)
     }
 
     pub(super) fn expect_continue(&mut self) -> Cast {
@@ -181,6 +181,6 @@ impl Caster<'_> {
         self.send(&mut script, &head);
         Self::await_replies(&mut script, &[Reply::Continue]);
         self.send(&mut script, &body);
-        Cast::http(script, vec![Reply::Continue, reply], End::Answered)
+        Cast::http(script, vec![Reply::Continue, reply], End::Replied)
     }
 }

@@ -38,7 +38,7 @@ impl Caster<'_> {
             replies.push(reply);
         }
         self.send(&mut script, &bytes);
-        Cast::http(script, replies, End::Answered)
+        Cast::http(script, replies, End::Replied)
     }
 
     /// A client that sends nothing, or only after the hand-over.
@@ -55,6 +55,6 @@ impl Caster<'_> {
                 .push(PeerStep::Wait(Duration::from_micros(self.rng.range(around - 5_000..around + 15_000)))),
         }
         self.send(&mut script, format!("{id}\n").as_bytes());
-        Cast { listener: HANDED, ..Cast::http(script, replies, End::Answered) }
+        Cast { listener: HANDED, ..Cast::http(script, replies, End::Replied) }
     }
 }

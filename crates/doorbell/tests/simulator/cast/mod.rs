@@ -45,12 +45,12 @@ pub(crate) struct Expectation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// All replies, then the server's FIN, and no reset.
-    Answered,
-    /// Like `Answered`, with the FIN at this time after accept.
+    Replied,
+    /// Like `Replied`, with the FIN at this time after accept.
     CutAfterAccept(Duration),
-    /// Like `Answered`, with the FIN at this time after the last reply.
+    /// Like `Replied`, with the FIN at this time after the last reply.
     CutAfterReply(Duration),
-    /// Like `Answered`, with the FIN between these times after the peer's last byte.
+    /// Like `Replied`, with the FIN between these times after the peer's last byte.
     CutAfterSend(Duration, Duration),
     /// The peer leaves early: it may have received any prefix of its replies.
     Left,

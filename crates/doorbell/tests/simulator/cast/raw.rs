@@ -26,7 +26,7 @@ impl Caster<'_> {
         let (bytes, reply) = self.raw_line("");
         let mut script = Vec::new();
         self.send(&mut script, &bytes);
-        Cast { listener: self.line_listener(), ..Cast::http(script, vec![reply], End::Answered) }
+        Cast { listener: self.line_listener(), ..Cast::http(script, vec![reply], End::Replied) }
     }
 
     pub(super) fn raw_kept(&mut self) -> Cast {
@@ -38,7 +38,7 @@ impl Caster<'_> {
             Self::await_replies(&mut script, &replies);
         }
         script.push(PeerStep::HalfClose);
-        Cast { listener: self.line_listener(), ..Cast::http(script, replies, End::Answered) }
+        Cast { listener: self.line_listener(), ..Cast::http(script, replies, End::Replied) }
     }
 
     pub(super) fn greeted(&mut self) -> Cast {
@@ -48,6 +48,6 @@ impl Caster<'_> {
         Self::await_replies(&mut script, &replies);
         self.send(&mut script, format!("{id}\n").as_bytes());
         replies.push(Reply::Raw(pattern(id, 100)));
-        Cast { listener: GREETER, ..Cast::http(script, replies, End::Answered) }
+        Cast { listener: GREETER, ..Cast::http(script, replies, End::Replied) }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: tokens.
 
-use super::claims::Wanted;
+use super::claims::RequiredClaims;
 use super::key::{Algorithm, Key};
 use super::{JwtPolicy, KEYS_MAX, KEYS_TRIED_MAX, LEEWAY_SECS, TOKEN_LEN_MAX};
 use std::fmt;
@@ -44,7 +44,7 @@ impl JwtBuilder {
         Self {
             policy: JwtPolicy {
                 keys: Vec::new(),
-                wanted: Wanted { leeway_secs: i64::from(LEEWAY_SECS), ..Wanted::default() },
+                required: RequiredClaims { leeway_secs: i64::from(LEEWAY_SECS), ..RequiredClaims::default() },
                 token_type: None,
                 token_len_max: TOKEN_LEN_MAX,
             },
@@ -68,7 +68,7 @@ impl JwtBuilder {
     /// Adds an accepted issuer. Without accepted issuers, `iss` is ignored.
     #[must_use]
     pub fn issuer(mut self, issuer: &str) -> Self {
-        self.policy.wanted.issuers.push(issuer.into());
+        self.policy.required.issuers.push(issuer.into());
         self
     }
 
@@ -76,7 +76,7 @@ impl JwtBuilder {
     /// (`aud`) is refused.
     #[must_use]
     pub fn audience(mut self, audience: &str) -> Self {
-        self.policy.wanted.audiences.push(audience.into());
+        self.policy.required.audiences.push(audience.into());
         self
     }
 
@@ -84,7 +84,7 @@ impl JwtBuilder {
     /// 600 s.
     #[must_use]
     pub fn leeway_secs(mut self, leeway_secs: u32) -> Self {
-        self.policy.wanted.leeway_secs = i64::from(leeway_secs);
+        self.policy.required.leeway_secs = i64::from(leeway_secs);
         self
     }
 
@@ -92,14 +92,14 @@ impl JwtBuilder {
     /// not meet the requirement gets 403.
     #[must_use]
     pub fn require_claim(mut self, name: &str, value: &str) -> Self {
-        self.policy.wanted.claims.push((name.into(), value.into()));
+        self.policy.required.claims.push((name.into(), value.into()));
         self
     }
 
     /// Requires a scope in the `scope` claim. A valid token without that scope gets 403.
     #[must_use]
     pub fn require_scope(mut self, scope: &str) -> Self {
-        let scopes = &mut self.policy.wanted.scope;
+        let scopes = &mut self.policy.required.scope;
         if !scopes.is_empty() {
             scopes.push(' ');
         }
@@ -128,13 +128,13 @@ impl JwtBuilder {
     pub fn build(self) -> Result<JwtPolicy, JwtPolicyError> {
         let policy = self.policy;
         check_keys(&policy.keys)?;
-        if policy.wanted.leeway_secs > i64::from(LEEWAY_SECS_MAX) {
+        if policy.required.leeway_secs > i64::from(LEEWAY_SECS_MAX) {
             return Err(JwtPolicyError::LeewayTooLong);
         }
         if !(1..=TOKEN_LEN_LIMIT).contains(&policy.token_len_max) {
             return Err(JwtPolicyError::TokenLenMax);
         }
-        for scope in policy.wanted.scope.split(' ') {
+        for scope in policy.required.scope.split(' ') {
             if !scope.bytes().all(|byte| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~')) {
                 return Err(JwtPolicyError::Scope(scope.into()));
             }

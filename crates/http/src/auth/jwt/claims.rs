@@ -7,7 +7,7 @@ use super::json::{Json, Object};
 
 /// The claims that a policy requires.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct RequiredClaims {
     pub(super) issuers: Vec<Box<str>>,
     pub(super) audiences: Vec<Box<str>>,
     pub(super) leeway_secs: i64,
@@ -22,7 +22,7 @@ const SECS_MAX: i64 = 253_402_300_799;
 /// Maximum length of a subject in OpenID Connect Core 2.
 const SUBJECT_LEN_MAX: usize = 255;
 
-impl Wanted {
+impl RequiredClaims {
     /// Checks all claims and returns the subject. Validity is checked before permissions.
     pub(super) fn check(&self, claims: &Object<'_>, unix_secs: i64) -> Result<Box<str>, Denied> {
         self.check_times(claims, unix_secs)?;
@@ -52,7 +52,7 @@ impl Wanted {
     fn check_issuer(&self, claims: &Object<'_>) -> Result<(), Denied> {
         let issuer = claims.text("iss").map_err(|_| Denied::ClaimsMalformed)?;
         let good = self.issuers.is_empty()
-            || issuer.is_some_and(|issuer| self.issuers.iter().any(|wanted| **wanted == *issuer));
+            || issuer.is_some_and(|issuer| self.issuers.iter().any(|required| **required == *issuer));
         if good { Ok(()) } else { Err(Denied::IssuerWrong) }
     }
 
@@ -62,19 +62,20 @@ impl Wanted {
         let Some(audience) = claims.find("aud") else {
             return if self.audiences.is_empty() { Ok(()) } else { Err(Denied::AudienceWrong) };
         };
-        let ours = audience.names_any(|name| self.audiences.iter().any(|wanted| **wanted == *name));
+        let ours = audience.names_any(|name| self.audiences.iter().any(|required| **required == *name));
         if ours.ok_or(Denied::ClaimsMalformed)? { Ok(()) } else { Err(Denied::AudienceWrong) }
     }
 
     fn check_rights(&self, claims: &Object<'_>) -> Result<(), Denied> {
-        for (name, wanted) in &self.claims {
-            let found = claims.find(name).and_then(|value| value.names_any(|text| *text == **wanted));
+        for (name, required) in &self.claims {
+            let found = claims.find(name).and_then(|value| value.names_any(|text| *text == **required));
             if found != Some(true) {
                 return Err(Denied::ClaimMissing);
             }
         }
-        for wanted in self.scope.split_ascii_whitespace() {
-            let granted = claims.find("scope").and_then(|value| value.names_any(|text| grants(text, wanted)));
+        for required in self.scope.split_ascii_whitespace() {
+            let granted =
+                claims.find("scope").and_then(|value| value.names_any(|text| grants(text, required)));
             if granted != Some(true) {
                 return Err(Denied::ScopeMissing);
             }
@@ -83,9 +84,9 @@ impl Wanted {
     }
 }
 
-/// Whether a space-separated list of scopes (RFC 8693 4.2) contains `wanted`.
-fn grants(scopes: &str, wanted: &str) -> bool {
-    scopes.split(' ').any(|scope| scope == wanted)
+/// Whether a space-separated list of scopes (RFC 8693 4.2) contains `required`.
+fn grants(scopes: &str, required: &str) -> bool {
+    scopes.split(' ').any(|scope| scope == required)
 }
 
 /// Reads a NumericDate (RFC 7519 2) in whole seconds, rounded up. Rounding does not change the

@@ -61,14 +61,14 @@ impl Json<'_> {
         }
     }
 
-    /// Whether `wanted` accepts this text, or at least one text of this list. `None` if this value
-    /// is neither a text nor a list of texts.
-    pub(super) fn names_any(&self, mut wanted: impl FnMut(&str) -> bool) -> Option<bool> {
+    /// Whether `required` accepts this text, or at least one text of this list. `None` if this
+    /// value is neither a text nor a list of texts.
+    pub(super) fn names_any(&self, mut required: impl FnMut(&str) -> bool) -> Option<bool> {
         match self {
-            Json::Text(text) => Some(wanted(text)),
-            Json::Array(values) => {
-                values.iter().try_fold(false, |found, value| value.as_text().map(|text| found | wanted(text)))
-            }
+            Json::Text(text) => Some(required(text)),
+            Json::Array(values) => values
+                .iter()
+                .try_fold(false, |found, value| value.as_text().map(|text| found | required(text))),
             _ => None,
         }
     }

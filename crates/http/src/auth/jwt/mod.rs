@@ -28,7 +28,7 @@ pub use denied::Denied;
 pub use jwks::{JWKS_LEN_MAX, Jwks, JwksError};
 pub use key::{Algorithm, HMAC_SECRET_LEN_MIN, Key, KeyError};
 
-use claims::Wanted;
+use claims::RequiredClaims;
 use json::Object;
 use token::{Header, Parts};
 
@@ -45,7 +45,7 @@ pub const LEEWAY_SECS: u32 = 60;
 #[derive(Clone, Debug)]
 pub struct JwtPolicy {
     keys: Vec<Key>,
-    wanted: Wanted,
+    required: RequiredClaims,
     token_type: Option<Box<str>>,
     token_len_max: usize,
 }
@@ -73,7 +73,7 @@ impl JwtPolicy {
             self.check_signature(header, parts.signed, signature)?;
             let claims = token::decode(parts.claims)?;
             let claims = Object::parse(&claims).ok_or(Denied::ClaimsMalformed)?;
-            let subject = self.wanted.check(&claims, unix_secs)?;
+            let subject = self.required.check(&claims, unix_secs)?;
             Ok(Verified { subject })
         })
     }
@@ -105,7 +105,7 @@ impl JwtPolicy {
 
     /// The required scopes, separated by spaces.
     pub(super) fn scope(&self) -> &str {
-        &self.wanted.scope
+        &self.required.scope
     }
 
     /// Performs all checks that precede the signature.

@@ -73,9 +73,9 @@ impl<'a> Header<'a> {
     /// Whether `typ` is the required type or, if no type is required, whether it is absent, a
     /// generic JWT or an access token (RFC 9068 2.1). Tokens for other purposes have other types,
     /// so that they are not mistaken for access tokens (RFC 8725 3.11).
-    pub(super) fn has_type(&self, wanted: Option<&str>) -> bool {
-        match (self.token_type.map(media_type), wanted) {
-            (Some(found), Some(wanted)) => found.eq_ignore_ascii_case(media_type(wanted)),
+    pub(super) fn has_type(&self, required: Option<&str>) -> bool {
+        match (self.token_type.map(media_type), required) {
+            (Some(found), Some(required)) => found.eq_ignore_ascii_case(media_type(required)),
             (None, Some(_)) => false,
             (Some(found), None) => ["jwt", "at+jwt"].iter().any(|known| found.eq_ignore_ascii_case(known)),
             (None, None) => true,

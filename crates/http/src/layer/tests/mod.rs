@@ -6,7 +6,7 @@ use super::{Guard, Layer, ServiceExt};
 use crate::layer::RateLimit;
 use crate::limit::{Key, Limiter, Quota};
 use crate::{
-    Answered, ApiMisuse, Client, Conn, Date, Io, Limits, Next, Out, Peer, Request, Responder, Service,
+    ApiMisuse, Client, Conn, Date, Io, Limits, Next, Out, Peer, Replied, Request, Responder, Service,
     ServiceFn, StaticReply, Status, Time, service_fn,
 };
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use std::time::Duration;
 struct Needs(&'static str);
 
 impl Guard for Needs {
-    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+    fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
         match request.header(self.0) {
             Some(value) => Ok(reply.header(self.0, value)),
             None => Err(reply.status(Status::FORBIDDEN).content(self.0)),
@@ -41,7 +41,7 @@ impl<'a, S: Service> Layer<S> for Watch<'a> {
 }
 
 impl<S: Service> Service for Watched<'_, S> {
-    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let answered = self.1.call(request, reply);
         let status = answered.status().map_or(0, Status::code);
         self.0.borrow_mut().push((status, answered.content_len()));
@@ -64,7 +64,7 @@ fn talk_from(service: &impl Service, input: &[u8], client: &Client<'_>) -> Strin
     String::from_utf8([&out.head[..], &out.body].concat()).unwrap()
 }
 
-fn alive() -> ServiceFn<impl for<'a> Fn(&Request<'_>, Responder<'a>) -> Answered<'a>> {
+fn alive() -> ServiceFn<impl for<'a> Fn(&Request<'_>, Responder<'a>) -> Replied<'a>> {
     let alive = StaticReply::text(Status::OK, "ok\n");
     service_fn(move |_, reply| reply.send(&alive))
 }
@@ -115,7 +115,7 @@ fn an_added_line_belongs_to_one_reply_of_a_pipeline() {
 fn a_field_that_is_not_a_layers_to_set_is_a_500() {
     struct Rude;
     impl Guard for Rude {
-        fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>> {
+        fn admit<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Replied<'a>> {
             Ok(reply.header("Content-Length", "7"))
         }
     }
