@@ -18,7 +18,7 @@ enum Ask {
 }
 
 #[derive(Decode, Encode)]
-enum Answer {
+enum JobReply {
     Echo(String),
     Sum(u64),
 }
@@ -27,7 +27,7 @@ struct Frames {
     jobs: Offload,
 }
 
-fn write(answer: &Answer, cx: &mut Context<'_, Frames>) {
+fn write(answer: &JobReply, cx: &mut Context<'_, Frames>) {
     let bytes = bitcode::encode(answer);
     let Ok(len) = u32::try_from(bytes.len()) else { return cx.close() };
     cx.write(&len.to_be_bytes());
@@ -36,7 +36,7 @@ fn write(answer: &Answer, cx: &mut Context<'_, Frames>) {
 
 impl StreamHandler for Frames {
     type Conn = ();
-    type Message = Answer;
+    type Message = JobReply;
 
     fn open(&self, _cx: &mut Context<'_, Self>) {}
 
@@ -50,9 +50,9 @@ impl StreamHandler for Frames {
             return 0;
         };
         match bitcode::decode(frame) {
-            Ok(Ask::Echo(text)) => write(&Answer::Echo(text), cx),
+            Ok(Ask::Echo(text)) => write(&JobReply::Echo(text), cx),
             Ok(Ask::Sum(numbers)) => {
-                let sum = move || Answer::Sum(numbers.iter().copied().map(u64::from).sum());
+                let sum = move || JobReply::Sum(numbers.iter().copied().map(u64::from).sum());
                 if cx.run(&self.jobs, move |_| sum()).is_err() {
                     cx.close();
                 }
@@ -62,7 +62,7 @@ impl StreamHandler for Frames {
         4 + len
     }
 
-    fn message(&self, _conn: &mut (), answer: Answer, cx: &mut Context<'_, Self>) {
+    fn message(&self, _conn: &mut (), answer: JobReply, cx: &mut Context<'_, Self>) {
         write(&answer, cx);
     }
 }

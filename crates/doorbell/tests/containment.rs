@@ -23,7 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use doorbell::id::WorkerIndex;
-use doorbell::offload::{Answer, Executor, Offload, Pump};
+use doorbell::offload::{Executor, JobReply, Offload, Pump};
 use doorbell::{
     Engine, Event, HandOver, HandedConn, Http1, Limits, Listen, OnWorkerFailure, Replied, Reply, Responder,
     Server, StartErrorKind, StaticReply, Status, Taker, service_fn,
@@ -174,7 +174,7 @@ impl Executor for PanickingExecutor {
 fn with_jobs(
     engine: Engine,
     jobs: Offload,
-    job: impl Fn() -> Answer + Copy + Send + Sync + 'static,
+    job: impl Fn() -> JobReply + Copy + Send + Sync + 'static,
 ) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
     let service = service_fn(move |request, reply| match request.path() {
@@ -242,7 +242,7 @@ fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
             jobs.run(request, reply, move || {
                 let grenade = Grenade;
                 is_gone.lock().unwrap().recv().unwrap();
-                Answer::then(move |reply: Responder<'_>| {
+                JobReply::then(move |reply: Responder<'_>| {
                     let _captured = &grenade;
                     reply.status(Status::OK).content("late")
                 })
@@ -269,10 +269,10 @@ fn notified_layers_may_panic(engine: Engine) {
     let service = service_fn(move |request, reply| {
         let (released, sink, path) = (Arc::clone(&released), Arc::clone(&sink), request.path().to_owned());
         let (jobs, outer) = (jobs.clone(), Arc::clone(&sink));
-        let job = move || -> Answer {
+        let job = move || -> JobReply {
             match path.as_str() {
                 "/slow" => released.lock().unwrap().recv().unwrap(),
-                "/then" => return Answer::then(|_| panic_any(Grenade)),
+                "/then" => return JobReply::then(|_| panic_any(Grenade)),
                 _ => {}
             }
             Reply::text(Status::OK, "done").into()

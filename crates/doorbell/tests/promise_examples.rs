@@ -175,7 +175,7 @@ fn frames() {
     }
 
     #[derive(bitcode::Decode, Debug, PartialEq)]
-    enum Answer {
+    enum JobReply {
         Echo(String),
         Sum(u64),
     }
@@ -191,10 +191,10 @@ fn frames() {
     for byte in bytes {
         stream.write_all(&[byte]).unwrap();
     }
-    let answers = [Answer::Sum(7000), Answer::Echo("a".to_owned()), Answer::Sum(3)];
+    let answers = [JobReply::Sum(7000), JobReply::Echo("a".to_owned()), JobReply::Sum(3)];
     for expected in answers {
         let len = u32::from_be_bytes(read(&mut stream, 4).try_into().unwrap());
-        let answer: Answer = bitcode::decode(&read(&mut stream, len as usize)).unwrap();
+        let answer: JobReply = bitcode::decode(&read(&mut stream, len as usize)).unwrap();
         assert_eq!(answer, expected);
     }
 }

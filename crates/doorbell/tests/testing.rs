@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use doorbell::http::layer::{AtMost, ServiceExt as _};
 use doorbell::http::{ApiMisuse, TlsInfo};
-use doorbell::offload::{Answer, Executor, Pump};
+use doorbell::offload::{Executor, JobReply, Pump};
 use doorbell::testing::{After, TestConn, ask};
 use doorbell::{
     Handler, HttpLimits, MessageStart, Offload, Peer, Replied, Reply, Request, Responder, StaticReply,
@@ -103,7 +103,9 @@ fn jobs_run_at_once_on_the_calling_thread() {
     let own = std::thread::current().id();
     let service = service_fn(|request, reply| match request.path() {
         "/panic" => jobs.run(request, reply, || -> Reply { panic!("a job that panics") }),
-        "/then" => jobs.run(request, reply, || Answer::then(|reply| reply.status(Status::ACCEPTED).empty())),
+        "/then" => {
+            jobs.run(request, reply, || JobReply::then(|reply| reply.status(Status::ACCEPTED).empty()))
+        }
         _ => jobs.run(request, reply, move || {
             assert_eq!(std::thread::current().id(), own);
             Reply::text(Status::OK, "done\n").header("X-Job", "1")

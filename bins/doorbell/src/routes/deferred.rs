@@ -27,7 +27,7 @@ impl RouteService {
         let lane = token_job.lane().clone();
         lane.run(request, reply, move || {
             let verdict = owned.with(|request| token_job.decide(request));
-            offload::Answer::then(move |reply| {
+            offload::JobReply::then(move |reply| {
                 let answered = match verdict {
                     Verdict::Allowed(name) => {
                         promise.iter().for_each(|promise| promise.keep(name.clone()));
@@ -71,7 +71,7 @@ impl RouteService {
         let lane = token_job.lane().clone();
         lane.run(request, reply, move || {
             let sees_details = owned.with(|request| matches!(token_job.decide(request), Verdict::Allowed(_)));
-            offload::Answer::then(move |reply| {
+            offload::JobReply::then(move |reply| {
                 owned.with(|request| {
                     health.send_known(name.as_deref(), sees_details, request, reply, &not_found)
                 })

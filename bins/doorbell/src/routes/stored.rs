@@ -69,7 +69,7 @@ impl FilesAnswer {
         let (counters, method) = (counters.cloned(), request.method());
         lane.run(request, reply, move || {
             let found = directory.fetch(&name).unwrap_or(not_found);
-            offload::Answer::then(move |reply| {
+            offload::JobReply::then(move |reply| {
                 let answered = reply.send(&found);
                 counters.iter().for_each(|counters| counters.count(method, &answered));
                 answered

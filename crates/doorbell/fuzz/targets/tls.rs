@@ -133,20 +133,20 @@ pub(crate) fn run(data: &[u8]) {
     let config = Arc::clone(&material.clients[usize::from(kind & 1)]);
     let mut client = ClientConnection::new(config, name).expect("a client");
     let mut plaintext = Vec::new();
-    talk(&mut client, &mut served, piece_len, &mut plaintext);
+    exchange(&mut client, &mut served, piece_len, &mut plaintext);
     assert!(!client.is_handshaking());
     let mut plain = Served::new(http());
     for record in rest.chunks(usize::from(record_len) + 1) {
         client.writer().write_all(record).expect("room for a record");
-        talk(&mut client, &mut served, piece_len, &mut plaintext);
+        exchange(&mut client, &mut served, piece_len, &mut plaintext);
         plain.feed(record, usize::MAX);
     }
     if kind & 4 != 0 {
         client.send_close_notify();
-        talk(&mut client, &mut served, piece_len, &mut plaintext);
+        exchange(&mut client, &mut served, piece_len, &mut plaintext);
     } else {
         served.eof();
-        talk(&mut client, &mut served, piece_len, &mut plaintext);
+        exchange(&mut client, &mut served, piece_len, &mut plaintext);
     }
     plain.eof();
     assert!(plaintext == plain.sent, "TLS changes nothing: {plaintext:?} {:?}", plain.sent);
@@ -155,7 +155,7 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 /// Exchanges data until neither side has any.
-fn talk<P: Protocol>(
+fn exchange<P: Protocol>(
     client: &mut ClientConnection,
     served: &mut Served<P>,
     piece_len: usize,

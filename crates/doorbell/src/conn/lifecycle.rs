@@ -89,7 +89,7 @@ impl<P> Conn<P> {
     }
 
     /// Waiting or Leaving → Open: the hand-over was refused, and the protocol replies accordingly.
-    pub(crate) fn come_back(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         debug_assert!(
             matches!(self.phase, Phase::Leaving | Phase::Waiting),
             "only a connection in hand-over returns"

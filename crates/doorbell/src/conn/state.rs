@@ -69,7 +69,7 @@ pub(crate) enum Arriving {
     /// The peer's address must be looked up, or the protocol needs the identity of the connection.
     Addr,
     /// The result of a job must arrive.
-    Answer,
+    JobResult,
     /// Nothing: the protocol processes the input.
     Done,
     /// The first bytes must arrive, which may or must be a PROXY protocol header. A connection that

@@ -47,7 +47,7 @@ impl Alarm {
     }
 
     /// Records that the timer has expired.
-    pub(super) const fn rang(&mut self) {
+    pub(super) const fn set_expired(&mut self) {
         self.due = None;
     }
 
@@ -87,7 +87,7 @@ mod tests {
             assert!(alarm.set(NOW, NOW));
             let _slept = rustix::thread::nanosleep(&sock::timespec(Duration::from_millis(1)));
             assert!(sock::readable(alarm.fd()));
-            alarm.rang();
+            alarm.set_expired();
         }
     }
 }

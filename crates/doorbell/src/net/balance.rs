@@ -80,14 +80,14 @@ impl Balance {
             let Some(fd) = fd else { continue };
             match cpu.and_then(|cpu| u32::try_from(*cpu).ok()) {
                 Some(cpu) => sockopt::set_incoming_cpu(fd.as_fd(), Some(cpu))?,
-                None => unless_unknown(sockopt::set_incoming_cpu(fd.as_fd(), None))?,
+                None => ignore_unsupported(sockopt::set_incoming_cpu(fd.as_fd(), None))?,
             }
         }
         let Some(any) = open().next() else { return Ok(()) };
         match self {
             Self::SourceHash => sockopt::attach_reuseport_filter(any.as_fd(), &source_hash(open().count()))?,
             Self::Cpu | Self::Kernel | Self::LeastConnections | Self::RoundRobin => {
-                unless_unknown(sockopt::detach_reuseport_filter(any.as_fd()))?;
+                ignore_unsupported(sockopt::detach_reuseport_filter(any.as_fd()))?;
             }
         }
         Ok(())
@@ -98,7 +98,7 @@ const ENOPROTOOPT: Errno = Errno(rustix::io::Errno::NOPROTOOPT.raw_os_error());
 
 /// Ignores the error of resetting an option that the kernel does not support, and that is therefore
 /// not set.
-fn unless_unknown(reset: Result<(), Errno>) -> Result<(), Errno> {
+fn ignore_unsupported(reset: Result<(), Errno>) -> Result<(), Errno> {
     if reset == Err(ENOPROTOOPT) { Ok(()) } else { reset }
 }
 

@@ -9,7 +9,7 @@ use doorbell_http::auth::{Decision, Policy};
 use doorbell_http::layer::{Layer, RequireAuth, identified};
 use doorbell_http::{Client, Replied, Request, RequestError, Responder, Service, Time};
 
-use super::{Answer, Offload};
+use super::{JobReply, Offload};
 
 /// The layer returned by [`Offload::require_auth`].
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
                 decision.allowed().map(|principal| principal.name().to_owned())
             });
             let admitted = name.map(|name| owned.identified(&name));
-            Answer::then(move |reply| match admitted {
+            JobReply::then(move |reply| match admitted {
                 Ok(owned) => owned.with(|request| guarded.inner.call(request, reply)),
                 Err(refused) => guarded.auth.refuse(&refused, reply),
             })

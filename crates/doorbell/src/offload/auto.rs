@@ -27,7 +27,7 @@ use std::sync::Arc;
 use doorbell_http::{Replied, Request, Responder};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Answer, Offload};
+use super::{JobReply, Offload};
 
 /// Number of consecutive runs within the limit after which work first moves to the ring thread.
 pub const ROW_MIN: u32 = 64;
@@ -101,7 +101,7 @@ impl Auto {
     }
 
     /// Runs `work` and replies with its result.
-    pub fn run<'a, A: Into<Answer>>(
+    pub fn run<'a, A: Into<JobReply>>(
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
@@ -113,8 +113,8 @@ impl Auto {
             return self.offload.run(request, reply, move || measurements.timed(work).into());
         }
         match measurements.timed(work).into() {
-            Answer::Reply(made) => reply.send_owned(made),
-            Answer::Then(finish) => finish(reply),
+            JobReply::Reply(made) => reply.send_owned(made),
+            JobReply::Then(finish) => finish(reply),
         }
     }
 }

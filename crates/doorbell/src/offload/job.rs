@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::answer::{Answer, Delivery, Inbox, Outcome};
+use super::outcome::{Delivery, Inbox, JobReply, Outcome};
 use super::queue::{Core, Submitted};
 use crate::id::ConnId;
 use crate::panics::{caught, dispose};
@@ -36,7 +36,7 @@ pub(crate) struct Job {
 
 impl Job {
     /// A job whose request waits until `deadline`.
-    pub(crate) fn new<A: Into<Answer>>(
+    pub(crate) fn new<A: Into<JobReply>>(
         core: Arc<Core>,
         class: Class,
         deadline: Time,
@@ -54,7 +54,7 @@ impl Job {
     /// Queues the job of a worker. The outcome is delivered to `inbox`. Returns `None` if the queue
     /// is full.
     pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> Option<Ticket> {
-        self.submit_for(Asker::Worker { conn, number, inbox: Arc::clone(inbox) })
+        self.submit_for(OutcomeReceiver::Worker { conn, number, inbox: Arc::clone(inbox) })
     }
 
     /// Runs the job on the calling thread, without queueing it.
@@ -62,10 +62,10 @@ impl Job {
         if self.task.start() { self.task.run() } else { Outcome::Panicked }
     }
 
-    /// Queues the job; `asker` receives its outcome. `None` if the job cannot be queued.
-    pub(crate) fn submit_for(self, asker: Asker) -> Option<Ticket> {
+    /// Queues the job; `receiver` receives its outcome. `None` if the job cannot be queued.
+    pub(crate) fn submit_for(self, receiver: OutcomeReceiver) -> Option<Ticket> {
         let Self { core, class, task } = self;
-        let entry = Entry { task: Arc::clone(&task), asker };
+        let entry = Entry { task: Arc::clone(&task), receiver };
         let is_taken = match core.submit(class, entry) {
             Submitted::Full => false,
             Submitted::Queued => true,
@@ -188,7 +188,7 @@ impl<F> Drop for Cell<F> {
     }
 }
 
-impl<F: FnOnce(&JobContext<'_>) -> Answer + Send> Task for Cell<F> {
+impl<F: FnOnce(&JobContext<'_>) -> JobReply + Send> Task for Cell<F> {
     fn start(&self) -> bool {
         self.leave_queue(STARTED)
     }
@@ -220,14 +220,14 @@ impl<F: FnOnce(&JobContext<'_>) -> Answer + Send> Task for Cell<F> {
 }
 
 /// The receiver of a job's outcome.
-pub(crate) enum Asker {
+pub(crate) enum OutcomeReceiver {
     /// Code that drives a protocol without a worker.
     Other(Box<dyn FnOnce(Outcome) + Send>),
     /// A worker, for one of its connections.
     Worker { conn: ConnId, number: u64, inbox: Arc<Inbox> },
 }
 
-impl Asker {
+impl OutcomeReceiver {
     fn notify(self, outcome: Outcome) {
         match self {
             Self::Other(notify) => {
@@ -242,7 +242,7 @@ impl Asker {
 /// An entry of a queue.
 pub(super) struct Entry {
     task: Arc<dyn Task>,
-    asker: Asker,
+    receiver: OutcomeReceiver,
 }
 
 impl Entry {
@@ -271,18 +271,18 @@ impl StartedJob {
     pub fn run(mut self) {
         if let Some(entry) = self.entry.take() {
             let outcome = entry.task.run();
-            let Entry { asker, task } = entry;
+            let Entry { receiver, task } = entry;
             // The captured values of the job are dropped before its outcome is delivered.
             drop(task);
-            asker.notify(outcome);
+            receiver.notify(outcome);
         }
     }
 }
 
 impl Drop for StartedJob {
     fn drop(&mut self) {
-        if let Some(Entry { asker, .. }) = self.entry.take() {
-            asker.notify(Outcome::Panicked);
+        if let Some(Entry { receiver, .. }) = self.entry.take() {
+            receiver.notify(Outcome::Panicked);
         }
     }
 }
@@ -302,7 +302,7 @@ impl fmt::Debug for Ticket {
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Entry");
-        if let Asker::Worker { conn, number, .. } = &self.asker {
+        if let OutcomeReceiver::Worker { conn, number, .. } = &self.receiver {
             shown.field("conn", conn).field("number", number);
         }
         shown.finish_non_exhaustive()

@@ -25,7 +25,7 @@ pub(super) struct Line {
 }
 
 /// Result of [`Line::take`].
-pub(super) enum Taken {
+pub(super) enum TakeResult {
     CalledOff,
     Job(StartedJob),
 }
@@ -79,11 +79,11 @@ impl Line {
     }
 
     /// Takes the next entry.
-    pub(super) fn take(&self) -> Option<Taken> {
+    pub(super) fn take(&self) -> Option<TakeResult> {
         let started = self.entries.pop()?.start();
         let gone = if started.is_some() { JOB + PLACE } else { PLACE };
         self.counts.fetch_sub(gone, Ordering::AcqRel);
-        Some(started.map_or(Taken::CalledOff, Taken::Job))
+        Some(started.map_or(TakeResult::CalledOff, TakeResult::Job))
     }
 
     /// Records that a waiting job was cancelled.

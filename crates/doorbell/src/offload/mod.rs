@@ -23,7 +23,7 @@
 //!
 //! A job owns what it uses: copy the required parts of the request, or all of it with
 //! [`Request::detach`](doorbell_http::Request::detach). Its result is a [`Reply`], or with
-//! [`Answer::then`] the second part of the handler, which runs on the ring thread.
+//! [`JobReply::then`] the second part of the handler, which runs on the ring thread.
 //!
 //! [`Offload::require_auth`] verifies signed bearer tokens in jobs.
 //!
@@ -45,11 +45,11 @@
 //! because the client may have closed only its sending side and wait for the reply: such a job runs
 //! until it is done or its timeout passes. With [`OffloadBuilder::fin_cancels`] a FIN counts.
 
-mod answer;
 mod auth;
 mod auto;
 mod job;
 mod line;
+mod outcome;
 #[cfg(feature = "rayon")]
 mod pool;
 mod queue;
@@ -61,12 +61,12 @@ use std::sync::Arc;
 
 use doorbell_http::{Replied, Reply, Request, Responder, Status};
 
-pub use answer::{Answer, Finish};
-pub(crate) use answer::{Delivery, Inbox, Outcome};
 pub use auth::{OffloadAuth, OffloadAuthService};
 pub use auto::{Auto, FORGIVEN_AFTER, ROW_MAX, ROW_MIN};
-pub(crate) use job::{Asker, Job, Ticket};
 pub use job::{Class, JobContext, StartedJob};
+pub(crate) use job::{Job, OutcomeReceiver, Ticket};
+pub(crate) use outcome::{Delivery, Inbox, Outcome};
+pub use outcome::{Finish, JobReply};
 #[cfg(feature = "rayon")]
 pub use pool::PoolError;
 pub use queue::{Executor, Pump};
@@ -122,7 +122,7 @@ impl Offload {
     }
 
     /// Runs `job` on another thread and sends its result as the reply to `request`.
-    pub fn run<'a, A: Into<Answer>>(
+    pub fn run<'a, A: Into<JobReply>>(
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
@@ -147,7 +147,7 @@ impl Offload {
     /// })
     /// # }
     /// ```
-    pub fn run_with<'a, A: Into<Answer>>(
+    pub fn run_with<'a, A: Into<JobReply>>(
         &self,
         request: &Request<'_>,
         reply: Responder<'a>,
@@ -165,7 +165,7 @@ impl Offload {
             work();
             Reply::new(Status::NO_CONTENT)
         });
-        job.submit_for(Asker::Other(Box::new(drop))).is_some()
+        job.submit_for(OutcomeReceiver::Other(Box::new(drop))).is_some()
     }
 
     /// Creates a job whose result does not become a reply. Also returns the deadline until which

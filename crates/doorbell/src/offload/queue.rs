@@ -7,7 +7,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::job::{Class, Entry, StartedJob};
-use super::line::{Line, Taken};
+use super::line::{Line, TakeResult};
 use crate::panics::caught;
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 
@@ -144,8 +144,8 @@ impl Pump {
                 self.high_in_row = 0;
             }
             match taken {
-                Some(Taken::Job(job)) => return Some(job),
-                Some(Taken::CalledOff) => {}
+                Some(TakeResult::Job(job)) => return Some(job),
+                Some(TakeResult::CalledOff) => {}
                 None if core.disengage() => self.core = None,
                 None => {}
             }

@@ -292,7 +292,7 @@ fn undelivered_answers_may_all_panic_when_dropped() {
     let (inbox, _wakes) = inbox();
     for number in 0..3 {
         let grenade = Grenade;
-        let answer = Answer::then(move |reply| {
+        let answer = JobReply::then(move |reply| {
             let _held = &grenade;
             reply.status(Status::OK).empty()
         });

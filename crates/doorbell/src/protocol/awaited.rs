@@ -6,8 +6,8 @@ use core::fmt;
 
 use doorbell_http::Later;
 
-use super::Answer;
-use crate::offload::{Asker, Job, Outcome, Ticket};
+use super::JobResult;
+use crate::offload::{Job, Outcome, OutcomeReceiver, Ticket};
 use crate::time::Time;
 
 /// The result of a job, for [`Awaited::answer`].
@@ -37,13 +37,13 @@ impl Awaited {
     pub fn begin(
         mut later: Box<Later>,
         done: impl FnOnce(JobOutcome) + Send + 'static,
-    ) -> Result<Self, Answer> {
+    ) -> Result<Self, JobResult> {
         let Some(job) = later.take_work().and_then(Job::from_work) else {
-            return Err(Answer { later, outcome: Outcome::Panicked });
+            return Err(JobResult { later, outcome: Outcome::Panicked });
         };
-        match job.submit_for(Asker::Other(Box::new(|outcome| done(JobOutcome(outcome))))) {
+        match job.submit_for(OutcomeReceiver::Other(Box::new(|outcome| done(JobOutcome(outcome))))) {
             Some(ticket) => Ok(Self { later, _task: CalledOff(ticket) }),
-            None => Err(Answer { later, outcome: Outcome::Busy }),
+            None => Err(JobResult { later, outcome: Outcome::Busy }),
         }
     }
 
@@ -54,8 +54,8 @@ impl Awaited {
 
     /// Converts the value passed to `done` into the input of
     /// [`Protocol::handle_answer`](super::Protocol::handle_answer).
-    pub fn answer(self, outcome: JobOutcome) -> Answer {
-        Answer { later: self.later, outcome: outcome.0 }
+    pub fn answer(self, outcome: JobOutcome) -> JobResult {
+        JobResult { later: self.later, outcome: outcome.0 }
     }
 
     /// Records that the request timed out. Call it after
@@ -72,7 +72,7 @@ impl Drop for CalledOff {
     }
 }
 
-impl Answer {
+impl JobResult {
     /// True if the job's queue was full.
     pub const fn is_busy(&self) -> bool {
         matches!(self.outcome, Outcome::Busy)
@@ -158,7 +158,7 @@ mod tests {
         run();
         assert_eq!(ran.load(Ordering::Relaxed), 1, "a cancelled job does not run");
         let answer = first.answer(receiver.try_recv().unwrap());
-        assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Replied(offload::Answer::Reply(_))));
+        assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Replied(offload::JobReply::Reply(_))));
         assert!(receiver.try_recv().is_err());
         let panicking = begin(true).unwrap();
         run();

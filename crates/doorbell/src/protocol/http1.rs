@@ -10,7 +10,7 @@ use doorbell_http::{
     ApiMisuse, Client, Conn, ConnLimit, DefaultField, Limits, Next, Out, Phase, Reply, Service, Status,
 };
 
-use super::{Answer, Io, Protocol, Refusals};
+use super::{Io, JobResult, Protocol, Refusals};
 use crate::error::CloseReason;
 use crate::offload::{self, Outcome};
 use crate::time::Time;
@@ -66,7 +66,7 @@ impl Http1 {
     /// Reports an error reply of the state machine to the service: at most one per connection,
     /// because an error reply ends the connection.
     #[cold]
-    fn tell_refused(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
+    fn report_refused(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
         if let Some(error) = conn.machine.error() {
             self.refusals.count(error);
             self.service.refused(error, client, now);
@@ -131,7 +131,7 @@ impl Protocol for Http1 {
         };
         let next = conn.machine.handle_input_seen(fresh, io, &*self.service, &mut local.seen);
         if next == Next::CloseLinger {
-            self.tell_refused(conn, client, now);
+            self.report_refused(conn, client, now);
         }
         next
     }
@@ -148,7 +148,7 @@ impl Protocol for Http1 {
         conn.machine.wait_once(&self.io(io));
     }
 
-    fn handle_answer(&self, conn: &mut Http1Conn, answer: Answer, io: Io<'_>) -> Next {
+    fn handle_answer(&self, conn: &mut Http1Conn, answer: JobResult, io: Io<'_>) -> Next {
         if answer.is_panic() {
             conn.reason = Some(CloseReason::HandlerPanic);
         }
@@ -166,7 +166,7 @@ impl Protocol for Http1 {
         });
         let (client, now) = (io.client, io.now);
         let next = conn.machine.handle_eof(self.io(io));
-        self.tell_refused(conn, client, now);
+        self.report_refused(conn, client, now);
         next
     }
 
@@ -174,7 +174,7 @@ impl Protocol for Http1 {
         let (client, now) = (io.client, io.now);
         let phase = conn.machine.phase();
         let next = conn.machine.handle_timeout(self.io(io));
-        self.tell_refused(conn, client, now);
+        self.report_refused(conn, client, now);
         if matches!(next, Next::Close | Next::CloseLinger) {
             conn.reason = match phase {
                 Phase::Body => Some(CloseReason::BodyTimeout),
@@ -221,13 +221,13 @@ impl Protocol for Http1 {
 }
 
 /// Writes the reply to a request whose job has this result.
-pub(crate) fn handle_answer(machine: &mut Conn, answer: Answer, io: doorbell_http::Io<'_>) -> Next {
-    let Answer { mut later, outcome } = answer;
+pub(crate) fn handle_answer(machine: &mut Conn, answer: JobResult, io: doorbell_http::Io<'_>) -> Next {
+    let JobResult { mut later, outcome } = answer;
     match outcome {
-        Outcome::Replied(offload::Answer::Reply(reply)) => {
+        Outcome::Replied(offload::JobReply::Reply(reply)) => {
             machine.handle_answer(*later, io, |responder| responder.send_owned(reply))
         }
-        Outcome::Replied(offload::Answer::Then(finish)) => machine.handle_answer(*later, io, finish),
+        Outcome::Replied(offload::JobReply::Then(finish)) => machine.handle_answer(*later, io, finish),
         Outcome::Busy => machine.handle_answer(*later, io, |responder| {
             responder.send_owned(Reply::new(Status::SERVICE_UNAVAILABLE).header("Retry-After", "1"))
         }),

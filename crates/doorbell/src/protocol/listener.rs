@@ -9,7 +9,7 @@ use super::local::{Local, Notify, StreamMemory};
 use super::stream::{AnyStream, Stream, StreamConn, StreamHandler};
 #[cfg(feature = "tls")]
 use super::tls::{Tls, TlsConn};
-use super::{Answer, Io, Protocol, Raw, Room};
+use super::{Io, JobResult, Protocol, Raw, ServerSize};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
 use crate::time::Time;
@@ -210,14 +210,14 @@ impl Protocol for ListenerProtocol {
         }
     }
 
-    fn size_for(&self, room: &Room) {
+    fn size_for(&self, server_size: &ServerSize) {
         match self {
-            Self::Http1(http1) => http1.size_for(room),
-            Self::Stream(stream) => stream.size_for(room),
+            Self::Http1(http1) => http1.size_for(server_size),
+            Self::Stream(stream) => stream.size_for(server_size),
             #[cfg(feature = "tls")]
-            Self::TlsHttp1(tls) => tls.size_for(room),
+            Self::TlsHttp1(tls) => tls.size_for(server_size),
             #[cfg(feature = "tls")]
-            Self::TlsStream(tls) => tls.size_for(room),
+            Self::TlsStream(tls) => tls.size_for(server_size),
         }
     }
 
@@ -269,7 +269,7 @@ impl Protocol for ListenerProtocol {
         each!(self, conn, protocol, state => protocol.wait_once(state, io));
     }
 
-    fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
+    fn handle_answer(&self, conn: &mut Self::Conn, answer: JobResult, io: Io<'_>) -> Next {
         each!(self, conn, protocol, state => protocol.handle_answer(state, answer, io))
     }
 

@@ -8,7 +8,7 @@ mod listener;
 mod local;
 mod raw;
 mod refusals;
-mod room;
+mod server_size;
 pub mod stream;
 #[cfg(feature = "tls")]
 mod tls;
@@ -23,7 +23,7 @@ pub use listener::{ListenerProtocol, ProtocolConn};
 pub use local::{Local, Notify, StreamMemory};
 pub use raw::{Raw, RawHandler, RawNext};
 pub use refusals::Refusals;
-pub use room::Room;
+pub use server_size::ServerSize;
 #[cfg(feature = "tls")]
 pub use tls::{HelloInfo, Tls, TlsConn};
 
@@ -61,7 +61,7 @@ impl Io<'_> {
 
 /// The result of a job, with the state of the request that waited for it.
 #[derive(Debug)]
-pub struct Answer {
+pub struct JobResult {
     pub(crate) later: Box<Later>,
     pub(crate) outcome: Outcome,
 }
@@ -83,7 +83,7 @@ pub trait Protocol {
 
     /// Sets limits that depend on the size of the server and that all its listeners share. Called
     /// once, at the start.
-    fn size_for(&self, _room: &Room) {}
+    fn size_for(&self, _server_size: &ServerSize) {}
 
     /// Creates the memory that the connections of this protocol use on one worker, which has
     /// `slots_max` slots. `None` if they use none.
@@ -125,7 +125,7 @@ pub trait Protocol {
 
     /// Handles the result that [`Next::Wait`] waited for. Never called for a protocol that does not
     /// return `Wait`, or that returns it only to wait for messages.
-    fn handle_answer(&self, _conn: &mut Self::Conn, _answer: Answer, _io: Io<'_>) -> Next {
+    fn handle_answer(&self, _conn: &mut Self::Conn, _answer: JobResult, _io: Io<'_>) -> Next {
         Next::Close
     }
 

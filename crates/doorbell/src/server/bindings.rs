@@ -5,7 +5,7 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
-use super::sockets::{Sockets, Taken};
+use super::sockets::{Sockets, TakenListeners};
 use crate::datagram::{DatagramHandler, DatagramListen, Service};
 use crate::driver::DriverSockets;
 use crate::net::{Bound, Listen, ListenError, LocalAddr};
@@ -20,7 +20,7 @@ pub(super) struct Bindings {
     /// The sockets of the listeners, then those of the datagram listeners.
     pub(super) bound: Vec<Bound>,
     /// Sockets of the predecessor.
-    pub(super) taken: Taken,
+    pub(super) taken: TakenListeners,
     pub(super) renewals: Renewals,
     pub(super) datagrams: Vec<DatagramListen>,
     pub(super) services: Vec<Service>,
@@ -72,16 +72,16 @@ impl Bindings {
     pub(super) fn of(
         listeners: Vec<(Listen, ListenerProtocol)>,
         datagrams: Vec<(DatagramListen, Arc<dyn DatagramHandler>)>,
-        before: Option<&Sockets>,
+        predecessor: Option<&Sockets>,
         workers: u16,
     ) -> Result<Self, ListenError> {
-        let taken = before.map(Sockets::none_taken).unwrap_or_default();
+        let taken = predecessor.map(Sockets::none_taken).unwrap_or_default();
         let mut bindings = Self { taken, ..Self::default() };
         for (mut listen, protocol) in listeners {
             listen.check()?;
             let arrival = Arrival::of(&protocol, listen.proxy.take(), listen.is_unix());
             let speaks_first = arrival.speaks_first;
-            let inherited = match before {
+            let inherited = match predecessor {
                 Some(sockets) => sockets.take(&listen, speaks_first, &mut bindings.taken),
                 None => Ok(None),
             };
@@ -100,7 +100,7 @@ impl Bindings {
             bindings.protocols.push(protocol);
         }
         for (mut listen, handler) in datagrams {
-            let inherited = match before {
+            let inherited = match predecessor {
                 Some(sockets) => sockets.take_datagrams(&listen, &mut bindings.taken)?,
                 None => None,
             };

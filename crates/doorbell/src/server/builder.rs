@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::bindings::{Bindings, transpose};
-use super::sockets::{Sockets, Taken};
-use super::succession::Before;
+use super::sockets::{Sockets, TakenListeners};
+use super::succession::Predecessor;
 use super::thread::WorkerThread;
 use super::{Core, Event, Handle, Observer, Server, StartError, WorkerFailure};
 use crate::config::{Limits, OnWorkerFailure};
@@ -25,7 +25,7 @@ use crate::driver::{Fault, WakeSource, Waker};
 use crate::hand_over::HandOver;
 use crate::id::WorkerIndex;
 use crate::net::{Balance, Bound, Listen, ListenError, allowed_cpus};
-use crate::protocol::{ListenerProtocol, Protocol, Room};
+use crate::protocol::{ListenerProtocol, Protocol, ServerSize};
 use crate::tuning::Tuning;
 use crate::worker::{Balancer, IpTable, ServerShared, accept_margin};
 
@@ -74,7 +74,7 @@ pub struct ServerBuilder {
     /// Number of descriptors reserved for other parts of the program.
     fds_kept: u32,
     /// The predecessor of this server.
-    before: Option<Handle>,
+    predecessor: Option<Handle>,
 }
 
 /// Limits with their own methods, which [`ServerBuilder::limits`] does not override.
@@ -117,7 +117,7 @@ impl Default for ServerBuilder {
             observer: None,
             hand_over: None,
             fds_kept: 0,
-            before: None,
+            predecessor: None,
         }
     }
 }
@@ -269,8 +269,8 @@ impl ServerBuilder {
     ///
     /// While both servers run, each may have up to its `conns_max` connections. If `RLIMIT_NOFILE`
     /// is too low for that, clients wait in the backlog until connections of the old server end.
-    pub fn succeed(mut self, before: &Handle) -> Self {
-        self.before = Some(before.clone());
+    pub fn succeed(mut self, predecessor: &Handle) -> Self {
+        self.predecessor = Some(predecessor.clone());
         self
     }
 
@@ -300,7 +300,7 @@ impl ServerBuilder {
         let Bindings { protocols, arrivals, bound, taken, renewals, datagrams, services } = bindings;
         self.hand_over.iter().for_each(|to| wake_on_room(to, shareds.clone()));
         let core = Arc::new(self.core(shareds, &bound, taken).map_err(StartError::Sockets)?);
-        protocols.iter().for_each(|protocol| protocol.size_for(&core.room));
+        protocols.iter().for_each(|protocol| protocol.size_for(&core.server_size));
         let server = Arc::new(ServerShared {
             arrivals,
             protocols,
@@ -353,7 +353,7 @@ impl ServerBuilder {
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
         // The last step, because a failure above must not affect the predecessor's sockets.
         renewals.apply(&core.sockets.lock().unwrap_or_else(PoisonError::into_inner), &datagrams)?;
-        core.before.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(Before::lend);
+        core.share_predecessor_sockets();
         for go in goes {
             // Sending fails only if the worker has failed and has already reported that.
             let _gone = go.send(());
@@ -409,25 +409,31 @@ impl ServerBuilder {
     /// Returns the number of workers. With a predecessor it is the predecessor's number, because
     /// each of its sockets has a backlog that must be served.
     fn worker_count(&self) -> u16 {
-        let before = self.before.as_ref().and_then(|before| u16::try_from(before.core.workers.len()).ok());
-        before.unwrap_or_else(|| self.workers.count())
+        let count = |predecessor: &Handle| u16::try_from(predecessor.core.workers.len()).ok();
+        self.predecessor.as_ref().and_then(count).unwrap_or_else(|| self.workers.count())
     }
 
     fn bind(&mut self, workers: u16) -> Result<Bindings, ListenError> {
         let (listeners, datagrams) =
             (core::mem::take(&mut self.listeners), core::mem::take(&mut self.datagrams));
-        let before = self.before.as_ref().map(|before| &before.core.sockets);
-        let before = before.map(|sockets| sockets.lock().unwrap_or_else(PoisonError::into_inner));
-        Bindings::of(listeners, datagrams, before.as_deref(), workers)
+        let predecessor = self.predecessor.as_ref().map(|predecessor| &predecessor.core.sockets);
+        let predecessor = predecessor.map(|sockets| sockets.lock().unwrap_or_else(PoisonError::into_inner));
+        Bindings::of(listeners, datagrams, predecessor.as_deref(), workers)
     }
 
     /// Creates the state that the handle and the workers share.
-    fn core(&mut self, workers: Vec<Arc<WorkerShared>>, bound: &[Bound], taken: Taken) -> io::Result<Core> {
+    fn core(
+        &mut self,
+        workers: Vec<Arc<WorkerShared>>,
+        bound: &[Bound],
+        taken: TakenListeners,
+    ) -> io::Result<Core> {
         let sockets = Sockets::of(bound)?;
-        let before = self.before.take().map(|before| before.core);
+        let predecessor = self.predecessor.take().map(|predecessor| predecessor.core);
         let conns_max = self.limits.conns_max;
-        let room = before.as_ref().map(|before| before.room.for_successor(conns_max));
-        let table = before.as_ref().map(|before| &before.ip_table);
+        let server_size =
+            predecessor.as_ref().map(|predecessor| predecessor.server_size.for_successor(conns_max));
+        let table = predecessor.as_ref().map(|predecessor| &predecessor.ip_table);
         let ip_table = match table.filter(|table| table.is_for(&self.limits)) {
             Some(table) => Arc::clone(table),
             None => {
@@ -450,8 +456,8 @@ impl ServerBuilder {
             sockets: Mutex::new(sockets),
             ip_table,
             balancer,
-            room: room.unwrap_or_else(|| Room::new(conns_max)),
-            before: Mutex::new(before.map(|core| Before::new(core, taken))),
+            server_size: server_size.unwrap_or_else(|| ServerSize::new(conns_max)),
+            predecessor: Mutex::new(predecessor.map(|core| Predecessor::new(core, taken))),
             misuses_reported: AtomicU8::new(0),
         })
     }

@@ -29,11 +29,11 @@ use crate::driver::select::DriverReport;
 use crate::id::WorkerIndex;
 use crate::net::LocalAddr;
 use crate::panics::caught;
-use crate::protocol::Room;
+use crate::protocol::ServerSize;
 use crate::stats::{DatagramSnapshot, ListenerSnapshot, Snapshot};
 use crate::worker::{Balancer, IpTable};
-use sockets::{Sockets, Taken};
-use succession::Before;
+use sockets::{Sockets, TakenListeners};
+use succession::Predecessor;
 
 /// An event for the operator, passed to [`ServerBuilder::observer`].
 #[derive(Clone, Debug)]
@@ -121,9 +121,9 @@ pub(crate) struct Core {
     sockets: Mutex<Sockets>,
     ip_table: Arc<IpTable>,
     balancer: Option<Arc<Balancer>>,
-    room: Room,
+    server_size: ServerSize,
     /// The predecessor, until this server has taken over.
-    before: Mutex<Option<Before>>,
+    predecessor: Mutex<Option<Predecessor>>,
     /// Kinds of misuse already reported to the observer.
     misuses_reported: AtomicU8,
 }
@@ -362,11 +362,11 @@ impl Handle {
 impl Core {
     /// Prepares listeners for their close, before the workers stop accepting. Listeners in
     /// `theirs`, which a successor also has, are left unchanged.
-    fn last_call(&self, theirs: &Taken) {
+    fn last_call(&self, theirs: &TakenListeners) {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).leave_files();
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let predecessor = self.predecessor.lock().unwrap_or_else(PoisonError::into_inner);
         // The predecessor also has these sockets, and may be the server that continues.
-        if before.as_ref().is_none_or(|before| before.core.draining.load(Ordering::Acquire)) {
+        if predecessor.as_ref().is_none_or(|predecessor| predecessor.core.draining.load(Ordering::Acquire)) {
             self.sockets.lock().unwrap_or_else(PoisonError::into_inner).last_call(theirs);
         }
     }
@@ -374,16 +374,18 @@ impl Core {
     /// Returns for each listener, then for each datagram listener, whether other servers or
     /// processes have its sockets and continue with them.
     fn lent(&self) -> Arc<[bool]> {
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let predecessor = self.predecessor.lock().unwrap_or_else(PoisonError::into_inner);
         // Before a take-over the predecessor has the datagram sockets, too.
-        let has_before = before.as_ref().is_some_and(|before| !before.core.draining.load(Ordering::Acquire));
-        drop(before);
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).lent(has_before)
+        let has_predecessor = predecessor
+            .as_ref()
+            .is_some_and(|predecessor| !predecessor.core.draining.load(Ordering::Acquire));
+        drop(predecessor);
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).lent(has_predecessor)
     }
 
     pub(crate) fn send(&self, command: Command) {
         if matches!(command, Command::Drain { .. }) {
-            self.last_call(&Taken::default());
+            self.last_call(&TakenListeners::default());
         }
         if matches!(command, Command::Drain { .. } | Command::Stop) {
             let lent = self.lent();

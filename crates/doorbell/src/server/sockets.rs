@@ -18,11 +18,11 @@ use crate::net::{Balance, Bound, Identity, Listen, ListenError, LocalAddr, Socke
 
 /// The duplicates of a server's sockets. The [module](self) documents them.
 #[derive(Debug, Default)]
-pub(super) struct Sockets(Vec<Kept>);
+pub(super) struct Sockets(Vec<ListenerSockets>);
 
 /// The sockets of one listener.
 #[derive(Debug)]
-struct Kept {
+struct ListenerSockets {
     identity: Identity,
     local: LocalAddr,
     is_shared: bool,
@@ -54,16 +54,16 @@ pub struct Listening {
 
 /// The listeners that a successor takes, by their index in the predecessor.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Taken(pub(super) Vec<bool>);
+pub(super) struct TakenListeners(pub(super) Vec<bool>);
 
 impl Sockets {
     /// Duplicates the sockets of `bound`.
     pub(super) fn of(bound: &[Bound]) -> io::Result<Self> {
-        let kept = |bound: &Bound| {
+        let entry = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
             let Bound { identity, local, is_shared, is_lent, balance, file, .. } = bound;
             let is_passed = *is_lent;
-            Ok(Kept {
+            Ok(ListenerSockets {
                 identity: identity.clone(),
                 local: local.clone(),
                 is_shared: *is_shared,
@@ -75,12 +75,12 @@ impl Sockets {
                 fds,
             })
         };
-        bound.iter().map(kept).collect::<io::Result<_>>().map(Self)
+        bound.iter().map(entry).collect::<io::Result<_>>().map(Self)
     }
 
     /// Returns a list in which no listener is taken yet.
-    pub(super) fn none_taken(&self) -> Taken {
-        Taken(vec![false; self.0.len()])
+    pub(super) fn none_taken(&self) -> TakenListeners {
+        TakenListeners(vec![false; self.0.len()])
     }
 
     /// Returns the sockets for `listen`, if they exist and are not taken. The missing socket of a
@@ -90,7 +90,7 @@ impl Sockets {
         &self,
         listen: &Listen,
         speaks_first: bool,
-        taken: &mut Taken,
+        taken: &mut TakenListeners,
     ) -> Result<Option<Bound>, ListenError> {
         let another = |local: &LocalAddr| listen.bind_another(local, speaks_first);
         let failed = |error| listen.failed("dup", error);
@@ -101,7 +101,7 @@ impl Sockets {
     pub(super) fn take_datagrams(
         &self,
         listen: &DatagramListen,
-        taken: &mut Taken,
+        taken: &mut TakenListeners,
     ) -> Result<Option<Bound>, ListenError> {
         let another = |local: &LocalAddr| listen.bind_another(local);
         let failed = |error| listen.failed("dup", error);
@@ -112,71 +112,73 @@ impl Sockets {
         &self,
         identity: Identity,
         balance: Balance,
-        taken: &mut Taken,
+        taken: &mut TakenListeners,
         another: impl Fn(&LocalAddr) -> Result<OwnedFd, ListenError>,
         failed: impl Fn(io::Error) -> ListenError,
     ) -> Result<Option<Bound>, ListenError> {
-        let mut kept = self.0.iter().zip(&mut taken.0);
-        let wanted = |(kept, taken): &(&Kept, &mut bool)| {
-            !**taken && kept.identity == identity && identity != Identity::Inherited && !kept.is_gone()
+        let mut entry = self.0.iter().zip(&mut taken.0);
+        let wanted = |(entry, taken): &(&ListenerSockets, &mut bool)| {
+            !**taken && entry.identity == identity && identity != Identity::Inherited && !entry.is_gone()
         };
-        let Some((kept, is_taken)) = kept.find(wanted) else { return Ok(None) };
+        let Some((entry, is_taken)) = entry.find(wanted) else { return Ok(None) };
         let copy = |fd: &Option<OwnedFd>| match fd {
             Some(fd) => fd.try_clone().map_err(&failed),
-            None => match kept.fds.iter().flatten().next().filter(|_| kept.is_shared) {
+            None => match entry.fds.iter().flatten().next().filter(|_| entry.is_shared) {
                 Some(same) => same.try_clone().map_err(&failed),
-                None => another(&kept.local),
+                None => another(&entry.local),
             },
         };
-        let fds = kept.fds.iter().map(copy).collect::<Result<_, _>>()?;
+        let fds = entry.fds.iter().map(copy).collect::<Result<_, _>>()?;
         *is_taken = true;
-        let (is_shared, is_lent) = (kept.is_shared, kept.is_lent());
+        let (is_shared, is_lent) = (entry.is_shared, entry.is_lent());
         Ok(Some(Bound {
             fds,
             is_shared,
             is_lent,
-            local: kept.local.clone(),
+            local: entry.local.clone(),
             balance,
-            file: kept.file.clone(),
+            file: entry.file.clone(),
             identity,
         }))
     }
 
     /// Applies the options of `listen` to the sockets of the listener with this index.
     pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
-        let Some(kept) = self.0.get(at) else { return Ok(()) };
-        listen.renew(&kept.identity, kept.fds.iter().flatten(), speaks_first)
+        let Some(entry) = self.0.get(at) else { return Ok(()) };
+        listen.renew(&entry.identity, entry.fds.iter().flatten(), speaks_first)
     }
 
     /// Applies the options of `listen` to the sockets of the datagram listener with this index.
     pub(super) fn renew_datagrams(&self, at: usize, listen: &DatagramListen) -> Result<(), ListenError> {
-        let Some(kept) = self.0.get(at).filter(|kept| kept.is_udp()) else { return Ok(()) };
-        listen.renew(kept.fds.iter().flatten())
+        let Some(entry) = self.0.get(at).filter(|entry| entry.is_udp()) else { return Ok(()) };
+        listen.renew(entry.fds.iter().flatten())
     }
 
     /// Makes the kernel refuse datagrams for the datagram listener with this index, or receive them
     /// again.
     pub(super) fn refuse_datagrams(&self, index: usize, on: bool) -> io::Result<()> {
-        let Some(kept) = self.0.iter().filter(|kept| kept.is_datagrams()).nth(index) else { return Ok(()) };
-        kept.fds.iter().flatten().try_for_each(|fd| refuse(fd, on))
+        let Some(entry) = self.0.iter().filter(|entry| entry.is_datagrams()).nth(index) else {
+            return Ok(());
+        };
+        entry.fds.iter().flatten().try_for_each(|fd| refuse(fd, on))
     }
 
     /// Distributes new connections between the workers as each listener is configured.
     pub(super) fn balance(&self) -> Result<(), ListenError> {
-        self.0.iter().try_for_each(Kept::balance)
+        self.0.iter().try_for_each(ListenerSockets::balance)
     }
 
     /// Duplicates the TCP sockets, or else the UDP sockets, that this server has bound, by
     /// listener.
     pub(super) fn listening(&mut self, is_tcp: bool) -> io::Result<Vec<Listening>> {
-        let of = |kept: &mut Kept| {
-            let (asked, addr) = match (&kept.identity, &kept.local) {
+        let of = |entry: &mut ListenerSockets| {
+            let (asked, addr) = match (&entry.identity, &entry.local) {
                 (Identity::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) if is_tcp => (asked, addr),
                 (Identity::Udp { addr: asked, .. }, LocalAddr::Udp(addr)) if !is_tcp => (asked, addr),
                 _ => return None,
             };
-            kept.is_passed = true;
-            let copies = kept.fds.iter().flatten().take(if kept.is_shared { 1 } else { usize::MAX });
+            entry.is_passed = true;
+            let copies = entry.fds.iter().flatten().take(if entry.is_shared { 1 } else { usize::MAX });
             let sockets = copies.map(OwnedFd::try_clone).collect::<io::Result<_>>();
             Some(sockets.map(|sockets| Listening { asked: *asked, addr: *addr, sockets }))
         };
@@ -185,22 +187,22 @@ impl Sockets {
 
     /// Releases the files of Unix sockets. A file that no other server uses is removed.
     pub(super) fn leave_files(&mut self) {
-        self.0.iter_mut().for_each(|kept| kept.file = None);
+        self.0.iter_mut().for_each(|entry| entry.file = None);
     }
 
     /// Disables deferred accept, or restores the configured value. Inherited sockets are not
     /// changed.
     pub(super) fn accept_at_once(&mut self, on: bool) {
-        for kept in self.0.iter_mut().filter(|kept| matches!(kept.identity, Identity::Tcp { .. })) {
-            for fd in kept.fds.iter().flatten() {
+        for entry in self.0.iter_mut().filter(|entry| matches!(entry.identity, Identity::Tcp { .. })) {
+            for fd in entry.fds.iter().flatten() {
                 if on {
-                    kept.deferred_s = last_call::accept_at_once(fd.as_fd()).or(kept.deferred_s);
-                } else if let Some(deferred_s) = kept.deferred_s {
+                    entry.deferred_s = last_call::accept_at_once(fd.as_fd()).or(entry.deferred_s);
+                } else if let Some(deferred_s) = entry.deferred_s {
                     last_call::defer_again(fd.as_fd(), deferred_s);
                 }
             }
             if !on {
-                kept.deferred_s = None;
+                entry.deferred_s = None;
             }
         }
     }
@@ -208,21 +210,21 @@ impl Sockets {
     /// Prepares the listeners that are not in `theirs` for their close: connected clients are
     /// accepted at once, and new clients and datagrams are refused unless another process also has
     /// the socket.
-    pub(super) fn last_call(&self, theirs: &Taken) {
+    pub(super) fn last_call(&self, theirs: &TakenListeners) {
         let is_theirs = |at: usize| theirs.0.get(at).copied().unwrap_or_default();
-        let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, kept)| kept);
-        for kept in ours {
-            if kept.is_udp() && !kept.is_lent() {
+        let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, entry)| entry);
+        for entry in ours {
+            if entry.is_udp() && !entry.is_lent() {
                 // If this fails, new datagrams still arrive during a drain, which then ends when
                 // the queue is empty for the first time.
-                kept.fds.iter().flatten().for_each(|fd| drop(last_call::turn_datagrams_away(fd.as_fd())));
+                entry.fds.iter().flatten().for_each(|fd| drop(last_call::turn_datagrams_away(fd.as_fd())));
             }
-            if !matches!(kept.identity, Identity::Tcp { .. }) {
+            if !matches!(entry.identity, Identity::Tcp { .. }) {
                 continue;
             }
-            for fd in kept.fds.iter().flatten() {
+            for fd in entry.fds.iter().flatten() {
                 let _deferred_s = last_call::accept_at_once(fd.as_fd());
-                if !kept.is_lent() {
+                if !entry.is_lent() {
                     // If `turn_away` fails, clients that arrive between the last check of the
                     // backlog and the close are reset.
                     let _let_in = last_call::turn_away(fd.as_fd());
@@ -232,52 +234,54 @@ impl Sockets {
     }
 
     /// Records that a successor shares the listeners in `taken`.
-    pub(super) fn lend(&mut self, taken: &Taken) {
-        self.taken_by(taken).for_each(|kept| kept.successors += 1);
+    pub(super) fn lend(&mut self, taken: &TakenListeners) {
+        self.taken_by(taken).for_each(|entry| entry.successors += 1);
     }
 
     /// Records that the successor has ended and this server continues alone.
-    pub(super) fn take_back(&mut self, taken: &Taken) {
-        self.taken_by(taken).for_each(|kept| kept.successors -= 1);
+    pub(super) fn take_back(&mut self, taken: &TakenListeners) {
+        self.taken_by(taken).for_each(|entry| entry.successors -= 1);
     }
 
-    fn taken_by(&mut self, taken: &Taken) -> impl Iterator<Item = &mut Kept> {
-        self.0.iter_mut().zip(&taken.0).filter(|(_, taken)| **taken).map(|(kept, _)| kept)
+    fn taken_by(&mut self, taken: &TakenListeners) -> impl Iterator<Item = &mut ListenerSockets> {
+        self.0.iter_mut().zip(&taken.0).filter(|(_, taken)| **taken).map(|(entry, _)| entry)
     }
 
     /// Returns for each listener whether other servers or processes have duplicates and continue to
     /// listen. With `datagrams`, this is true for every datagram listener.
     pub(super) fn lent(&self, datagrams: bool) -> Arc<[bool]> {
-        self.0.iter().map(|kept| kept.is_lent() || (datagrams && kept.is_datagrams())).collect()
+        self.0.iter().map(|entry| entry.is_lent() || (datagrams && entry.is_datagrams())).collect()
     }
 
     /// Whether another server or process has a duplicate of any socket and may continue to listen.
     pub(super) fn has_lent(&self) -> bool {
-        self.0.iter().any(Kept::is_lent)
+        self.0.iter().any(ListenerSockets::is_lent)
     }
 
     /// Closes the duplicates, so that only the workers' sockets are open.
     pub(super) fn give_up(&mut self) {
         self.leave_files();
-        self.0.iter_mut().for_each(|kept| kept.fds.fill_with(|| None));
+        self.0.iter_mut().for_each(|entry| entry.fds.fill_with(|| None));
     }
 
     /// Closes the duplicates of one worker. A Unix socket without further duplicates releases its
     /// file.
     pub(super) fn give_up_worker(&mut self, worker: usize) {
-        let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
-        self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);
-        self.0.iter_mut().filter_map(|kept| kept.fds.get_mut(worker)).for_each(|fd| *fd = None);
+        let is_last = |entry: &ListenerSockets| {
+            entry.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none())
+        };
+        self.0.iter_mut().filter(|entry| is_last(entry)).for_each(|entry| entry.file = None);
+        self.0.iter_mut().filter_map(|entry| entry.fds.get_mut(worker)).for_each(|fd| *fd = None);
         // The group has one socket less, unless another server still has the socket. If the program
         // cannot be replaced, the kernel itself distributes the clients of the missing socket.
         // `Balance::Cpu` is not applied again, because the other sockets keep their processors, and
         // this thread may be pinned and see only its own.
-        let ours = self.0.iter().filter(|kept| kept.balance == Balance::SourceHash && !kept.is_lent());
-        ours.for_each(|kept| drop(kept.balance()));
+        let ours = self.0.iter().filter(|entry| entry.balance == Balance::SourceHash && !entry.is_lent());
+        ours.for_each(|entry| drop(entry.balance()));
     }
 }
 
-impl Kept {
+impl ListenerSockets {
     fn balance(&self) -> Result<(), ListenError> {
         let failed = |error| ListenError { call: "balance", addr: self.local.to_string(), error };
         match (self.balance, self.fds.len()) {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use super::sockets::Taken;
+use super::sockets::TakenListeners;
 use super::{Core, Handle};
 use crate::control::{Command, Successors};
 use crate::time::{Clock as _, OsClock};
@@ -19,9 +19,9 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The predecessor.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(super) struct Predecessor {
     pub(super) core: Arc<Core>,
-    pub(super) taken: Taken,
+    pub(super) taken: TakenListeners,
     is_lent: bool,
 }
 
@@ -37,32 +37,35 @@ impl Handle {
     /// predecessor does not confirm within a second that it has stopped accepting. Does nothing
     /// without a predecessor.
     pub fn take_over(&self, patience: Duration) -> bool {
-        let before = self.core.before.lock().unwrap_or_else(PoisonError::into_inner).take();
-        before.is_none_or(|before| before.retire(&self.core, patience))
+        let predecessor = self.core.predecessor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        predecessor.is_none_or(|predecessor| predecessor.retire(&self.core, patience))
     }
 }
 
 impl Core {
+    /// Records that both servers accept from now on, so that neither may refuse clients.
+    pub(super) fn share_predecessor_sockets(&self) {
+        if let Some(predecessor) = &mut *self.predecessor.lock().unwrap_or_else(PoisonError::into_inner) {
+            predecessor.is_lent = true;
+            let sockets = &predecessor.core.sockets;
+            sockets.lock().unwrap_or_else(PoisonError::into_inner).lend(&predecessor.taken);
+        }
+    }
+
     /// Called after all threads of this server have ended. If this server did not take over and
     /// passed no socket on, the predecessor is again the only owner of its sockets.
     pub(super) fn has_ended(&self) {
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let predecessor = self.predecessor.lock().unwrap_or_else(PoisonError::into_inner).take();
         let has_lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).has_lent();
-        if let Some(before) = before.filter(|_| !has_lent) {
-            before.take_back();
+        if let Some(predecessor) = predecessor.filter(|_| !has_lent) {
+            predecessor.take_back();
         }
     }
 }
 
-impl Before {
-    pub(super) const fn new(core: Arc<Core>, taken: Taken) -> Self {
+impl Predecessor {
+    pub(super) const fn new(core: Arc<Core>, taken: TakenListeners) -> Self {
         Self { core, taken, is_lent: false }
-    }
-
-    /// Records that both servers accept from now on, so that neither may refuse clients.
-    pub(super) fn lend(&mut self) {
-        self.is_lent = true;
-        self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).lend(&self.taken);
     }
 
     /// Records that the successor has ended without taking over.
@@ -74,7 +77,7 @@ impl Before {
 
     fn retire(self, successor: &Core, patience: Duration) -> bool {
         let Self { core, taken, .. } = self;
-        successor.room.settle();
+        successor.server_size.settle();
         let (left, leaves) = sync_channel(core.workers.len());
         let (workers, inherited, theirs) = (successor.workers.clone(), taken.0.clone(), taken);
         let successors = Arc::new(Successors { workers, inherited, left });

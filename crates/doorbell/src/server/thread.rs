@@ -54,7 +54,7 @@ impl WorkerThread {
         };
         // The start waits for a message of each worker. After the start the receiver no longer
         // exists, and sending fails.
-        let _heard = started.try_send(Err(failure.clone()));
+        let _sent = started.try_send(Err(failure.clone()));
         core.worker_failed(index, failure);
     }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::config::{Limits, OnWorkerFailure};
     use crate::driver::Waker;
-    use crate::protocol::Room;
+    use crate::protocol::ServerSize;
 
     #[test]
     fn a_start_fails_if_a_worker_panics_while_it_opens() {
@@ -188,8 +188,8 @@ mod tests {
             sockets: Mutex::default(),
             ip_table: Arc::clone(&server.ip_table),
             balancer: None,
-            room: Room::new(1),
-            before: Mutex::default(),
+            server_size: ServerSize::new(1),
+            predecessor: Mutex::default(),
             misuses_reported: AtomicU8::new(0),
         });
         // As in a server, a sender stays open while other workers wait for the start signal.

@@ -49,7 +49,7 @@ pub use stream::TestStream;
 
 use crate::Handler;
 use crate::offload::{Job, Outcome};
-use crate::protocol::{Answer, handle_answer};
+use crate::protocol::{JobResult, handle_answer};
 use crate::time::{Clock, OsClock, Time};
 
 /// Seconds since 1970 of the `Date` field in every reply: the example of RFC 9110 5.6.7.
@@ -163,7 +163,7 @@ impl<'h, H: Handler + ?Sized> TestConn<'h, H> {
                 (Next::Wait, Some(mut later)) => {
                     let job = later.take_work().and_then(Job::from_work);
                     let outcome = job.map_or(Outcome::Panicked, Job::run_here);
-                    self.call(|machine, io, _| handle_answer(machine, Answer { later, outcome }, io))
+                    self.call(|machine, io, _| handle_answer(machine, JobResult { later, outcome }, io))
                 }
                 (Next::HandOver, _) => return exchange.ended(After::HandedOver(mem::take(&mut self.carry))),
                 (Next::Close | Next::CloseClean | Next::CloseLinger, _) => {

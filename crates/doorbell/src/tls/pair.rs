@@ -56,8 +56,8 @@ impl CertPair {
         let key = key_of(key, key_origin)?;
         let facts = facts_of(&chain, certificates_origin)?;
         let certified = certify(chain, key, certificates_origin, key_origin)?;
-        let strange = facts.windows(2).position(|pair| !pair[0].is_issued_by(&pair[1]));
-        if let Some(before) = strange {
+        let mismatched = facts.windows(2).position(|pair| !pair[0].is_issued_by(&pair[1]));
+        if let Some(before) = mismatched {
             let origin = certificates_origin.to_owned();
             return Err(TlsError::ChainOrder { origin, position: before + 2 });
         }

@@ -41,11 +41,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if arrival.starts_with_request() {
             return self.accept_first(listener, slot);
         }
-        let (arriving, speaks_first, asks_at_once) =
-            (arrival.arriving, arrival.speaks_first, arrival.asks_at_once());
+        let (arriving, speaks_first, needs_addr_first) =
+            (arrival.arriving, arrival.speaks_first, arrival.needs_addr_first());
         let id = self.take_slot(listener, slot);
         self.table.live_mut(id).arriving = arriving;
-        if asks_at_once {
+        if needs_addr_first {
             self.learn_client(id);
         }
         if !self.counts_in(id) {
@@ -90,7 +90,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn count(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let arrival = &self.server.arrivals[conn.listener.index()];
-        if arrival.believes(conn) {
+        if arrival.awaits_trusted_header(conn) {
             // The client is counted once its address is known.
             return true;
         }
@@ -122,7 +122,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 }
                 conn.drained = drained;
                 // The protocol's next step is ignored: a client over the cap gets no linger.
-                let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
+                let _next = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
                 self.drive(id, Todo::Next(Next::CloseClean));
             }
             Step::Done(Received::Eof | Received::Failed(_)) => {
@@ -136,7 +136,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 }
                 // No bytes have arrived, but a request may be on its way. So the refusal is sent
                 // before the close.
-                let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
+                let _next = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
                 let conn = self.table.live_mut(id);
                 conn.after_send = AfterSend::Close;
                 conn.linger_bytes_left = self.server.limits.linger_bytes_max;

@@ -65,7 +65,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    pub(super) fn go_on_with_postponed(&mut self) {
+    pub(super) fn run_postponed(&mut self) {
         for _ in 0..self.postponed.len() {
             let Some(id) = self.postponed.pop_front() else {
                 return;
@@ -140,7 +140,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn on_received_open(&mut self, id: ConnId, received: Received) -> Todo {
         let conn = self.table.live_mut(id);
-        if conn.arriving == Arriving::Answer {
+        if conn.arriving == Arriving::JobResult {
             return self.on_received_waiting(id, received);
         }
         match received {
@@ -224,7 +224,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.driver.reset_on_close(id);
                 return Todo::Close(self.reason_of(id));
             }
-            _ if self.table.live_mut(id).arriving == Arriving::Answer => self.give_up_job(id),
+            _ if self.table.live_mut(id).arriving == Arriving::JobResult => self.give_up_job(id),
             _ => {}
         }
         let conn = self.table.live_mut(id);
@@ -342,7 +342,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.driver.shutdown_write(id);
                 Todo::Recv(Expect::Now)
             }
-            AfterSend::Read if conn.drained && !self.drain.hurries() => Todo::Recv(Expect::Later),
+            AfterSend::Read if conn.drained && !self.drain.shortens_timeouts() => Todo::Recv(Expect::Later),
             AfterSend::Read => Todo::Recv(Expect::Now),
             AfterSend::Resume => Todo::Resume,
             AfterSend::Wait => match self.begin_job(id) {
@@ -353,7 +353,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn close(&mut self, id: ConnId, reason: CloseReason) -> Todo {
-        if self.table.live_mut(id).arriving == Arriving::Answer {
+        if self.table.live_mut(id).arriving == Arriving::JobResult {
             self.give_up_job(id);
         }
         let conn = self.table.live_mut(id);

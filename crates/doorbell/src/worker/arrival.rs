@@ -71,12 +71,12 @@ impl Arrival {
 
     /// True if the peer's address is needed before any other step. The address determines whether a
     /// header is expected, and therefore which address is counted and when the protocol may greet.
-    pub(crate) fn asks_at_once(&self) -> bool {
+    pub(crate) fn needs_addr_first(&self) -> bool {
         self.arriving == Arriving::Addr && (self.proxy.is_some() || self.speaks_first)
     }
 
     /// True while a header is expected from a peer that is trusted to send one.
-    pub(crate) fn believes(&self, conn: &Conn<ProtocolConn>) -> bool {
+    pub(crate) fn awaits_trusted_header(&self, conn: &Conn<ProtocolConn>) -> bool {
         conn.arriving == Arriving::Header && self.expects(conn.client.peer) != Expected::Refuse
     }
 
@@ -175,7 +175,7 @@ impl HandlerCall<'_> {
         {
             conn.ip_cell = Some(cell);
             // The protocol's next step is ignored: a client over the cap gets no linger.
-            let _wish = self.ask(conn, Input::Overload(CloseReason::PerIpCap));
+            let _next = self.ask(conn, Input::Overload(CloseReason::PerIpCap));
             return Next::CloseClean;
         }
         if self.server.arrivals[conn.listener.index()].speaks_first {

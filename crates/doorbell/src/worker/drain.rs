@@ -45,7 +45,7 @@ impl Drain {
     }
 
     /// True when connections no longer get their full timeouts.
-    pub(crate) const fn hurries(&self) -> bool {
+    pub(crate) const fn shortens_timeouts(&self) -> bool {
         matches!(self, Self::Draining(_) | Self::Stopping)
     }
 
@@ -105,7 +105,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if let Drain::Draining(before) = &mut self.drain {
             *before = deadline.min(*before);
         }
-        if self.drain.hurries() {
+        if self.drain.shortens_timeouts() {
             return;
         }
         if !self.drain.is_on() {
@@ -176,7 +176,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Ends an idle connection without losing a request that is just arriving.
     fn finish_if_idle(&mut self, id: ConnId) {
-        let (soon, _) = self.linger_until();
+        let (until, _) = self.linger_until();
         let conn = self.table.live_mut(id);
         if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight {
             return;
@@ -185,7 +185,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if !self.has_served(id) && (!has_received || self.is_idle(id)) {
             // A client that never sends a request is closed at this deadline.
             let conn = self.table.live_mut(id);
-            conn.deadline = conn.deadline.min(soon);
+            conn.deadline = conn.deadline.min(until);
             let deadline = conn.deadline;
             self.wheel.arm(id.slot, deadline);
         } else if self.is_idle(id) {
@@ -201,7 +201,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Ends a connection that waits for input, if the server drains and the connection became idle
     /// only after the drain began, for example when its output was sent.
     pub(super) fn drain_or_park(&mut self, id: ConnId) -> Todo {
-        let ends = self.drain.hurries()
+        let ends = self.drain.shortens_timeouts()
             && self.table.live_mut(id).phase() == Phase::Open
             && self.is_idle(id)
             && !self.may_ask_first(id);

@@ -62,11 +62,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         counters.bytes_in.add(u64::from(len));
         counters.requests.add(1);
         if reply.unsent().is_empty() || !reply.body.is_empty() {
-            return self.go_on_first(listener, id, next, None);
+            return self.continue_first(listener, id, next, None);
         }
         let outcome = self.driver.send_now(id, &reply.head, self.server.tuning.send_more);
         if outcome != Some(Ok(reply.head.len())) {
-            return self.go_on_first(listener, id, next, outcome);
+            return self.continue_first(listener, id, next, outcome);
         }
         counters.bytes_out.add(reply.head.len() as u64);
         reply.head_is_sent();
@@ -120,7 +120,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Continues after a first call that wrote no reply, or a reply that could not be sent at once.
     #[cold]
-    fn go_on_first(
+    fn continue_first(
         &mut self,
         listener: ListenerIndex,
         id: ConnId,
@@ -128,33 +128,33 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         outcome: Option<Result<usize, Errno>>,
     ) {
         if matches!(next, Next::HandOver | Next::Wait) {
-            return self.stay_first(listener, id, next);
+            return self.keep_first(listener, id, next);
         }
         let id = self.place_answered(listener, id.slot);
-        self.go_on(id, next, outcome);
+        self.continue_after(id, next, outcome);
     }
 
     /// Continues a connection after its first request, if the connection is to be handed over or
     /// waits for a job. Its address was not counted yet.
     #[cold]
-    fn stay_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
+    fn keep_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
         let (id, admitted) = self.place(listener, id.slot);
         let conn = self.table.live_mut(id);
         (conn.has_received, conn.drained) = (true, true);
         if admitted && next == Next::Wait {
             let (mut call, conn, _) = self.handler_call(id);
             call.wait_once(conn);
-            return self.go_on(id, next, None);
+            return self.continue_after(id, next, None);
         }
         self.shared.counters.requests.take_back(1);
         if admitted {
             let next = self.keep(id, next);
-            return self.go_on(id, next, None);
+            return self.continue_after(id, next, None);
         }
         // The job of a client over the cap is dropped.
         let _unbegun = self.buffers.reply.take_later();
         self.buffers.rest.clear();
-        let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
+        let _next = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
         self.drive(id, Todo::Next(Next::CloseClean));
     }
 
@@ -228,7 +228,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.driver.recycle(chunk);
         if !self.buffers.rest.is_empty() {
             let next = self.keep(id, next);
-            return self.go_on(id, next, None);
+            return self.continue_after(id, next, None);
         }
         // A `match` would compile to a jump table.
         let closes = next != Next::Read;
@@ -236,17 +236,17 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             if next == Next::Wait {
                 return self.wait_for_answer(id);
             }
-            return self.go_on(id, next, None);
+            return self.continue_after(id, next, None);
         }
         let reply = &mut self.buffers.reply;
         if !reply.body.is_empty() {
-            return self.go_on(id, next, None);
+            return self.continue_after(id, next, None);
         }
         if !reply.unsent().is_empty() {
             let more = closes && self.server.tuning.send_more;
             let outcome = self.driver.send_now(id, &reply.head, more);
             if outcome != Some(Ok(reply.head.len())) {
-                return self.go_on(id, next, outcome);
+                return self.continue_after(id, next, outcome);
             }
             self.shared.counters.bytes_out.add(reply.head.len() as u64);
             reply.head_is_sent();
@@ -292,7 +292,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let (mut call, conn, _) = self.handler_call(id);
         let next = call.panicked(conn, fresh.is_none().then_some(requests_before));
         let next = self.keep(id, next);
-        self.go_on(id, next, None);
+        self.continue_after(id, next, None);
     }
 
     /// Stores unconsumed input of a protocol call in the connection.
@@ -315,7 +315,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Continues on the general path after a protocol call. `outcome` is the result of a first
     /// attempt to send.
     #[cold]
-    pub(super) fn go_on(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
+    pub(super) fn continue_after(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
         self.buffers.move_reply(&mut self.table.live_mut(id).out);
         let Some(result) = outcome else {
             return self.drive(id, Todo::Next(next));

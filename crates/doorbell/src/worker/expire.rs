@@ -34,7 +34,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
             match conn.phase() {
                 Phase::Open if conn.send_in_flight => self.expire_send(id),
-                Phase::Open if !conn.has_received && self.drain.hurries() => self.finish_silent(id),
+                Phase::Open if !conn.has_received && self.drain.shortens_timeouts() => self.finish_silent(id),
                 Phase::Open => self.time_out(id),
                 Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
                     // The worker's wait took too long: input that has arrived may be unread, and a
@@ -82,10 +82,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Handles the expiry of the deadline of the protocol or of a drain.
     fn time_out(&mut self, id: ConnId) {
-        if self.drain.hurries() && self.may_ask_first(id) {
+        if self.drain.shortens_timeouts() && self.may_ask_first(id) {
             return self.announce_close(id);
         }
-        let waited = self.table.live_mut(id).arriving == Arriving::Answer;
+        let waited = self.table.live_mut(id).arriving == Arriving::JobResult;
         let next = self.pass_input(id, Input::Timeout);
         if waited && next != Next::Wait {
             self.shared.counters.jobs_timed_out.add(1);

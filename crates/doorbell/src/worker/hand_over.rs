@@ -150,7 +150,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.shared.counters.hand_over_refused.add(1);
         let conn = self.table.live_mut(id);
         if conn.phase() != Phase::Open {
-            conn.come_back();
+            conn.reopen();
         }
         Todo::Next(self.pass_input(id, Input::Overload(CloseReason::NotTaken)))
     }
@@ -238,7 +238,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// At the end of a turn: gives the batch to the receiver and continues with waiting
     /// connections.
     #[cold]
-    pub(super) fn see_off(&mut self) {
+    pub(super) fn flush_departures(&mut self) {
         let server = Arc::clone(&self.server);
         let Some(to) = &server.hand_over else { return };
         self.let_leave();

@@ -10,13 +10,13 @@ use super::server::ServerShared;
 use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
 use crate::panics::caught;
-use crate::protocol::{Answer, Io, Protocol, ProtocolConn};
+use crate::protocol::{Io, JobResult, Protocol, ProtocolConn};
 use crate::stats::{Counters, ListenerCounters};
 use crate::time::Time;
 
 /// Input of a protocol call.
 pub(super) enum Input<'a> {
-    Answer(Answer),
+    JobResult(JobResult),
     Bytes(&'a [u8]),
     Drain,
     Eof,
@@ -64,7 +64,7 @@ impl HandlerCall<'_> {
         let answered = caught(|| {
             let (state, io) = self.state_and_io(conn);
             match input {
-                Input::Answer(answer) => protocol.handle_answer(state, answer, io),
+                Input::JobResult(answer) => protocol.handle_answer(state, answer, io),
                 Input::Bytes(bytes) => protocol.handle_input(state, bytes, io),
                 Input::Drain => protocol.handle_drain(state, io),
                 Input::Eof => protocol.handle_eof(state, io),

@@ -23,7 +23,7 @@ use crate::error::CloseReason;
 use crate::id::{ConnId, SlotIndex};
 use crate::offload::{Delivery, Inbox, Job, Outcome, Ticket};
 use crate::panics::dispose;
-use crate::protocol::Answer;
+use crate::protocol::JobResult;
 use crate::time::Clock;
 
 /// The waiting requests of a worker. The [module](self) documents them.
@@ -130,7 +130,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn hold_request(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
         if let Some(later) = conn.out.take_later() {
-            conn.arriving = Arriving::Answer;
+            conn.arriving = Arriving::JobResult;
             self.jobs.hold(id.slot, later);
         }
     }
@@ -142,10 +142,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn wait_for_answer(&mut self, id: ConnId) {
         let reply = &mut self.buffers.reply;
         if !reply.is_empty() {
-            return self.go_on(id, Next::Wait, None);
+            return self.continue_after(id, Next::Wait, None);
         }
         if let Some(later) = reply.take_later() {
-            self.table.live_mut(id).arriving = Arriving::Answer;
+            self.table.live_mut(id).arriving = Arriving::JobResult;
             self.jobs.hold(id.slot, later);
         }
         let todo = self.begin_job(id);
@@ -191,7 +191,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn answer_later(&mut self, id: ConnId, later: Box<Later>, outcome: Outcome) -> Next {
         self.table.live_mut(id).arriving = Arriving::Done;
-        self.pass_input(id, Input::Answer(Answer { later, outcome }))
+        self.pass_input(id, Input::JobResult(JobResult { later, outcome }))
     }
 
     /// Takes and delivers the results that arrived since the last turn.
@@ -212,7 +212,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.shared.counters.jobs_panicked.add(1);
             }
             let id = delivery.conn;
-            let waiting = self.table.lookup(id).is_some_and(|conn| conn.arriving == Arriving::Answer);
+            let waiting = self.table.lookup(id).is_some_and(|conn| conn.arriving == Arriving::JobResult);
             let Some(later) = self.jobs.claim(&delivery).filter(|_| waiting) else {
                 self.shared.counters.answers_dropped.add(1);
                 dispose(delivery);
@@ -228,14 +228,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn deliver(&mut self, id: ConnId, later: Box<Later>, outcome: Outcome) {
         let (call, conn, _) = self.handler_call(id);
         conn.arriving = Arriving::Done;
-        let next = call.run(conn, Input::Answer(Answer { later, outcome }));
+        let next = call.run(conn, Input::JobResult(JobResult { later, outcome }));
         let reply = &mut self.buffers.reply;
         if next != Next::Flush || reply.unsent().is_empty() || !reply.body.is_empty() {
-            return self.go_on(id, next, None);
+            return self.continue_after(id, next, None);
         }
         let sent = self.driver.send_now(id, &reply.head, false);
         if sent != Some(Ok(reply.head.len())) {
-            return self.go_on(id, next, sent);
+            return self.continue_after(id, next, sent);
         }
         self.shared.counters.bytes_out.add(reply.head.len() as u64);
         reply.head_is_sent();
@@ -247,7 +247,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if next == Next::Read && conn.recv_in_flight && !has_more {
             return self.park(id);
         }
-        self.go_on(id, next, None);
+        self.continue_after(id, next, None);
     }
 
     /// Abandons a connection's job: cancels it, or drops its result when it arrives.

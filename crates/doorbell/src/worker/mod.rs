@@ -245,12 +245,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         while let Err(panic) = caught(|| self.apply_all()) {
             self.on_panic(panic);
         }
-        self.go_on_with_postponed();
+        self.run_postponed();
         self.take_commands();
         self.take_answers();
         self.expire();
         if self.departures.busy {
-            self.see_off();
+            self.flush_departures();
         }
         self.tend();
         self.publish();
@@ -333,7 +333,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             live += 1;
             let conn = self.table.live_mut(id);
             input_bytes += conn.input.capacity();
-            let has_job = conn.arriving == Arriving::Answer;
+            let has_job = conn.arriving == Arriving::JobResult;
             assert_eq!(
                 has_job,
                 self.jobs.holds(id.slot),

@@ -13,7 +13,7 @@ use crate::hand_over::HandOver;
 use crate::id::ListenerIndex;
 use crate::net::ProxyProtocol;
 use crate::panics::dispose;
-use crate::protocol::{ListenerProtocol, Protocol, Room};
+use crate::protocol::{ListenerProtocol, Protocol, ServerSize};
 use crate::tuning::Tuning;
 
 /// Slots beyond a listener's backlog that a multishot accept may fill while its cancellation is
@@ -68,8 +68,8 @@ impl ServerShared {
         let (listener_is_shared, listener_is_ours) =
             (vec![false; protocols.len()], vec![true; protocols.len()]);
         let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None, false)).collect();
-        let room = Room::new(limits.conns_max);
-        protocols.iter().for_each(|protocol| protocol.size_for(&room));
+        let server_size = ServerSize::new(limits.conns_max);
+        protocols.iter().for_each(|protocol| protocol.size_for(&server_size));
         let ip_table = Arc::new(IpTable::new(&limits, workers));
         let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
         let tuning = Tuning::default();

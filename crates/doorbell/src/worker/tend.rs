@@ -171,7 +171,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 closed = true;
             }
         }
-        if closed && self.drain.hurries() {
+        if closed && self.drain.shortens_timeouts() {
             self.finish_idle();
         }
     }

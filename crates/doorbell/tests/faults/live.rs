@@ -42,7 +42,7 @@ pub(super) struct Ended {
 }
 
 /// The bytes that a client received, and the end of its connection.
-pub(super) struct Answer {
+pub(super) struct JobReply {
     pub(super) bytes: Vec<u8>,
     pub(super) reset: bool,
 }
@@ -125,15 +125,15 @@ pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
 
 impl Live {
     /// Connects a client that requests a pattern.
-    pub(super) fn ask(&self, id: u64, len: usize) -> Answer {
+    pub(super) fn ask(&self, id: u64, len: usize) -> JobReply {
         self.exchange(format!("{id} {len}\n").as_bytes())
     }
 
     /// Connects a client that sends `request` and reads to the end.
-    pub(super) fn exchange(&self, request: &[u8]) -> Answer {
+    pub(super) fn exchange(&self, request: &[u8]) -> JobReply {
         let mut stream = TcpStream::connect(self.addr).expect("the listener accepts");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option of sockets");
-        let mut answer = Answer { bytes: Vec::new(), reset: false };
+        let mut answer = JobReply { bytes: Vec::new(), reset: false };
         if stream.write_all(request).is_err() {
             answer.reset = true;
             return answer;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use doorbell::offload::{Answer, Auto, Offload, ROW_MIN};
+use doorbell::offload::{Auto, JobReply, Offload, ROW_MIN};
 use doorbell::{Engine, Http1, Reply, Server, Status, service_fn};
 
 use crate::hand::{Hand, get, reply, send};
@@ -54,7 +54,7 @@ fn bench(engine: Engine, limit: Duration) -> Bench {
                 }
                 let name = thread::current().name().unwrap_or_default().to_owned();
                 match then {
-                    true => Answer::then(|reply| reply.status(Status::ACCEPTED).content(name)),
+                    true => JobReply::then(|reply| reply.status(Status::ACCEPTED).content(name)),
                     false => Reply::text(Status::OK, name).into(),
                 }
             })

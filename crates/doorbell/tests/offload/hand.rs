@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use doorbell::offload::{Answer, Class, Executor, Offload, OffloadBuilder, Pump, StartedJob};
+use doorbell::offload::{Class, Executor, JobReply, Offload, OffloadBuilder, Pump, StartedJob};
 use doorbell::{
     Engine, Handler, Http1, Replied, Reply, Request, Responder, Server, ServerBuilder, Snapshot, Status,
 };
@@ -86,7 +86,7 @@ impl Handler for Jobs {
             "then" => {
                 let owned = request.detach();
                 jobs.run(request, reply, move || {
-                    Answer::then(move |reply| {
+                    JobReply::then(move |reply| {
                         let path = owned.with(|request| request.path().to_owned());
                         reply.status(Status::OK).header("X-Path", path).content(text)
                     })
@@ -95,7 +95,7 @@ impl Handler for Jobs {
             "twice" => {
                 let (owned, again) = (request.detach(), jobs.clone());
                 jobs.run(request, reply, move || {
-                    Answer::then(move |reply| {
+                    JobReply::then(move |reply| {
                         owned.with(|request| again.run(request, reply, || Reply::text(Status::OK, text)))
                     })
                 })

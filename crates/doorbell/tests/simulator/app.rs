@@ -40,7 +40,7 @@ struct Conn {
 }
 
 /// The result of processing the bytes received so far.
-enum Answer {
+enum JobReply {
     More,
     Reply { len: usize, reply: Vec<u8>, last: bool },
 }
@@ -76,7 +76,7 @@ impl App {
 fn goes_on(index: PeerIndex, conn: &mut Conn, world: &mut World) -> bool {
     let (fresh, ended) = world.handed_recv(index);
     conn.bytes.extend(fresh);
-    while let Answer::Reply { len, reply, last } = answer(conn) {
+    while let JobReply::Reply { len, reply, last } = answer(conn) {
         conn.bytes.drain(..len);
         world.handed_send(index, &reply);
         if last {
@@ -90,15 +90,15 @@ fn goes_on(index: PeerIndex, conn: &mut Conn, world: &mut World) -> bool {
     !ended
 }
 
-fn answer(conn: &Conn) -> Answer {
+fn answer(conn: &Conn) -> JobReply {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if conn.is_raw {
-        let Some(at) = conn.bytes.iter().position(|byte| *byte == b'\n') else { return Answer::More };
+        let Some(at) = conn.bytes.iter().position(|byte| *byte == b'\n') else { return JobReply::More };
         let id = text(&conn.bytes[..at]).parse().unwrap_or_default();
-        return Answer::Reply { len: at + 1, reply: pattern(id, 100), last: true };
+        return JobReply::Reply { len: at + 1, reply: pattern(id, 100), last: true };
     }
     let Some(at) = conn.bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
-        return Answer::More;
+        return JobReply::More;
     };
     let head = text(&conn.bytes[..at + 4]);
     let number = |name: &str| {
@@ -106,7 +106,7 @@ fn answer(conn: &Conn) -> Answer {
         value.trim().parse::<usize>().ok()
     };
     let body_len = number("Content-Length:").unwrap_or_default();
-    let Some(body) = conn.bytes.get(at + 4..at + 4 + body_len) else { return Answer::More };
+    let Some(body) = conn.bytes.get(at + 4..at + 4 + body_len) else { return JobReply::More };
     let mut parts = head.split(['/', ' ']).skip(2);
     assert_eq!(parts.next(), Some("app"), "only requests for the application arrive here: {head}");
     let mut part = || parts.next().and_then(|part| part.parse::<u64>().ok()).unwrap_or_default();
@@ -116,5 +116,5 @@ fn answer(conn: &Conn) -> Answer {
     let mut reply = format!("HTTP/1.1 200 OK\r\n{ID_FIELD}: {id}\r\nContent-Length: {len}\r\n").into_bytes();
     reply.extend_from_slice(if last { b"Connection: close\r\n\r\n" } else { b"\r\n" });
     reply.extend_from_slice(&pattern(id, len));
-    Answer::Reply { len: at + 4 + body_len, reply, last }
+    JobReply::Reply { len: at + 4 + body_len, reply, last }
 }

@@ -11,7 +11,7 @@ use loom::thread::{self, JoinHandle};
 use super::explore;
 use crate::driver::{WakeSource, Waker};
 use crate::id::{ConnId, Generation, SlotIndex};
-use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, JobContext, Outcome, Pump, Ticket};
+use crate::offload::{Class, Core, Executor, Inbox, Job, JobContext, JobReply, Outcome, Pump, Ticket};
 
 /// An executor that runs each pump on a new thread. `threads` is the maximum at a time.
 #[derive(Clone, Default)]
@@ -50,7 +50,7 @@ fn submit(
 ) -> Option<Ticket> {
     let work = move |_: &JobContext<'_>| {
         work();
-        Answer::Reply(Reply::new(Status::OK))
+        JobReply::Reply(Reply::new(Status::OK))
     };
     Job::new(Arc::clone(core), Class::Normal, Time::MAX, work).submit(CONN, number, inbox)
 }

@@ -2,17 +2,17 @@
 //!
 //! Does not know about: handlers, threads.
 
-#[path = "../../../doorbell/src/offload/answer.rs"]
-mod answer;
 #[path = "../../../doorbell/src/offload/job.rs"]
 mod job;
 #[path = "../../../doorbell/src/offload/line.rs"]
 mod line;
+#[path = "../../../doorbell/src/offload/outcome.rs"]
+mod outcome;
 #[path = "../../../doorbell/src/offload/queue.rs"]
 mod queue;
 
-pub(crate) use answer::{Answer, Delivery, Inbox, Outcome};
 pub(crate) use job::{Class, Job, JobContext, Ticket};
+pub(crate) use outcome::{Delivery, Inbox, JobReply, Outcome};
 pub(crate) use queue::{Core, Executor, Pump};
 
 impl Core {

@@ -6,7 +6,7 @@ use super::*;
 use crate::http::{Method, Reply, service_fn};
 use crate::http2::flood_limits::{Budget, FloodLimits};
 use doorbell::Offload;
-use doorbell::offload::{Answer as Then, Class, Executor, Pump};
+use doorbell::offload::{Class, Executor, JobReply as Then, Pump};
 use http_body_util::{BodyExt as _, Full};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

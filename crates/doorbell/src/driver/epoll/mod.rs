@@ -521,7 +521,7 @@ impl Driver for Epoll {
             let event = *self.events.get(self.event_next)?;
             self.event_next += 1;
             match Source::unpack(event.data) {
-                Source::Alarm => self.alarm.iter_mut().for_each(Alarm::rang),
+                Source::Alarm => self.alarm.iter_mut().for_each(Alarm::set_expired),
                 Source::Conn(slot) => {
                     if let Some(completion) = self.on_ready(slot, event.flags) {
                         return Some(completion);

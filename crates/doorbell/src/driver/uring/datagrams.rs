@@ -222,13 +222,13 @@ impl Uring {
         }
         let len = u16::try_from(bufs.len()).expect("a batch is short");
         if !more {
-            self.go_on_with_datagrams(socket);
+            self.rearm_datagrams(socket);
         }
         Some(Completion::Datagrams { socket, len })
     }
 
     /// A receive that ended with a datagram is pushed again.
-    fn go_on_with_datagrams(&mut self, socket: DatagramIndex) {
+    fn rearm_datagrams(&mut self, socket: DatagramIndex) {
         let state = &mut self.datagrams.states[socket.index()];
         if state.arm == Arm::Armed {
             self.datagrams.again.push(socket);

@@ -108,7 +108,7 @@ impl Uring {
         }
         if token.slot == ALARM {
             if let Some(alarm) = &mut self.alarm {
-                alarm.rang();
+                alarm.set_expired();
                 if !more {
                     self.ring.poll_readable(token, alarm.fd());
                 }

@@ -24,14 +24,14 @@ pub enum Wait {
 
 /// Actions that the handler requested while it handled one event.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Requested {
     pub(super) close: bool,
     pub(super) hand_over: bool,
     pub(super) writable: bool,
     pub(super) deadline: Option<Time>,
 }
 
-impl Asked {
+impl Requested {
     pub(super) const fn stops(&self) -> bool {
         self.close || self.hand_over || self.writable
     }

@@ -9,7 +9,7 @@ use std::io::Write as _;
 
 use doorbell_http::Client;
 
-use super::conn::{Asked, Wait};
+use super::conn::{Requested, Wait};
 use super::mail::{ConnHandle, Link};
 use crate::error::CloseReason;
 use crate::offload::{JobContext, Offload};
@@ -102,7 +102,7 @@ pub struct Context<'a, H: StreamHandler + ?Sized> {
     pub(super) client: &'a Client<'a>,
     pub(super) draining: bool,
     pub(super) link: &'a mut Link<H::Message>,
-    pub(super) asked: Asked,
+    pub(super) requested: Requested,
 }
 
 impl<H: StreamHandler + ?Sized> Context<'_, H> {
@@ -124,7 +124,7 @@ impl<H: StreamHandler + ?Sized> Context<'_, H> {
 
     /// Closes the connection after its output is sent. Further input is discarded.
     pub const fn close(&mut self) {
-        self.asked.close = true;
+        self.requested.close = true;
     }
 
     /// Hands the connection over after its output is sent, with all input that is not consumed.
@@ -132,19 +132,19 @@ impl<H: StreamHandler + ?Sized> Context<'_, H> {
     /// A connection over TLS, and a server without [`HandOver`](crate::HandOver), close instead
     /// ([`CloseReason::NotTaken`](crate::CloseReason::NotTaken)).
     pub const fn hand_over(&mut self) {
-        self.asked.hand_over = true;
+        self.requested.hand_over = true;
     }
 
     /// Requests a call of [`StreamHandler::writable`] when all output is sent. Until then no more
     /// input and no message is handled, so a handler can write a large reply in parts. Does nothing
     /// while there is no output.
     pub const fn notify_writable(&mut self) {
-        self.asked.writable = !self.out.is_empty();
+        self.requested.writable = !self.out.is_empty();
     }
 
     /// Sets the deadline of the wait that follows this event, instead of the listener's timeout.
     pub const fn set_deadline(&mut self, deadline: Time) {
-        self.asked.deadline = Some(deadline);
+        self.requested.deadline = Some(deadline);
     }
 
     /// Like [`Self::set_deadline`], with a time that counts from this event.
@@ -194,7 +194,7 @@ impl<H: StreamHandler + ?Sized> Context<'_, H> {
         job: impl FnOnce(&JobContext<'_>) -> H::Message + Send + 'static,
     ) -> Result<(), Busy> {
         let deadline = self.link.run(offload, self.now, job).ok_or(Busy)?;
-        self.asked.deadline = Some(deadline);
+        self.requested.deadline = Some(deadline);
         Ok(())
     }
 }
@@ -209,7 +209,7 @@ impl<H: StreamHandler + ?Sized> fmt::Debug for Context<'_, H> {
         f.debug_struct("Context")
             .field("now", &self.now)
             .field("client", &self.client)
-            .field("asked", &self.asked)
+            .field("requested", &self.requested)
             .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::super::local::Notify;
 use crate::id::ConnId;
-use crate::offload::{Asker, JobContext, Offload, Outcome, Ticket};
+use crate::offload::{JobContext, Offload, Outcome, OutcomeReceiver, Ticket};
 use crate::panics::dispose;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, PoisonError, TryLockError};
@@ -244,7 +244,7 @@ impl<M: Send + 'static> Link<M> {
             done(job.run_here());
             None
         } else {
-            Some(job.submit_for(Asker::Other(Box::new(done)))?)
+            Some(job.submit_for(OutcomeReceiver::Other(Box::new(done)))?)
         };
         self.job = Some(Pending { number, ticket });
         Some(deadline)

@@ -11,7 +11,7 @@ use doorbell_http::Next;
 
 use super::super::local::{Notify, StreamMemory};
 use super::super::{Io, Local, Protocol};
-use super::conn::{After, Asked, StreamConn, Wait};
+use super::conn::{After, Requested, StreamConn, Wait};
 use super::handler::StreamHandler;
 use super::mail::MessageCounters;
 use super::memory::Memory;
@@ -128,9 +128,13 @@ impl<H: StreamHandler> Stream<H> {
         let listener = ListenerIndex(client.listener()?);
         let memory: &mut dyn Any = local.stream(listener)?;
         let slot = memory.downcast_mut::<Memory<H>>()?.slot(conn.id?);
-        let (out, asked) = (&mut out.head, Asked { writable: conn.wants_writable, ..Asked::default() });
+        let (out, requested) =
+            (&mut out.head, Requested { writable: conn.wants_writable, ..Requested::default() });
         conn.earlier_len = out.len();
-        Some((Turn { stream: self, conn, slot, out, client, now, draining, asked, restarts: false }, input))
+        Some((
+            Turn { stream: self, conn, slot, out, client, now, draining, requested, restarts: false },
+            input,
+        ))
     }
 
     /// Begins the full timeout of the current wait.

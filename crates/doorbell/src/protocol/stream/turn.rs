@@ -4,7 +4,7 @@
 
 use doorbell_http::{Client, Next};
 
-use super::conn::{After, Asked, StreamConn, Wait};
+use super::conn::{After, Requested, StreamConn, Wait};
 use super::handler::{Context, StreamHandler};
 use super::mail::Due;
 use super::memory::Slot;
@@ -21,7 +21,7 @@ pub(super) struct Turn<'a, H: StreamHandler> {
     pub(super) client: &'a Client<'a>,
     pub(super) now: Time,
     pub(super) draining: bool,
-    pub(super) asked: Asked,
+    pub(super) requested: Requested,
     /// True if the timeout of the next wait starts anew: a frame was consumed, or the output of
     /// earlier frames has been sent.
     pub(super) restarts: bool,
@@ -60,15 +60,15 @@ impl<H: StreamHandler> Turn<'_, H> {
             client: self.client,
             draining: self.draining,
             link,
-            asked: self.asked,
+            requested: self.requested,
         };
         let result = call(&self.stream.handler, state, &mut cx);
-        self.asked = cx.asked;
+        self.requested = cx.requested;
         result
     }
 
     const fn ends(&self) -> bool {
-        self.conn.ending.is_some() || self.asked.close || self.asked.hand_over
+        self.conn.ending.is_some() || self.requested.close || self.requested.hand_over
     }
 
     /// True if the output must be sent before anything else is handled.
@@ -78,7 +78,7 @@ impl<H: StreamHandler> Turn<'_, H> {
 
     /// True if no more input may be handled now.
     fn stops(&self) -> bool {
-        self.conn.ending.is_some() || self.asked.stops() || self.slot.link.has_job() || self.is_full()
+        self.conn.ending.is_some() || self.requested.stops() || self.slot.link.has_job() || self.is_full()
     }
 
     /// Passes input to the handler, frame by frame, and returns the number of consumed bytes.
@@ -113,7 +113,7 @@ impl<H: StreamHandler> Turn<'_, H> {
     pub(super) fn resume(&mut self) {
         self.restarts |= core::mem::take(&mut self.conn.is_busy) && !self.conn.is_own_deadline;
         if self.conn.wants_writable {
-            self.asked.writable = false;
+            self.requested.writable = false;
             self.call(|handler, state, cx| handler.writable(state, cx));
             // After a panic of the handler, the reply stays incomplete.
             self.conn.wants_writable = false;
@@ -124,7 +124,7 @@ impl<H: StreamHandler> Turn<'_, H> {
     /// Passes messages to the handler, but none between the parts of a reply.
     pub(super) fn messages(&mut self) {
         while !self.ends()
-            && !self.asked.writable
+            && !self.requested.writable
             && !self.is_full()
             && let Some(mail) = self.slot.link.next_mail()
         {
@@ -142,11 +142,12 @@ impl<H: StreamHandler> Turn<'_, H> {
     pub(super) fn next(&mut self, after: After, rest: usize) -> Next {
         // A handler that closes cannot request another part. But a part that is due stays due,
         // which shows that the reply is incomplete.
-        if !self.asked.close {
-            self.conn.wants_writable = self.asked.writable;
+        if !self.requested.close {
+            self.conn.wants_writable = self.requested.writable;
         }
-        self.conn.requests += u32::from(self.asked.close && self.conn.requests == 0 && !self.out.is_empty());
-        if self.asked.close {
+        self.conn.requests +=
+            u32::from(self.requested.close && self.conn.requests == 0 && !self.out.is_empty());
+        if self.requested.close {
             self.conn.end(self.last_step(after, rest), CloseReason::Done);
         }
         // After other events, and while no more input may be handled, the rest may contain frames
@@ -161,7 +162,7 @@ impl<H: StreamHandler> Turn<'_, H> {
         if let Some(last) = self.conn.ending {
             return last;
         }
-        if self.asked.hand_over {
+        if self.requested.hand_over {
             self.conn.deadline = Time::MAX;
             return Next::HandOver;
         }
@@ -201,7 +202,7 @@ impl<H: StreamHandler> Turn<'_, H> {
         };
         let is_new = wait != self.conn.wait || self.restarts || after == After::Timeout;
         self.conn.wait = wait;
-        match self.asked.deadline {
+        match self.requested.deadline {
             Some(deadline) => (self.conn.deadline, self.conn.is_own_deadline) = (deadline, true),
             None if is_new && wait != Wait::Job => self.stream.restart(self.conn, self.now),
             None => {}

@@ -31,7 +31,7 @@ impl Decider {
     /// Returns the decision for `hello`, a complete ClientHello with optional further bytes. An
     /// invalid ClientHello is left to the handshake, which refuses it.
     #[cold]
-    pub(super) fn says_so(&self, mut hello: &[u8]) -> bool {
+    pub(super) fn hands_over(&self, mut hello: &[u8]) -> bool {
         let mut acceptor = Acceptor::default();
         let accepted = loop {
             // `read_tls` reads a few KiB per call.

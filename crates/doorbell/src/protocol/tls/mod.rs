@@ -31,8 +31,8 @@ pub use self::hand_over::HelloInfo;
 use self::hand_over::Decider;
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, after_alert, classify, is_whole};
 use self::session::{Failure, Session};
-use self::upper::{Around, Upper};
-use super::{Answer, Io, Local, Notify, Protocol, Room, StreamMemory};
+use self::upper::{CallContext, Upper};
+use super::{Io, JobResult, Local, Notify, Protocol, ServerSize, StreamMemory};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
 use crate::time::Time;
@@ -117,7 +117,9 @@ impl<P: Protocol> Tls<P> {
             Opening::Complete if self.hand_over.is_some() && !is_whole(io.input, hello_bytes_max) => {
                 Next::Read
             }
-            Opening::Complete if self.hand_over.as_ref().is_some_and(|decider| decider.says_so(io.input)) => {
+            Opening::Complete
+                if self.hand_over.as_ref().is_some_and(|decider| decider.hands_over(io.input)) =>
+            {
                 leave(conn)
             }
             Opening::Complete if self.acceptor.gate_admits(io.client.peer, io.now) => self.begin(conn, io),
@@ -172,7 +174,7 @@ impl<P: Protocol> Tls<P> {
             return Next::Close;
         };
         let Io { now, date, draining, client, .. } = io;
-        upper.run(&self.inner, &mut Around { now, date, draining, local: io.local, client }, call);
+        upper.run(&self.inner, &mut CallContext { now, date, draining, local: io.local, client }, call);
         self.pump(conn, io.reborrow())
     }
 }
@@ -210,9 +212,9 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.inner.wants_client() || self.acceptor.has_gate()
     }
 
-    fn size_for(&self, room: &Room) {
-        self.acceptor.join(room.tls());
-        self.inner.size_for(room);
+    fn size_for(&self, server_size: &ServerSize) {
+        self.acceptor.join(server_size.tls());
+        self.inner.size_for(server_size);
     }
 
     fn memory(&self, slots_max: u32, notify: &Notify) -> Option<Box<dyn StreamMemory>> {
@@ -259,8 +261,8 @@ impl<P: Protocol> Protocol for Tls<P> {
                     Some(upper) if upper.is_written() => {
                         if upper.after == Next::Flush {
                             let Io { now, date, draining, client, .. } = io;
-                            let mut around = Around { now, date, draining, local: io.local, client };
-                            upper.run(&self.inner, &mut around, |protocol, conn, io| {
+                            let mut context = CallContext { now, date, draining, local: io.local, client };
+                            upper.run(&self.inner, &mut context, |protocol, conn, io| {
                                 protocol.handle_input(conn, &[], io)
                             });
                         }
@@ -273,7 +275,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         }
     }
 
-    fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
+    fn handle_answer(&self, conn: &mut Self::Conn, answer: JobResult, io: Io<'_>) -> Next {
         self.notify_inner(conn, io, |protocol, conn, io| protocol.handle_answer(conn, answer, io))
     }
 

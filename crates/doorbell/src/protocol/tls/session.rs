@@ -18,7 +18,7 @@ use rustls::unbuffered::{
 
 use super::super::{Io, Protocol};
 use super::hello::HEADER_LEN;
-use super::upper::{Around, Upper, write_close_notify};
+use super::upper::{CallContext, Upper, write_close_notify};
 use super::{Inside, Tls};
 use crate::tls::{Outcome, info_of, take_asked_name};
 
@@ -111,11 +111,11 @@ impl Session {
         io: Io<'_>,
     ) -> Result<Next, Failure> {
         let Io { now, date, input, out, draining, local, client } = io;
-        let mut around = Around { now, date, draining, local, client };
+        let mut context = CallContext { now, date, draining, local, client };
         let mut used = 0;
         let next = loop {
             if inside.upper.is_none() && !self.rustls.is_handshaking() {
-                self.establish(tls, inside, &mut around)?;
+                self.establish(tls, inside, &mut context)?;
             }
             let rest = if self.holds { &mut [][..] } else { &mut input[used..] };
             self.is_busy = true;
@@ -134,7 +134,7 @@ impl Session {
                 ConnectionState::TransmitTlsData(data) => data.done(),
                 ConnectionState::PeerClosed => {
                     self.is_busy = false;
-                    self.on_close_notify(tls, upper, &mut around);
+                    self.on_close_notify(tls, upper, &mut context);
                 }
                 // The inner protocol is first created from the result of the handshake; until then
                 // the record stays in the input.
@@ -146,13 +146,13 @@ impl Session {
                     // A panic in the call leaves the library between two messages. `holds` keeps
                     // further input from it.
                     self.holds = true;
-                    discard += hand_up(traffic, tls, upper, &mut around)?;
+                    discard += hand_up(traffic, tls, upper, &mut context)?;
                     self.holds = inside.upper.as_ref().is_some_and(Upper::stops_reading);
                 }
                 ConnectionState::WriteTraffic(writer) => {
                     write(writer, upper, &mut out.head)?;
                     let waits = input.len() > used + discard;
-                    next = inside.upper.as_ref().map(|upper| self.wish(upper, waits));
+                    next = inside.upper.as_ref().map(|upper| self.next_step(upper, waits));
                 }
                 // Early data is never accepted, and `pump` is not called again after both sides
                 // have closed.
@@ -193,14 +193,14 @@ impl Session {
         &mut self,
         tls: &Tls<P>,
         inside: &mut Inside<P::Conn>,
-        around: &mut Around<'_>,
+        context: &mut CallContext<'_>,
     ) -> Result<(), Failure> {
-        let (name, unix_secs) = (self.server_name.take(), around.date.unix_secs());
+        let (name, unix_secs) = (self.server_name.take(), context.date.unix_secs());
         let info = info_of(&tls.acceptor, &self.rustls, name, unix_secs).ok_or(Failure::Expired)?;
         if let Some(permit) = inside.permit.take() {
             permit.end(Outcome::Done { version: info.version, resumed: info.resumed });
         }
-        let (mut conn, plain) = (tls.inner.open(around.now), tls.inner.out_over_tls());
+        let (mut conn, plain) = (tls.inner.open(context.now), tls.inner.out_over_tls());
         if let Some(id) = inside.id {
             tls.inner.identify(&mut conn, id);
         }
@@ -208,7 +208,7 @@ impl Session {
         let upper = inside.upper.insert(upper);
         if tls.inner.speaks_first() {
             self.holds = true;
-            upper.run(&tls.inner, around, Protocol::greet);
+            upper.run(&tls.inner, context, Protocol::greet);
             self.holds = upper.stops_reading();
         }
         Ok(())
@@ -218,12 +218,12 @@ impl Session {
         &mut self,
         tls: &Tls<P>,
         upper: Option<&mut Upper<P::Conn>>,
-        around: &mut Around<'_>,
+        context: &mut CallContext<'_>,
     ) {
         self.peer_closed = true;
         if let Some(upper) = upper.filter(|upper| !upper.closes()) {
             self.holds = true;
-            upper.run(&tls.inner, around, Protocol::handle_eof);
+            upper.run(&tls.inner, context, Protocol::handle_eof);
         }
     }
 
@@ -237,7 +237,7 @@ impl Session {
     }
 
     /// The next step after all permitted output was written.
-    fn wish<C>(&mut self, upper: &Upper<C>, input_waits: bool) -> Next {
+    fn next_step<C>(&mut self, upper: &Upper<C>, input_waits: bool) -> Next {
         if !upper.is_written() {
             return Next::Flush;
         }
@@ -262,7 +262,7 @@ fn hand_up<P: Protocol>(
     mut traffic: ReadTraffic<'_, '_, ServerConnectionData>,
     tls: &Tls<P>,
     upper: Option<&mut Upper<P::Conn>>,
-    around: &mut Around<'_>,
+    context: &mut CallContext<'_>,
 ) -> Result<usize, Failure> {
     let mut discard = 0;
     let Some(upper) = upper else { return Ok(discard) };
@@ -270,7 +270,7 @@ fn hand_up<P: Protocol>(
         let record = record.map_err(Failure::Rustls)?;
         discard += record.discard;
         if !record.payload.is_empty() && !upper.closes() {
-            upper.run(&tls.inner, around, |protocol, conn, io| {
+            upper.run(&tls.inner, context, |protocol, conn, io| {
                 protocol.handle_input(conn, record.payload, io)
             });
         }

@@ -43,7 +43,7 @@ thread_local! {
 }
 
 /// The [`Io`] of a call, without the buffers.
-pub(super) struct Around<'a> {
+pub(super) struct CallContext<'a> {
     pub(super) now: Time,
     pub(super) date: &'a Date,
     pub(super) draining: bool,
@@ -60,7 +60,7 @@ pub(super) struct Upper<C> {
     info: TlsInfo,
     /// The request that the protocol passed to a job, until the worker takes the request.
     later: Option<Box<Later>>,
-    carry: Carry,
+    carry: UnreadPlaintext,
     plain: Out,
     /// Number of bytes of the head of `plain` that are already encrypted.
     head_at: usize,
@@ -69,7 +69,7 @@ pub(super) struct Upper<C> {
 /// Plaintext that the protocol could not process yet. Empty and unallocated, unless a request
 /// arrived in parts.
 #[derive(Debug)]
-struct Carry {
+struct UnreadPlaintext {
     buf: Vec<u8>,
     /// The capacity that is counted in the memory account.
     counted: usize,
@@ -78,7 +78,7 @@ struct Carry {
 
 impl<C> Upper<C> {
     pub(super) const fn new(conn: C, info: TlsInfo, plain: Out, plain_bytes: PlainBytes) -> Self {
-        let carry = Carry { buf: Vec::new(), counted: 0, plain_bytes };
+        let carry = UnreadPlaintext { buf: Vec::new(), counted: 0, plain_bytes };
         Self { conn, after: Next::Read, info, later: None, carry, plain, head_at: 0 }
     }
 
@@ -86,18 +86,18 @@ impl<C> Upper<C> {
     pub(super) fn run<P: Protocol<Conn = C>>(
         &mut self,
         protocol: &P,
-        around: &mut Around<'_>,
+        context: &mut CallContext<'_>,
         call: impl FnOnce(&P, &mut C, Io<'_>) -> Next,
     ) {
         if self.plain.head.capacity() == 0 {
             self.plain.head = SPARE.take();
             self.plain.head.reserve(REPLY_LEN);
         }
-        self.ask(protocol, around, call);
+        self.ask(protocol, context, call);
         if !self.carry.settle() {
             self.carry.buf = Vec::new();
             let _within = self.carry.settle();
-            self.ask(protocol, around, |protocol, conn, io| {
+            self.ask(protocol, context, |protocol, conn, io| {
                 protocol.handle_overload(conn, CloseReason::InputMemory, io)
             });
         }
@@ -106,24 +106,24 @@ impl<C> Upper<C> {
     fn ask<P: Protocol<Conn = C>>(
         &mut self,
         protocol: &P,
-        around: &mut Around<'_>,
+        context: &mut CallContext<'_>,
         call: impl FnOnce(&P, &mut C, Io<'_>) -> Next,
     ) {
-        let client = around.client.with_tls(Some(&self.info));
+        let client = context.client.with_tls(Some(&self.info));
         let io = Io {
-            now: around.now,
-            date: around.date,
+            now: context.now,
+            date: context.date,
             input: &mut self.carry.buf,
             out: &mut self.plain,
-            draining: around.draining,
-            local: around.local,
+            draining: context.draining,
+            local: context.local,
             client: &client,
         };
         self.after = call(protocol, &mut self.conn, io);
         self.later = self.plain.take_later();
         if self.after == Next::HandOver {
             // A connection over TLS cannot be handed over, because its keys cannot be moved.
-            self.refuse_hand_over(protocol, around);
+            self.refuse_hand_over(protocol, context);
         }
     }
 
@@ -139,8 +139,8 @@ impl<C> Upper<C> {
     }
 
     #[cold]
-    fn refuse_hand_over<P: Protocol<Conn = C>>(&mut self, protocol: &P, around: &mut Around<'_>) {
-        self.ask(protocol, around, |protocol, conn, io| {
+    fn refuse_hand_over<P: Protocol<Conn = C>>(&mut self, protocol: &P, context: &mut CallContext<'_>) {
+        self.ask(protocol, context, |protocol, conn, io| {
             protocol.handle_overload(conn, CloseReason::NotTaken, io)
         });
     }
@@ -244,7 +244,7 @@ fn append(
     written.map(drop)
 }
 
-impl Carry {
+impl UnreadPlaintext {
     /// Updates the memory account. Returns false if the account exceeds its limit.
     fn settle(&mut self) -> bool {
         if self.buf.is_empty() && self.buf.capacity() != 0 {
@@ -258,7 +258,7 @@ impl Carry {
     }
 }
 
-impl Drop for Carry {
+impl Drop for UnreadPlaintext {
     fn drop(&mut self) {
         if self.counted != 0 {
             self.plain_bytes.change(self.counted, 0);

@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, PoisonError, TryLockError};
 
 /// Result of a job.
-pub enum Answer {
+pub enum JobReply {
     /// A complete reply.
     Reply(Reply),
     /// The second part of the handler, which runs on the ring thread. It allows a guard to run as a
@@ -24,10 +24,10 @@ pub enum Answer {
     Then(Box<Finish>),
 }
 
-/// The function of [`Answer::Then`]; see [`Answer::then`].
+/// The function of [`JobReply::Then`]; see [`JobReply::then`].
 pub type Finish = dyn FnOnce(Responder<'_>) -> Replied<'_> + Send;
 
-impl Answer {
+impl JobReply {
     /// Continues on the ring thread: `finish` is called there like a handler, and must be as fast
     /// as a handler.
     pub fn then(finish: impl FnOnce(Responder<'_>) -> Replied<'_> + Send + 'static) -> Self {
@@ -35,13 +35,13 @@ impl Answer {
     }
 }
 
-impl From<Reply> for Answer {
+impl From<Reply> for JobReply {
     fn from(reply: Reply) -> Self {
         Self::Reply(reply)
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for JobReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reply(reply) => f.debug_tuple("Reply").field(reply).finish(),
@@ -53,7 +53,7 @@ impl fmt::Debug for Answer {
 /// The outcome of a job, with which a waiting request continues.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Replied(Answer),
+    Replied(JobReply),
     /// The queue was full.
     Busy,
     /// The job panicked, or the executor dropped it.

@@ -14,13 +14,13 @@ const CONNS_A_HANDSHAKE: u32 = 4;
 ///
 /// A successor shares the counts: handshakes of both servers count together.
 #[derive(Debug)]
-pub struct Room {
+pub struct ServerSize {
     conns_max: u32,
     #[cfg(feature = "tls")]
     tls: Shares,
 }
 
-impl Room {
+impl ServerSize {
     /// Describes a server with at most `conns_max` connections.
     pub fn new(conns_max: u32) -> Self {
         Self {
