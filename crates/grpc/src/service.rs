@@ -22,7 +22,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_prost::ProstCodec;
 
 use crate::statuses::{OVERALL, Statuses};
-use crate::watch::{AdmitWatch, Watching, response};
+use crate::watch::{AdmitWatch, WatchCall, response};
 
 /// Maximum size of a request; it only contains a name.
 const REQUEST_LEN_MAX: usize = 4096;
@@ -92,7 +92,7 @@ pub fn prober_of(user_agent: Option<&[u8]>, addr: Option<IpAddr>) -> Option<Prob
 }
 
 /// The prober of a request.
-fn asked_by<T>(request: &Request<T>) -> Option<Prober> {
+fn prober_of_request<T>(request: &Request<T>) -> Option<Prober> {
     let user_agent = request.metadata().get("user-agent").map(|value| value.as_bytes());
     let addr = request.extensions().get().map(|ClientAddr(addr)| *addr);
     #[cfg(feature = "server")]
@@ -141,7 +141,7 @@ impl UnaryService<ListRequest> for Methods {
         if statuses.len() > LIST_MAX {
             return ready(Err(Status::resource_exhausted(format!("more than {LIST_MAX} services"))));
         }
-        let all = statuses.all(asked_by(&request));
+        let all = statuses.all(prober_of_request(&request));
         let statuses = all.map(|(name, status)| (name.to_owned(), response(status))).collect();
         ready(Ok(Response::new(ListResponse { statuses })))
     }
@@ -153,7 +153,7 @@ impl Health for Methods {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        match self.0.statuses.get(&request.get_ref().service, asked_by(&request)) {
+        match self.0.statuses.get(&request.get_ref().service, prober_of_request(&request)) {
             Some(status) => Ok(Response::new(response(status))),
             None => Err(Status::not_found("unknown service")),
         }
@@ -166,10 +166,10 @@ impl Health for Methods {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let permit = self.0.watches.admit(request.extensions())?;
-        let prober = asked_by(&request);
+        let prober = prober_of_request(&request);
         let service = request.into_inner().service;
         let statuses = &self.0.statuses;
-        let watching = Watching {
+        let watching = WatchCall {
             status: statuses.watch(&service, prober),
             asks: statuses.is_on_demand(&service).then(|| (Arc::clone(statuses), service)),
             ends: self.0.ends.clone(),

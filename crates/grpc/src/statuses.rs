@@ -31,7 +31,7 @@ pub struct Statuses {
 struct Service {
     endpoint: usize,
     /// Wakes Watch calls when a status changes.
-    news: [watch::Sender<ServingStatus>; Audience::ALL.len()],
+    changes: [watch::Sender<ServingStatus>; Audience::ALL.len()],
     /// On-demand checks.
     demands: Box<[RunTrigger]>,
     /// Counts probes by prober; services may share an endpoint.
@@ -46,7 +46,7 @@ pub(crate) struct Watched {
     published: Arc<Published>,
     endpoint: usize,
     audience: Audience,
-    news: watch::Receiver<ServingStatus>,
+    changes: watch::Receiver<ServingStatus>,
 }
 
 impl Statuses {
@@ -58,20 +58,20 @@ impl Statuses {
         let mut known = Vec::new();
         let service = |(service, endpoint): (String, usize)| {
             let probe_counters = Arc::clone(registry.prober_stats().probe_counters(endpoint)?);
-            let news = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));
+            let changes = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));
             let is_first = !known.contains(&endpoint);
             known.push(endpoint);
             let demands = registry.triggers_of(endpoint);
-            Some((service, Service { endpoint, news, demands, probe_counters, is_first }))
+            Some((service, Service { endpoint, changes, demands, probe_counters, is_first }))
         };
         let services = endpoints.into_iter().filter_map(service).collect();
         let statuses = Arc::new(Self { services, published: Arc::clone(registry.published()) });
         let follower = Arc::clone(&statuses);
         registry.follow(move |serving| {
             for service in follower.services.values().filter(|service| serving.is_news(service.endpoint)) {
-                for (news, audience) in service.news.iter().zip(Audience::ALL) {
+                for (changes, audience) in service.changes.iter().zip(Audience::ALL) {
                     let (_, serves) = serving.state(service.endpoint, audience);
-                    news.send_if_modified(|now| std::mem::replace(now, status(serves)) != status(serves));
+                    changes.send_if_modified(|now| std::mem::replace(now, status(serves)) != status(serves));
                 }
             }
         });
@@ -92,8 +92,13 @@ impl Statuses {
         service.ask();
         service.count(&self.published, prober);
         let audience = audience_of(prober);
-        let news = service.news[audience as usize].subscribe();
-        Some(Watched { published: Arc::clone(&self.published), endpoint: service.endpoint, audience, news })
+        let changes = service.changes[audience as usize].subscribe();
+        Some(Watched {
+            published: Arc::clone(&self.published),
+            endpoint: service.endpoint,
+            audience,
+            changes,
+        })
     }
 
     /// Requests the on-demand checks of the service.
@@ -145,18 +150,18 @@ impl Service {
 impl Watched {
     /// Returns the current status; [`Self::changed`] waits for the next one.
     pub(crate) fn status(&mut self) -> ServingStatus {
-        self.news.mark_unchanged();
+        self.changes.mark_unchanged();
         status(self.published.load().states(self.endpoint)[self.audience as usize].1)
     }
 
     /// Waits until the status may have changed. `None` if it can no longer change.
     pub(crate) async fn changed(&mut self) -> Option<()> {
-        self.news.changed().await.ok()
+        self.changes.changed().await.ok()
     }
 
     #[cfg(test)]
     fn has_changed(&self) -> bool {
-        self.news.has_changed().unwrap()
+        self.changes.has_changed().unwrap()
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) const fn response(status: ServingStatus) -> HealthCheckResponse {
 const UNKNOWN: HealthCheckResponse = HealthCheckResponse { status: 3 };
 
 /// One Watch stream.
-pub(crate) struct Watching {
+pub(crate) struct WatchCall {
     /// `None` for an unknown service.
     pub(crate) status: Option<Watched>,
     /// The statuses and the name of the service, if the service has on-demand checks.
@@ -98,27 +98,27 @@ pub(crate) struct Watching {
 }
 
 /// State of the responses of a Watch stream.
-struct Begun {
-    watching: Watching,
+struct ResponseState {
+    watching: WatchCall,
     /// The last sent status.
     sent: Option<ServingStatus>,
     over: bool,
 }
 
-impl Watching {
+impl WatchCall {
     /// The responses: the status, then its changes, then UNAVAILABLE.
     pub(crate) fn responses(self) -> impl Stream<Item = Result<HealthCheckResponse, Status>> + Send {
-        unfold(Begun { watching: self, sent: None, over: false }, Begun::next)
+        unfold(ResponseState { watching: self, sent: None, over: false }, ResponseState::next)
     }
 }
 
-impl Begun {
+impl ResponseState {
     async fn next(mut self) -> Option<(Result<HealthCheckResponse, Status>, Self)> {
         if self.over {
             return None;
         }
-        match self.news().await {
-            Some(news) => Some((Ok(news), self)),
+        match self.next_response().await {
+            Some(next_response) => Some((Ok(next_response), self)),
             None => {
                 self.over = true;
                 Some((Err(Status::unavailable("the server is shutting down")), self))
@@ -127,8 +127,8 @@ impl Begun {
     }
 
     /// Waits for the next response; `None` at the end, after the last change.
-    async fn news(&mut self) -> Option<HealthCheckResponse> {
-        let Self { watching: Watching { status, asks, ends, _permit }, sent, .. } = self;
+    async fn next_response(&mut self) -> Option<HealthCheckResponse> {
+        let Self { watching: WatchCall { status, asks, ends, _permit }, sent, .. } = self;
         let Some(status) = status else {
             if sent.replace(ServingStatus::Unknown).is_none() {
                 return Some(UNKNOWN);

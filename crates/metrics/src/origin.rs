@@ -23,10 +23,10 @@ impl Origin {
         Self(time_of_day.saturating_sub(since_zero))
     }
 
-    /// Returns `kept`, unless it differs by a step.
+    /// Returns `previous`, unless it differs by a step.
     #[must_use]
-    pub fn or_kept(self, kept: Self) -> Self {
-        if kept.0.abs_diff(self.0) < Self::STEP_MIN { kept } else { self }
+    pub fn or_previous(self, previous: Self) -> Self {
+        if previous.0.abs_diff(self.0) < Self::STEP_MIN { previous } else { self }
     }
 
     /// Seconds since 1970, with milliseconds.

@@ -14,7 +14,7 @@ use axum::routing::get;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell::{Http1, Listen, Server, Workers};
 use doorbell_testkit::peers::{Load, Mode};
-use doorbell_tokio::{Control, Embed, Rest};
+use doorbell_tokio::{Control, Embed, HandOverAll};
 use tokio::runtime::{Builder, Runtime};
 
 const IN_FLIGHT: u32 = 64;
@@ -45,7 +45,7 @@ fn with_doorbell(runtime: &Runtime) -> (SocketAddr, Control) {
     let _context = runtime.enter();
     let listen = Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let one = Workers::Count(NonZeroU16::MIN);
-    let server = Server::builder().workers(one).conns_per_ip_max(0).listen(listen, Http1::new(Rest));
+    let server = Server::builder().workers(one).conns_per_ip_max(0).listen(listen, Http1::new(HandOverAll));
     let (control, handed) = Embed::new(server).start();
     runtime.block_on(control.ready()).unwrap();
     runtime.spawn(async move { axum::serve(handed, routes()).await });

@@ -17,7 +17,7 @@ use crate::embed::Embed;
 use crate::handed::Handed;
 use crate::health::Health;
 use crate::portable;
-use crate::probes::{Probes, Rest};
+use crate::probes::{HandOverAll, Probes};
 
 /// Default maximum time of a drain: less than the 30 s that Kubernetes waits.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -168,7 +168,7 @@ impl Doorbell {
         }
         match &self.health {
             Some(health) => portable::start(addr, Probes::new(health), Some(health)).await,
-            None => portable::start(addr, Rest, None).await,
+            None => portable::start(addr, HandOverAll, None).await,
         }
     }
 
@@ -177,7 +177,7 @@ impl Doorbell {
         let (server, listen) = (Server::builder(), Listen::tcp(addr));
         match &self.health {
             Some(health) => Embed::new(server.listen(listen, Http1::new(Probes::new(health)))).health(health),
-            None => Embed::new(server.listen(listen, Http1::new(Rest))),
+            None => Embed::new(server.listen(listen, Http1::new(HandOverAll))),
         }
     }
 }

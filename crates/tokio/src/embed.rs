@@ -9,7 +9,7 @@ use doorbell::{HandOver, ServerBuilder, StartError, WhenFull};
 use crate::control::{Control, Ended, Phase, Started};
 use crate::handed::Handed;
 use crate::health::Health;
-use crate::launch::{Course, Launch};
+use crate::launch::{Launch, ServerGuard};
 use crate::queue::HandedQueue;
 
 /// A builder of a server in front of a program, with any listeners and services.
@@ -85,14 +85,14 @@ impl Embed {
         if let Some(conns) = self.conns_max {
             to = to.conns_max(conns);
         }
-        let (launch, course) = Launch::new(queue, to.places(), self.health);
+        let (launch, guard) = Launch::new(queue, to.places(), self.health);
         let server = self.server.hand_over(to);
-        let phase = course.phase();
+        let phase = guard.phase();
         // Opening sockets, testing the kernel and waiting for the workers would block a thread of
         // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
-            let mut course = course;
-            course.result = run(server, &course);
+            let mut guard = guard;
+            guard.result = run(server, &guard);
         });
         if let Err(error) = spawned {
             let why = Ended::NotStarted(Arc::new(StartError::Thread(error)));
@@ -103,8 +103,8 @@ impl Embed {
 }
 
 /// Runs the server until its end.
-fn run(server: ServerBuilder, course: &Course) -> Result<(), Ended> {
+fn run(server: ServerBuilder, guard: &ServerGuard) -> Result<(), Ended> {
     let server = server.start().map_err(|error| Ended::NotStarted(Arc::new(error)))?;
-    course.begin(Started::on_ring(&server));
+    guard.begin(Started::on_ring(&server));
     Ok(server.wait()?)
 }

@@ -25,7 +25,7 @@ pub(crate) struct Launch {
 
 /// The part of a launch that belongs to the server. Reports the end of the server when dropped,
 /// even if dropping a service panics.
-pub(crate) struct Course {
+pub(crate) struct ServerGuard {
     phase: watch::Sender<Phase>,
     started: Arc<OnceLock<Started>>,
     queue: HandedQueue,
@@ -43,7 +43,7 @@ struct Watched {
 
 impl Launch {
     /// Begins a server that puts connections into `queue`. The heartbeat of `health` begins, too.
-    pub(crate) fn new(queue: HandedQueue, places: Places, health: Option<Health>) -> (Self, Course) {
+    pub(crate) fn new(queue: HandedQueue, places: Places, health: Option<Health>) -> (Self, ServerGuard) {
         queue.set_places(places.clone());
         let watched = health.as_ref().map(|health| Watched::begin(health, &queue));
         let (phase, observed) = watch::channel(Phase::Starting);
@@ -52,9 +52,15 @@ impl Launch {
         let abandoned = Arc::new(AtomicBool::new(false));
         let stop_on_drop =
             Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
-        let course =
-            Course { phase, started, queue: queue.clone(), watched, abandoned, result: Err(Ended::Over) };
-        (Self { queue, places, health, running, stop_on_drop }, course)
+        let guard = ServerGuard {
+            phase,
+            started,
+            queue: queue.clone(),
+            watched,
+            abandoned,
+            result: Err(Ended::Over),
+        };
+        (Self { queue, places, health, running, stop_on_drop }, guard)
     }
 
     /// The handles of the program.
@@ -73,7 +79,7 @@ impl Launch {
     }
 }
 
-impl Course {
+impl ServerGuard {
     /// The sender of the server's phase, to report that its thread could not be started.
     #[cfg(target_os = "linux")]
     pub(crate) fn phase(&self) -> watch::Sender<Phase> {
@@ -92,7 +98,7 @@ impl Course {
     }
 }
 
-impl Drop for Course {
+impl Drop for ServerGuard {
     fn drop(&mut self) {
         self.watched.iter().for_each(|watched| watched.end(&self.queue));
         // The queue ends first, so that no connection arrives after the end becomes visible.

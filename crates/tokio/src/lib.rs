@@ -7,7 +7,7 @@
 //! |---|---|
 //! | checks and probe routes, on its existing listener | [`Health`], `Health::routes` (feature `axum`), `Health::layer` (`tower`), `Health::service` (`hyper`) |
 //! | probes that are served even while the program is busy, and a drain at SIGTERM | [`Doorbell`] |
-//! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
+//! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`HandOverAll`] |
 //!
 //! On Linux, ring threads serve the probes. On macOS and other Unix systems [`Doorbell`] serves them
 //! on the runtime, with the same API and replies; [`Embed`] is for Linux, and its program also
@@ -99,4 +99,4 @@ pub use health::{Check, Health, HealthBuilder, HealthError, Pushed, Ttl};
 pub use metrics::{Metrics, prometheus_client};
 pub use portable::RuntimeCounters;
 pub use preread::{Parts, Preread};
-pub use probes::{Front, Probes, Rest};
+pub use probes::{Front, HandOverAll, Probes};

@@ -130,8 +130,8 @@ impl Metrics {
             None => found,
             Some(kept) if took >= Origin::STEP_MIN / 2 => kept,
             Some(kept) => Origins {
-                checks: found.checks.or_kept(kept.checks),
-                requests: found.requests.or_kept(kept.requests),
+                checks: found.checks.or_previous(kept.checks),
+                requests: found.requests.or_previous(kept.requests),
             },
         };
         *kept = Some(origins);

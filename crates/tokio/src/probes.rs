@@ -16,14 +16,14 @@ use crate::health::Health;
 /// program on a kept connection, and probes over HTTP/2, reach the program: there,
 /// `Health::routes`, `Health::layer` or `Health::service` serves them.
 #[derive(Debug)]
-pub struct Probes<S = Rest> {
+pub struct Probes<S = HandOverAll> {
     health: Health,
     inner: S,
 }
 
 /// Hands all requests over, except TRACE without a body, which gets a 405.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rest;
+pub struct HandOverAll;
 
 /// Serves selected requests with one service and hands over all others, including requests with
 /// bodies and those of other protocols.
@@ -39,7 +39,7 @@ impl Probes {
     /// not be detected.
     pub fn new(health: &Health) -> Self {
         health.serve_on_ring();
-        Self { health: health.clone(), inner: Rest }
+        Self { health: health.clone(), inner: HandOverAll }
     }
 }
 
@@ -83,7 +83,7 @@ impl<S: Handler> Handler for Probes<S> {
     }
 }
 
-impl Handler for Rest {
+impl Handler for HandOverAll {
     fn hands_over(&self, _start: MessageStart<'_>) -> bool {
         true
     }

@@ -19,7 +19,7 @@ use axum::{Router, serve};
 use doorbell::http::layer::{Guard, ServiceExt as _};
 use doorbell::{Handler, Http1, Replied, Responder, Server, StaticReply, Status, service_fn};
 use doorbell_testkit::peers::{Reply, exchange};
-use doorbell_tokio::{Control, Embed, Health, Probes, Rest};
+use doorbell_tokio::{Control, Embed, HandOverAll, Health, Probes};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
@@ -167,7 +167,7 @@ async fn requests_with_bodies_pass_closures_guards_and_layers() {
             let health = patient();
             let http = match name {
                 "closure" => Http1::new(Probes::new(&health).before(closure())),
-                "guard" => Http1::new(Probes::new(&health).before(Rest.guarded(Open))),
+                "guard" => Http1::new(Probes::new(&health).before(HandOverAll.guarded(Open))),
                 _ => Http1::new(Probes::new(&health).before(closure()).guarded(Open)),
             };
             let server =

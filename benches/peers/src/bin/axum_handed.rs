@@ -14,7 +14,7 @@ use std::num::NonZeroU16;
 use axum::Router;
 use axum::routing::get;
 use doorbell::{Http1, Listen, Server, Workers};
-use doorbell_tokio::{Embed, Rest};
+use doorbell_tokio::{Embed, HandOverAll};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 async fn serve(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
     let server = Server::builder()
         .workers(Workers::Count(NonZeroU16::MIN))
-        .listen(Listen::tcp(addr), Http1::new(Rest));
+        .listen(Listen::tcp(addr), Http1::new(HandOverAll));
     let (control, handed) = Embed::new(server).start();
     control.ready().await?;
     let routes = Router::new().route("/livez", get(|| async { "ok\n" }));

@@ -62,8 +62,8 @@ fn a_clock_that_is_set_is_followed() {
     };
     found(&registry, Outcome::Success);
     assert!(is_shown(time_of_day() - registry.now().since(Time::ZERO)));
-    registry.look_at_clock(|| noon);
-    registry.look_at_clock(|| {
+    registry.check_clock(|| noon);
+    registry.check_clock(|| {
         std::thread::sleep(CLOCK_STEP_MIN + Duration::from_millis(200));
         noon + Duration::from_secs(3_600)
     });

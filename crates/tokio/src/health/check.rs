@@ -7,7 +7,7 @@ use std::time::Duration;
 use doorbell_health::{CheckConfig, Severity};
 
 /// Upper bound of the default timeout of a run.
-const TIMEOUT_USUAL_MAX: Duration = Duration::from_secs(1);
+const TIMEOUT_DEFAULT_MAX: Duration = Duration::from_secs(1);
 
 /// Options of a check that calls a function: schedule, thresholds, severity. Required by default.
 ///
@@ -36,7 +36,7 @@ impl Check {
         Self {
             config: CheckConfig::every(interval),
             severity: Severity::Required,
-            timeout: interval.min(TIMEOUT_USUAL_MAX),
+            timeout: interval.min(TIMEOUT_DEFAULT_MAX),
             jitter: 10,
         }
     }

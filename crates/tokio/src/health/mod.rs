@@ -3,10 +3,10 @@
 //!
 //! Does not know about: requests; sockets.
 
-mod beats;
 mod builder;
 mod check;
 mod error;
+mod heartbeats;
 mod pushed;
 mod sink;
 mod watch;
@@ -25,7 +25,7 @@ pub use pushed::Pushed;
 use tokio::runtime::{self, Handle};
 use tokio::sync::watch as watch_channel;
 
-pub(crate) use beats::Heartbeat;
+pub(crate) use heartbeats::Heartbeat;
 use sink::WatchedRegistry;
 
 /// The health of the program: checks, endpoints, and the replies that probes get.
@@ -124,7 +124,7 @@ impl Health {
         let interval = parts.watched.watch().limits.interval();
         let ticks = parts.watched.watch().limits.stalled_after.is_some();
         let own = runtime.filter(|_| ticks).map(|runtime| {
-            let heartbeat = Arc::new(parts.watched.watch().beats.begin(Some(runtime.metrics())));
+            let heartbeat = Arc::new(parts.watched.watch().heartbeats.begin(Some(runtime.metrics())));
             heartbeat.tick_on(&runtime, interval);
             parts.watched.run_periodically();
             (runtime.id(), Arc::downgrade(&heartbeat))
@@ -257,7 +257,7 @@ impl Health {
         let watched = self.watched();
         let watch = watched.watch();
         let runtime = watch.limits.stalled_after.map(|_| Handle::current());
-        let heartbeat = Arc::new(watch.beats.begin(runtime.as_ref().map(Handle::metrics)));
+        let heartbeat = Arc::new(watch.heartbeats.begin(runtime.as_ref().map(Handle::metrics)));
         if let Some(runtime) = runtime {
             heartbeat.tick_on(&runtime, watch.limits.interval());
             let mut own = self.inside.own.lock().unwrap_or_else(PoisonError::into_inner);

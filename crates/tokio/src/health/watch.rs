@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use crate::health::beats::{Beat, Beats, nanos_now};
+use crate::health::heartbeats::{HeartbeatList, HeartbeatNode, nanos_now};
 use crate::waits::Waits;
 use crate::workers::{LIVE_SILENCE_MIN, READY_SILENCE_MIN};
 
@@ -45,7 +45,7 @@ pub(crate) struct WatchLimits {
 /// Observes runtimes, servers and the switches of the program.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    pub(crate) beats: Beats,
+    pub(crate) heartbeats: HeartbeatList,
     pub(crate) limits: WatchLimits,
     /// The program called `set_live(false)`.
     pub(crate) dead: AtomicBool,
@@ -120,8 +120,8 @@ impl Limit {
 
 impl Default for WatchLimits {
     fn default() -> Self {
-        let usual = Limit { ready: READY_LIMIT, live: LIVE_LIMIT };
-        Self { stalled_after: Some(usual), accept_within: usual }
+        let limit = Limit { ready: READY_LIMIT, live: LIVE_LIMIT };
+        Self { stalled_after: Some(limit), accept_within: limit }
     }
 }
 
@@ -137,7 +137,7 @@ impl WatchLimits {
 impl Watch {
     pub(crate) fn new(limits: WatchLimits) -> Self {
         Self {
-            beats: Beats::default(),
+            heartbeats: HeartbeatList::default(),
             is_served: AtomicBool::new(limits.stalled_after.is_none()),
             limits,
             dead: AtomicBool::new(false),
@@ -189,10 +189,10 @@ impl Watch {
 
     fn runtime(&self, now: u64, is_live: bool) -> Option<Reason> {
         let limit = self.limits.stalled_after?.of(is_live);
-        if self.beats.iter().any(|beat| beat.since_tick(now).is_some_and(|time| time > limit)) {
+        if self.heartbeats.iter().any(|beat| beat.since_tick(now).is_some_and(|time| time > limit)) {
             return Some(Reason::Stuck);
         }
-        let silences = self.beats.iter().filter_map(|beat| beat.silence(now));
+        let silences = self.heartbeats.iter().filter_map(|beat| beat.silence(now));
         let longest = silences.max_by_key(|silence| silence.time)?;
         let shortest = if is_live { LIVE_SILENCE_MIN } else { READY_SILENCE_MIN };
         (longest.time > limit.max(shortest)).then_some(Reason::Blocked { worker: longest.worker })
@@ -209,9 +209,9 @@ impl Watch {
         let limit = self.limits.accept_within.of(is_live);
         let is_over = |since: fn(&Waits) -> u64| {
             let over = |nanos: u64| nanos != 0 && Duration::from_nanos(now.saturating_sub(nanos)) > limit;
-            self.beats.iter().map(Beat::waits).any(|waits| over(since(waits)))
+            self.heartbeats.iter().map(HeartbeatNode::waits).any(|waits| over(since(waits)))
         };
-        if self.beats.iter().any(|beat| beat.waits().is_gone()) {
+        if self.heartbeats.iter().any(|beat| beat.waits().is_gone()) {
             return Some(Reason::Dropped);
         }
         if is_over(Waits::idle) {
@@ -240,7 +240,7 @@ impl Reasons {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::beats::Heartbeat;
+    use crate::health::heartbeats::Heartbeat;
 
     const LIMIT: Duration = Duration::from_secs(5);
 
@@ -252,7 +252,7 @@ mod tests {
     /// A heartbeat with a runtime of one worker.
     fn begin(watch: &Watch) -> Heartbeat {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        watch.beats.begin(Some(runtime.metrics()))
+        watch.heartbeats.begin(Some(runtime.metrics()))
     }
 
     fn after(time: Duration) -> u64 {
@@ -298,22 +298,22 @@ mod tests {
     #[test]
     fn one_stuck_runtime_of_several_is_detected() {
         let watch = watch();
-        let beats = [(); 3].map(|()| begin(&watch));
+        let heartbeats = [(); 3].map(|()| begin(&watch));
         let is_stuck = || watch.reasons(nanos_now()).runtime == Some(Reason::Stuck);
-        for (at, stuck) in beats.iter().enumerate() {
+        for (at, stuck) in heartbeats.iter().enumerate() {
             stop(stuck, LATE);
-            for (_, other) in beats.iter().enumerate().filter(|(other, _)| *other != at) {
+            for (_, other) in heartbeats.iter().enumerate().filter(|(other, _)| *other != at) {
                 assert!(other.beat(nanos_now()) && is_stuck());
             }
             assert!(stuck.beat(nanos_now()) && !is_stuck());
         }
         // A place is reused, and its previous owner no longer affects it.
-        beats[1].end();
+        heartbeats[1].end();
         let next = begin(&watch);
         stop(&next, LATE);
-        beats[1].end();
-        assert!(!beats[1].beat(nanos_now()) && is_stuck());
-        assert_eq!(watch.beats.iter().count(), 3);
+        heartbeats[1].end();
+        assert!(!heartbeats[1].beat(nanos_now()) && is_stuck());
+        assert_eq!(watch.heartbeats.iter().count(), 3);
     }
 
     #[test]

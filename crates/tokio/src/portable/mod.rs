@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use crate::control::{Control, Ended, Started};
 use crate::handed::Handed;
 use crate::health::Health;
-use crate::launch::{Course, Launch};
+use crate::launch::{Launch, ServerGuard};
 use crate::queue::HandedQueue;
 
 /// Maximum number of connections that are being read. Further ones wait in the backlog.
@@ -123,15 +123,15 @@ pub(crate) async fn start(
     let addr = listener.local_addr().map_err(failed)?;
     let queue = HandedQueue::default();
     let places = HandOver::new(queue.clone()).places();
-    let (launch, course) = Launch::new(queue.clone(), places.clone(), health.cloned());
+    let (launch, guard) = Launch::new(queue.clone(), places.clone(), health.cloned());
     let (orders, order) = watch::channel(Order::Serve);
     let (close, closing) = watch::channel(false);
     let counters = Arc::<Counters>::default();
     let limits = doorbell::HttpLimits { answer_before_body: true, ..doorbell::HttpLimits::default() };
     let shared = Shared { service, limits, queue, places, counters: Arc::clone(&counters), closing };
     let server = Serving { listener, conns: JoinSet::new(), room: Arc::new(Semaphore::new(CONNS_MAX)) };
-    course.begin(Started::on_runtime(addr, Handle { orders, shared: counters }));
-    tokio::spawn(server.run(Arc::new(shared), order, close, course));
+    guard.begin(Started::on_runtime(addr, Handle { orders, shared: counters }));
+    tokio::spawn(server.run(Arc::new(shared), order, close, guard));
     Ok(launch.handles())
 }
 
@@ -148,7 +148,7 @@ impl Serving {
         shared: Arc<Shared<S>>,
         mut order: watch::Receiver<Order>,
         close: watch::Sender<bool>,
-        mut course: Course,
+        mut guard: ServerGuard,
     ) {
         loop {
             tokio::select! {
@@ -172,7 +172,7 @@ impl Serving {
             _stopped = order.wait_for(|order| *order == Order::Stop) => {}
         }
         conns.shutdown().await;
-        course.result = Ok(());
+        guard.result = Ok(());
     }
 
     /// Closes the listener. Before a drain, it accepts the connections in the backlog, which the

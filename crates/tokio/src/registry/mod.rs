@@ -89,7 +89,7 @@ impl ClockedRegistry {
     }
 
     /// Adjusts displayed times if the system's clock was set.
-    pub fn look_at_clock(&self, time_of_day: impl FnOnce() -> Duration) {
+    pub fn check_clock(&self, time_of_day: impl FnOnce() -> Duration) {
         let read = || {
             let (before, time_of_day, now) = (self.now(), time_of_day(), self.now());
             // If the thread was preempted between reading the clocks, the two times do not match.
@@ -114,7 +114,7 @@ impl ResultSink for ClockedRegistry {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
-        self.look_at_clock(self.time_of_day);
+        self.check_clock(self.time_of_day);
         let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
         self.registry.found(check, &result, self.now())
     }
@@ -129,7 +129,7 @@ impl ResultSink for ClockedRegistry {
     }
 
     fn tick(&self) {
-        self.look_at_clock(self.time_of_day);
+        self.check_clock(self.time_of_day);
         self.registry.tick(self.now());
     }
 }

@@ -100,21 +100,21 @@ impl Origins {
                 .unwrap_or_default(),
         };
         let took = operator.uptime().saturating_sub(before);
-        let origins = found.or_kept(*kept, took);
+        let origins = found.or_previous(*kept, took);
         *kept = Some(origins);
         origins
     }
 
     /// Returns the previous origins, except those that differ by a step. If reading the clocks took
     /// too long to detect a step, returns all previous origins.
-    fn or_kept(self, kept: Option<Self>, took: Duration) -> Self {
+    fn or_previous(self, kept: Option<Self>, took: Duration) -> Self {
         match kept {
             None => self,
             Some(kept) if took >= Origin::STEP_MIN / 2 && kept.checks != Origin::default() => kept,
             Some(kept) => Self {
-                workers: self.workers.or_kept(kept.workers),
-                program: self.program.or_kept(kept.program),
-                checks: self.checks.or_kept(kept.checks),
+                workers: self.workers.or_previous(kept.workers),
+                program: self.program.or_previous(kept.program),
+                checks: self.checks.or_previous(kept.checks),
             },
         }
     }

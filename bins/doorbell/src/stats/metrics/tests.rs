@@ -288,19 +288,19 @@ fn unchanged_timestamps_do_not_vary() {
         Origins { workers: origin, program: origin, checks: origin }
     };
     let first = found(1_800_000_000_000, 1_000);
-    assert_eq!(first.or_kept(None, Duration::ZERO), first);
+    assert_eq!(first.or_previous(None, Duration::ZERO), first);
     // There is always a delay between reading two clocks.
     for (unix_ms, now_ms) in
         [(1_800_000_001_003, 2_000), (1_800_000_061_000, 61_900), (1_800_003_600_001, 3_601_000)]
     {
-        assert_eq!(found(unix_ms, now_ms).or_kept(Some(first), ms(1)), first);
+        assert_eq!(found(unix_ms, now_ms).or_previous(Some(first), ms(1)), first);
     }
     let set = found(1_800_003_601_000, 1_000);
-    assert_eq!(set.or_kept(Some(first), ms(1)), set, "the origin follows a step of the time of day");
-    assert_eq!(set.or_kept(Some(first), ms(3_600_000)), first, "a thread was stopped between two clocks");
+    assert_eq!(set.or_previous(Some(first), ms(1)), set, "the origin follows a step of the time of day");
+    assert_eq!(set.or_previous(Some(first), ms(3_600_000)), first, "a thread was stopped between two clocks");
     // Before the first configuration there is no clock of checks.
     let early = Origins { checks: Origin::default(), ..first };
-    assert_eq!(first.or_kept(Some(early), ms(1)), first);
+    assert_eq!(first.or_previous(Some(early), ms(1)), first);
     assert!((first.workers.secs(ms(900)) - 1_799_999_999.9).abs() < 1e-6);
 }
 

@@ -16,7 +16,7 @@ use crate::workers::{Silence, Workers};
 
 /// A heartbeat of one runtime or server, as a node of the list of all heartbeats of a `Health`.
 #[derive(Debug)]
-pub(crate) struct Beat {
+pub(crate) struct HeartbeatNode {
     /// Time of the last tick of its runtime, on the clock of the ring threads.
     place: Place,
     /// False if its runtime does not tick.
@@ -31,12 +31,12 @@ pub(crate) struct Beat {
 
 /// All heartbeats of a `Health`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Beats(Arc<Beat>);
+pub(crate) struct HeartbeatList(Arc<HeartbeatNode>);
 
 /// A heartbeat, from the start of a server to its end.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    beats: Beats,
+    heartbeats: HeartbeatList,
     /// Index of its node in the list.
     index: usize,
     /// Ownership of the node: after this heartbeat ends, another server may use the node.
@@ -44,7 +44,7 @@ pub(crate) struct Heartbeat {
     ended: AtomicBool,
 }
 
-impl Default for Beat {
+impl Default for HeartbeatNode {
     fn default() -> Self {
         Self {
             place: Place::default(),
@@ -56,7 +56,7 @@ impl Default for Beat {
     }
 }
 
-impl Beat {
+impl HeartbeatNode {
     /// Connections handed over and not yet accepted.
     pub(crate) fn waits(&self) -> &Waits {
         &self.waits
@@ -79,7 +79,7 @@ impl Beat {
     }
 }
 
-impl Beats {
+impl HeartbeatList {
     /// Begins a heartbeat. Without `runtime`, it only monitors waiting connections.
     pub(crate) fn begin(&self, runtime: Option<RuntimeMetrics>) -> Heartbeat {
         let (mut beat, mut index) = (&*self.0, 0);
@@ -89,10 +89,10 @@ impl Beats {
         }
         beat.ticks.store(runtime.is_some(), Ordering::Relaxed);
         *beat.lock() = runtime.map(Workers::new);
-        Heartbeat { beats: self.clone(), index, pulse: Pulse::default(), ended: AtomicBool::new(false) }
+        Heartbeat { heartbeats: self.clone(), index, pulse: Pulse::default(), ended: AtomicBool::new(false) }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Beat> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &HeartbeatNode> {
         std::iter::successors(Some(&*self.0), |beat| beat.next.get().map(Box::as_ref))
     }
 }
@@ -133,8 +133,8 @@ impl Heartbeat {
         }
     }
 
-    fn place(&self) -> Option<&Beat> {
-        self.beats.iter().nth(self.index)
+    fn place(&self) -> Option<&HeartbeatNode> {
+        self.heartbeats.iter().nth(self.index)
     }
 }
 
