@@ -48,12 +48,12 @@ mod error;
 mod format;
 pub mod limits;
 mod maintenance;
-mod note;
+mod reason;
 mod snapshot;
 mod time;
 
 pub use board::{
-    Board, BoardBuilder, Carry, Changes, CheckIndex, Command, Counters, EndpointIndex, Event, Target,
+    Board, BoardBuilder, Changes, CheckIndex, Command, Counters, EndpointIndex, Event, Inheritance, Target,
 };
 pub use check::{
     Check, CheckConfig, CheckResult, CheckState, Entry, FlapRule, History, Initial, Move, Outcome,
@@ -65,6 +65,6 @@ pub use endpoint::{
 pub use error::ConfigError;
 pub use format::{Format, Rendered, Reply, stamp};
 pub use maintenance::Maintenance;
-pub use note::Note;
-pub use snapshot::{Left, Snapshot};
+pub use reason::Reason;
+pub use snapshot::{Excluded, Snapshot};
 pub use time::Time;

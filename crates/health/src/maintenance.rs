@@ -2,14 +2,14 @@
 //!
 //! Does not know about: authorization, or persistence across restarts.
 
-use crate::note::Note;
+use crate::reason::Reason;
 use crate::time::Time;
 
 /// Maintenance of a check or an endpoint, declared by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maintenance {
     /// The reason.
-    pub reason: Note,
+    pub reason: Reason,
     /// The start.
     pub since: Time,
     /// The time at which maintenance ends automatically; `None` means never.
@@ -19,7 +19,7 @@ pub struct Maintenance {
 impl Maintenance {
     /// Creates maintenance from `since` to `until`; a command can end it earlier.
     pub fn new(reason: &str, since: Time, until: Option<Time>) -> Self {
-        Self { reason: Note::new(reason.as_bytes()), since, until }
+        Self { reason: Reason::new(reason.as_bytes()), since, until }
     }
 
     /// Whether the maintenance has expired.

@@ -13,13 +13,13 @@ use crate::time::Time;
 #[derive(Debug)]
 pub struct Snapshot {
     endpoint: Endpoint,
-    lines: Vec<Kept>,
+    lines: Vec<LineData>,
     unix_at_zero: Option<Duration>,
 }
 
 /// The data of one check's line in a body.
 #[derive(Debug)]
-struct Kept {
+struct LineData {
     place: usize,
     name: Box<str>,
     state: CheckState,
@@ -31,7 +31,7 @@ struct Kept {
 
 /// The checks that a request excludes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Left<'a> {
+pub struct Excluded<'a> {
     /// Checks, by their position among the endpoint's uses. Duplicates and unknown positions are
     /// allowed.
     pub out: &'a [usize],
@@ -45,7 +45,7 @@ impl Snapshot {
         lines: &[(usize, Line<'_>)],
         unix_at_zero: Option<Duration>,
     ) -> Self {
-        let keep = |(place, line): &(usize, Line<'_>)| Kept {
+        let keep = |(place, line): &(usize, Line<'_>)| LineData {
             place: *place,
             name: line.name.into(),
             state: line.state,
@@ -67,24 +67,24 @@ impl Snapshot {
     /// with a status code of their own are visited as well.
     pub fn reply_without(
         &self,
-        left: &Left<'_>,
+        excluded: &Excluded<'_>,
         audience: Audience,
         format: Format,
         out: &mut Vec<u8>,
     ) -> (EndpointState, u16) {
         let config = self.endpoint.config();
         let mut left_out: Vec<usize> =
-            left.out.iter().copied().filter(|&place| place < config.uses.len()).collect();
+            excluded.out.iter().copied().filter(|&place| place < config.uses.len()).collect();
         left_out.sort_unstable();
         left_out.dedup();
         let (verdict, code) = self.endpoint.answer_without(&left_out, audience);
         // Only the Kubernetes format can show excluded checks.
-        let tells = format == Format::Kube;
+        let shows_excluded = format == Format::Kube;
         let lines: Vec<Line<'_>> = self
             .lines
             .iter()
             .map(|kept| kept.line(left_out.binary_search(&kept.place).is_ok()))
-            .filter(|line| tells || !line.left_out)
+            .filter(|line| shows_excluded || !line.left_out)
             .collect();
         let page = Page {
             name: &config.name,
@@ -92,8 +92,8 @@ impl Snapshot {
             code,
             note: self.endpoint.note(verdict),
             lines: &lines,
-            lines_total: config.uses.len() - if tells { 0 } else { left_out.len() },
-            unknown: left.unknown,
+            lines_total: config.uses.len() - if shows_excluded { 0 } else { left_out.len() },
+            unknown: excluded.unknown,
             details: config.details,
             body_len_max: config.body_len_max,
             unix_at_zero: self.unix_at_zero,
@@ -104,7 +104,7 @@ impl Snapshot {
     }
 }
 
-impl Kept {
+impl LineData {
     fn line(&self, left_out: bool) -> Line<'_> {
         Line {
             name: &self.name,
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::check::{CheckConfig, CheckResult, Outcome};
     use crate::endpoint::{EndpointConfig, OnDrain, Quorum};
-    use crate::{Board, CheckIndex, Command, EndpointIndex, Note, Target};
+    use crate::{Board, CheckIndex, Command, EndpointIndex, Reason, Target};
 
     const NAMES: [&str; 4] = ["app", "db", "disk", "queue"];
 
@@ -142,15 +142,20 @@ mod tests {
         board.apply(check, &CheckResult::new(outcome, Duration::ZERO, b"x"), Time::from_secs(1));
     }
 
-    fn says(board: &Board, endpoint: EndpointIndex, left: &Left<'_>, format: Format) -> (u16, String) {
+    fn says(
+        board: &Board,
+        endpoint: EndpointIndex,
+        excluded: &Excluded<'_>,
+        format: Format,
+    ) -> (u16, String) {
         let mut body = b"what was there".to_vec();
         let snapshot = board.snapshot(endpoint).unwrap();
-        let (_, code) = snapshot.reply_without(left, Audience::Other, format, &mut body);
+        let (_, code) = snapshot.reply_without(excluded, Audience::Other, format, &mut body);
         (code, String::from_utf8(body).unwrap())
     }
 
     fn without(board: &Board, endpoint: EndpointIndex, out: &[usize]) -> (u16, String) {
-        says(board, endpoint, &Left { out, unknown: &[] }, Format::Kube)
+        says(board, endpoint, &Excluded { out, unknown: &[] }, Format::Kube)
     }
 
     #[test]
@@ -173,19 +178,19 @@ mod tests {
         assert_eq!(without(&board, endpoint, &[1]), (200, up.clone()));
         assert_eq!(without(&board, endpoint, &[1, 9, 1]), (200, up));
         // The other formats omit excluded checks.
-        let left = Left { out: &[3, 1], unknown: &["nobody"] };
+        let excluded = Excluded { out: &[3, 1], unknown: &["nobody"] };
         assert_eq!(
-            says(&board, endpoint, &left, Format::Text),
+            says(&board, endpoint, &excluded, Format::Text),
             (200, "up\napp: up (x)\ndisk: up (x)\n".to_owned())
         );
-        let json = says(&board, endpoint, &left, Format::HealthJson);
+        let json = says(&board, endpoint, &excluded, Format::HealthJson);
         assert!(
             json.0 == 200 && json.1.starts_with("{\"status\":\"pass\"") && !json.1.contains("db"),
             "{json:?}"
         );
         // A drain still applies when a check is excluded.
         board.command(
-            Command::Drain { target: Target::All, reason: Some(Note::default()) },
+            Command::Drain { target: Target::All, reason: Some(Reason::default()) },
             Time::from_secs(2),
         );
         assert_eq!(without(&board, endpoint, &[1]).0, 503);
@@ -209,7 +214,7 @@ mod tests {
         );
         // With the drain ignored, the excluded check still counts as up for the quorum.
         board.command(
-            Command::Drain { target: Target::All, reason: Some(Note::default()) },
+            Command::Drain { target: Target::All, reason: Some(Reason::default()) },
             Time::from_secs(2),
         );
         assert_eq!(without(&board, endpoint, &[1]).0, 200);
@@ -221,18 +226,19 @@ mod tests {
             body_len_max: 256,
             ..config.with(app, Severity::Required)
         });
-        let (_, body) = says(&board, endpoint, &Left { out: &[0], unknown: &["a\nb", "c\"d"] }, Format::Kube);
+        let (_, body) =
+            says(&board, endpoint, &Excluded { out: &[0], unknown: &["a\nb", "c\"d"] }, Format::Kube);
         let warning = "warn: some health checks cannot be excluded: no matches for \"a?b\",\"c?d\"\n";
         assert_eq!(body, format!("[+]app excluded: ok\n{warning}readyz check passed\n"));
         let many: Vec<String> = (0..40).map(|number| format!("name-{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let (_, body) = says(&board, endpoint, &Left { out: &[0], unknown: &many }, Format::Kube);
+        let (_, body) = says(&board, endpoint, &Excluded { out: &[0], unknown: &many }, Format::Kube);
         assert!(
             body.len() <= 256 && body.contains("\"name-1\"") && body.ends_with("\"\nreadyz check passed\n"),
             "{body}"
         );
         let long = "x".repeat(300);
-        let (_, body) = says(&board, endpoint, &Left { out: &[0], unknown: &[&long] }, Format::Kube);
+        let (_, body) = says(&board, endpoint, &Excluded { out: &[0], unknown: &[&long] }, Format::Kube);
         assert_eq!(body, "[+]app excluded: ok\nreadyz check passed\n");
     }
 

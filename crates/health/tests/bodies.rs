@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use doorbell_health::{
-    Audience, Board, CheckConfig, CheckResult, Command, Details, EndpointConfig, Format, Maintenance, Note,
-    OnDrain, Outcome, Severity, Target, Time,
+    Audience, Board, CheckConfig, CheckResult, Command, Details, EndpointConfig, Format, Maintenance,
+    OnDrain, Outcome, Reason, Severity, Target, Time,
 };
 use proptest::collection::{hash_set, vec};
 use proptest::prelude::*;
@@ -134,7 +134,7 @@ proptest! {
         }
         let words = String::from_utf8_lossy(&reasons[0]);
         match said {
-            1 => { board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, Time::ZERO); }
+            1 => { board.command(Command::Drain { target: Target::All, reason: Some(Reason::default()) }, Time::ZERO); }
             2 => {
                 let maintenance = Some(Maintenance::new(&words, Time::ZERO, None));
                 board.command(Command::Maintain { target: Target::All, maintenance }, Time::ZERO);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use doorbell_health::{
     Board, Cause, CheckConfig, CheckResult, CheckState, Command, EndpointConfig, EndpointState, FailOpen,
-    Forced, ForcedState, Grace, Maintenance, Note, OnStale, Outcome, Quorum, Severity, Target, Time, Use,
+    Forced, ForcedState, Grace, Maintenance, OnStale, Outcome, Quorum, Reason, Severity, Target, Time, Use,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -221,11 +221,11 @@ proptest! {
                 }
                 Step::Drain(draining) => {
                     oracle.draining = draining;
-                    board.command(Command::Drain { target: Target::All, reason: draining.then(Note::default) }, at);
+                    board.command(Command::Drain { target: Target::All, reason: draining.then(Reason::default) }, at);
                 }
                 Step::Force(state) => {
                     oracle.forced = state;
-                    let forced = state.map(|state| Forced { state, reason: Note::default(), until: None });
+                    let forced = state.map(|state| Forced { state, reason: Reason::default(), until: None });
                     board.command(Command::Force { target: Target::One(endpoint), forced }, at);
                 }
                 Step::Maintain(begin) => {

@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use doorbell_health::{
-    Audience, Board, Carry, Cause, CheckConfig, CheckIndex, CheckResult, CheckState, EndpointConfig,
-    EndpointIndex, EndpointState, FailOpen, Format, Grace, Left, Outcome, Quorum, Severity, Time, Use,
+    Audience, Board, Cause, CheckConfig, CheckIndex, CheckResult, CheckState, EndpointConfig, EndpointIndex,
+    EndpointState, Excluded, FailOpen, Format, Grace, Inheritance, Outcome, Quorum, Severity, Time, Use,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -91,7 +91,7 @@ fn an_open_endpoint_is_blamed_on_what_would_have_closed_it() {
 /// The state and the code of a reply that excludes these checks.
 fn without(board: &Board, endpoint: EndpointIndex, out: &[usize]) -> (EndpointState, u16) {
     let snapshot = board.snapshot(endpoint).unwrap();
-    let left = Left { out, unknown: &[] };
+    let left = Excluded { out, unknown: &[] };
     snapshot.reply_without(&left, Audience::Other, Format::Kube, &mut Vec::new())
 }
 
@@ -144,8 +144,8 @@ fn only_a_newer_result_of_an_elder_board_is_taken_over() {
     let ((mut elder, check), (mut board, _)) = (make(), make());
     let state = |board: &Board| board.check(check).unwrap().state();
     let inherit = |board: &mut Board, elder: &Board, carries: bool, secs: u64| {
-        let carry = if carries { Carry::State } else { Carry::Awaits(SECOND) };
-        let _changes = board.inherit_checks(elder, |_| carry, at(secs));
+        let inheritance = if carries { Inheritance::State } else { Inheritance::Awaits(SECOND) };
+        let _changes = board.inherit_checks(elder, |_| inheritance, at(secs));
     };
     inherit(&mut board, &elder, true, 1);
     assert_eq!(state(&board), CheckState::Unknown, "neither check has a result");

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use doorbell_health::{
-    Board, Carry, CheckConfig, CheckResult, Command, EndpointConfig, EndpointState, FailOpen, FlapRule,
-    Grace, Initial, Note, OnStale, Outcome, Quorum, Severity, Target, Time, Use,
+    Board, CheckConfig, CheckResult, Command, EndpointConfig, EndpointState, FailOpen, FlapRule, Grace,
+    Inheritance, Initial, OnStale, Outcome, Quorum, Reason, Severity, Target, Time, Use,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -135,7 +135,7 @@ fn build(checks: &[CheckConfig], roles: &[Role], rules: &Rules, now: Time) -> Bo
 fn take(board: &mut Board, step: &Step, now: Time) {
     let _changes = match step {
         Step::Drain(on) => {
-            let reason = on.then(|| Note::new(b"kernel"));
+            let reason = on.then(|| Reason::new(b"kernel"));
             board.command(Command::Drain { target: Target::All, reason }, now)
         }
         Step::Result(at, outcome) => {
@@ -193,7 +193,7 @@ proptest! {
             }
             if matches!(step, Step::Reload) {
                 let mut next = make(now);
-                let _changes = next.inherit_checks(&replaced, |_| Carry::State, now);
+                let _changes = next.inherit_checks(&replaced, |_| Inheritance::State, now);
                 let _changes = next.inherit_endpoints(&replaced, now);
                 replaced = next;
             }
@@ -235,8 +235,8 @@ proptest! {
         let checks: Vec<CheckConfig> = checks.iter().cloned().chain([check]).collect();
         let mut next = build(&checks, &roles, &rules, now);
         let last = format!("check-{CHECKS}");
-        let carry = |name: &str| if *name == *last { Carry::Awaits(Duration::from_secs(3)) } else { Carry::State };
-        let _changes = next.inherit_checks(&board, carry, now);
+        let inheritance = |name: &str| if *name == *last { Inheritance::Awaits(Duration::from_secs(3)) } else { Inheritance::State };
+        let _changes = next.inherit_checks(&board, inheritance, now);
         let _changes = next.inherit_endpoints(&board, now);
         let after = next.endpoints()[0].verdict_without_drain();
         prop_assert_eq!(after.state, before.state, "{:?} became {:?}", before, after);

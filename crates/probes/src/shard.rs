@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 pub const SHARDS_MAX: usize = 512;
 
 thread_local! {
-    static TAKEN: Taken = Taken::first();
+    static GUARD: ShardGuard = ShardGuard::first();
 }
 
 /// Shards released by ended threads, and the lowest shard that was never used.
@@ -20,16 +20,16 @@ struct Shards {
 }
 
 /// The shard of this thread, released when the thread ends.
-struct Taken(usize);
+struct ShardGuard(usize);
 
 /// Returns the shard of the calling thread. No two living threads have the same shard. During
 /// thread exit the result may be `usize::MAX`, which is not a valid shard.
 #[must_use]
 pub fn current() -> usize {
-    TAKEN.try_with(|taken| taken.0).unwrap_or(usize::MAX)
+    GUARD.try_with(|taken| taken.0).unwrap_or(usize::MAX)
 }
 
-impl Taken {
+impl ShardGuard {
     fn first() -> Self {
         let mut shards = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let shard = shards.free.pop().unwrap_or_else(|| {
@@ -40,7 +40,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for ShardGuard {
     fn drop(&mut self) {
         FREE.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.0);
     }

@@ -353,7 +353,7 @@ fn with_note(done: &str, note: Option<String>) -> String {
 
 /// Converts a reason into one line of limited length.
 fn one_line(text: &str) -> String {
-    doorbell_health::Note::new(text.as_bytes()).as_str().trim().to_owned()
+    doorbell_health::Reason::new(text.as_bytes()).as_str().trim().to_owned()
 }
 
 impl fmt::Debug for Shared {

@@ -6,7 +6,7 @@
 use super::kinds::is;
 use super::*;
 use doorbell_health::{
-    Board, CheckConfig, CheckResult, Class, Command, EndpointConfig, Format, Maintenance, Note, Severity,
+    Board, CheckConfig, CheckResult, Class, Command, EndpointConfig, Format, Maintenance, Reason, Severity,
     Target, Time,
 };
 use options::{AliasCheck, Followed, cycles};
@@ -123,7 +123,7 @@ fn the_replies_of_another_doorbell_are_read() {
             if single == Outcome::Success { "" } else { "50% \"full\"" },
         );
     }
-    board.command(Command::Drain { target: Target::All, reason: Some(Note::new(b"moving")) }, now);
+    board.command(Command::Drain { target: Target::All, reason: Some(Reason::new(b"moving")) }, now);
     follow(&board, true, (Outcome::Maintenance, "moving"));
     let maintenance = Some(Maintenance::new("disks", now, None));
     board.command(Command::Maintain { target: Target::All, maintenance }, now);

@@ -6,7 +6,7 @@ use super::index::{CheckIndex, EndpointIndex};
 use super::{Board, Changes};
 use crate::endpoint::Forced;
 use crate::maintenance::Maintenance;
-use crate::note::Note;
+use crate::reason::Reason;
 use crate::time::Time;
 
 /// The endpoints that a command applies to.
@@ -29,7 +29,7 @@ pub enum Command {
         /// The endpoints.
         target: Target,
         /// The reason; may be empty.
-        reason: Option<Note>,
+        reason: Option<Reason>,
     },
     /// Forces a state or, with `None`, returns control to the checks.
     Force {
@@ -82,7 +82,7 @@ impl Board {
         self.changes()
     }
 
-    pub(super) fn drain_all(&mut self, reason: Option<Note>) {
+    pub(super) fn drain_all(&mut self, reason: Option<Reason>) {
         self.each(Target::All, |endpoint| endpoint.set_drain_of_all(reason.clone()));
         self.drain_of_all = reason;
     }

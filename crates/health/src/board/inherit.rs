@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Kind of state that a check takes over from the check of the same name on the previous board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carry {
+pub enum Inheritance {
     /// The check tests a different target than before. Until its first result, but at most for this
     /// time, endpoints use the verdict of the previous check.
     Awaits(Duration),
@@ -21,37 +21,44 @@ pub enum Carry {
 }
 
 impl Board {
-    /// Takes over the state of checks by name; see [`Carry`]. Maintenance by an operator is not
-    /// taken over. Both boards count time from the same origin. The call can be repeated, to take
+    /// Takes over the state of checks by name; see [`Inheritance`]. Maintenance by an operator is
+    /// not taken over. Both boards count time from the same origin. The call can be repeated, to take
     /// over results that the previous board has received in the meantime; a wait for a first result
     /// begins with the first call only.
-    pub fn inherit_checks(&mut self, before: &Self, carry: impl Fn(&str) -> Carry, now: Time) -> Changes<'_> {
+    pub fn inherit_checks(
+        &mut self,
+        before: &Self,
+        inheritance: impl Fn(&str) -> Inheritance,
+        now: Time,
+    ) -> Changes<'_> {
         let now = self.advance(now);
         let is_first = !core::mem::replace(&mut self.has_inherited, true);
         for at in 0..self.slots.len() {
             let slot = &mut self.slots[at];
             let predecessor = before.check_named(&slot.name).and_then(|index| before.check(index));
             let (own, is_new) = (slot.check.last().map(|(at, _)| at), slot.check.last().is_none());
-            match (carry(&slot.name), predecessor) {
-                (Carry::State, Some(predecessor)) if predecessor.last().is_some() => {
+            match (inheritance(&slot.name), predecessor) {
+                (Inheritance::State, Some(predecessor)) if predecessor.last().is_some() => {
                     if own >= predecessor.last().map(|(at, _)| at) {
                         continue;
                     }
                     slot.check.inherit(predecessor, now);
                 }
                 // Neither check has a result, but the schedule of the previous check is taken over.
-                (Carry::State, Some(predecessor))
+                (Inheritance::State, Some(predecessor))
                     if is_new && predecessor.config() == slot.check.config() =>
                 {
                     slot.check.inherit(predecessor, now);
                 }
-                (Carry::State, Some(predecessor)) => match predecessor.awaited_until() {
+                (Inheritance::State, Some(predecessor)) => match predecessor.awaited_until() {
                     Some(until) if is_first => slot.check.await_until(until),
                     _ => continue,
                 },
-                (Carry::State, None) => continue,
-                (Carry::Awaits(time), _) if is_new && is_first => slot.check.await_until(now.after(time)),
-                (Carry::Awaits(_), _) => continue,
+                (Inheritance::State, None) => continue,
+                (Inheritance::Awaits(time), _) if is_new && is_first => {
+                    slot.check.await_until(now.after(time))
+                }
+                (Inheritance::Awaits(_), _) => continue,
             }
             self.follow(index_of(at), [None, None], true, now);
         }
@@ -80,9 +87,9 @@ impl Board {
                 let slot = &self.slots[index.as_usize()];
                 if slot.check.awaited_until().is_some() {
                     let one = &endpoint.config().uses[place];
-                    let joining = || predecessor.class_of_joining(endpoint.config(), one);
+                    let joining = || predecessor.provisional_class(endpoint.config(), one);
                     let class = known.get(&*slot.name).copied().unwrap_or_else(joining);
-                    endpoint.stand_in(place, class, &slot.check);
+                    endpoint.set_provisional(place, class, &slot.check);
                 }
             }
             self.mark(at);

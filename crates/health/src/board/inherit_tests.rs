@@ -5,7 +5,7 @@ use super::tests::{DOWN, UP, at, quick};
 use super::*;
 use crate::check::{CheckConfig, CheckState, FlapRule, Initial, Outcome};
 use crate::endpoint::{Cause, EndpointConfig, EndpointState, FailOpen, Grace, Quorum, Severity};
-use crate::{Maintenance, Note};
+use crate::{Maintenance, Reason};
 
 /// The state of unchanged checks is kept at a reload of the configuration.
 #[test]
@@ -30,13 +30,15 @@ fn a_new_board_goes_on_where_the_old_one_was() {
     }
     let _up = old.apply(checks[0], &DOWN, at(2)).is_empty();
     let _drains = old
-        .command(Command::Drain { target: Target::One(ready), reason: Some(Note::default()) }, at(3))
+        .command(Command::Drain { target: Target::One(ready), reason: Some(Reason::default()) }, at(3))
         .is_empty();
     let changed = CheckConfig { fall: 7, ..quick() };
     let (mut new, checks, [started, ready]) = make(changed, 4);
     // The thresholds of the second check have changed, and the third check tests another target.
-    let carry = |name: &str| if name == "c" { Carry::Awaits(Duration::from_secs(2)) } else { Carry::State };
-    let changes = new.inherit_checks(&old, carry, at(4));
+    let inheritance = |name: &str| {
+        if name == "c" { Inheritance::Awaits(Duration::from_secs(2)) } else { Inheritance::State }
+    };
+    let changes = new.inherit_checks(&old, inheritance, at(4));
     assert_eq!(changes.checks, checks);
     let states = |board: &Board| board.checks().map(|(_, _, check)| check.state()).collect::<Vec<_>>();
     assert_eq!(states(&new), [CheckState::Down, CheckState::Up, CheckState::Unknown]);
@@ -49,7 +51,7 @@ fn a_new_board_goes_on_where_the_old_one_was() {
     assert_eq!(state(&new, ready).state, EndpointState::Drain);
     // Unchanged checks and endpoints cause no event.
     let (mut again, _, _) = make(quick(), 5);
-    let _same = again.inherit_checks(&old, |_| Carry::State, at(5)).is_empty();
+    let _same = again.inherit_checks(&old, |_| Inheritance::State, at(5)).is_empty();
     let changes = again.inherit_endpoints(&old, at(5));
     assert!(
         changes
@@ -62,7 +64,7 @@ fn a_new_board_goes_on_where_the_old_one_was() {
     // Maintenance by an operator is not taken over.
     let maintenance = Some(Maintenance::new("disks", at(6), None));
     let _held = again.command(Command::MaintainCheck { check: checks[1], maintenance }, at(6)).is_empty();
-    let _same = again.inherit_checks(&old, |_| Carry::State, at(7)).is_empty();
+    let _same = again.inherit_checks(&old, |_| Inheritance::State, at(7)).is_empty();
     assert_eq!(states(&again), [CheckState::Down, CheckState::Maintenance, CheckState::Up]);
     // Results that were taken over become stale at the same time as on the old board.
     let _later = again.tick(at(12)).is_empty();
@@ -104,7 +106,7 @@ fn what_was_found_is_judged_by_the_thresholds_of_now() {
         }
         let now = CheckConfig { interval: Duration::from_secs(7), history_len: 2, ..now };
         let (mut new, check, endpoint) = one(now, EndpointConfig::new("ready"), at(9));
-        let _changes = new.inherit_checks(&old, |_| Carry::State, at(9));
+        let _changes = new.inherit_checks(&old, |_| Inheritance::State, at(9));
         let _changes = new.inherit_endpoints(&old, at(9));
         let state = new.check(check).unwrap().state();
         assert_eq!(state, expected, "{results}");
@@ -138,7 +140,7 @@ fn freshness_is_that_of_now() {
         let _changes = old.apply(check, &UP, at(1));
         let _changes = old.tick(at(20));
         let (mut new, check, _) = one(aged(now), EndpointConfig::new("ready"), at(21));
-        let _changes = new.inherit_checks(&old, |_| Carry::State, at(21));
+        let _changes = new.inherit_checks(&old, |_| Inheritance::State, at(21));
         assert_eq!(new.check(check).unwrap().state(), expected);
     }
 }
@@ -149,7 +151,7 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
         let (mut old, check, _) = one(quick(), EndpointConfig::new("ready"), at(0));
         let _changes = old.apply(check, result, at(1));
         let (mut new, check, endpoint) = one(quick(), EndpointConfig::new("ready"), at(9));
-        let awaits = |_: &str| Carry::Awaits(Duration::from_secs(3));
+        let awaits = |_: &str| Inheritance::Awaits(Duration::from_secs(3));
         let _changes = new.inherit_checks(&old, awaits, at(9));
         let _changes = new.inherit_endpoints(&old, at(9));
         let is_event = |event: &Event| matches!(event, Event::Endpoint { .. });
@@ -189,7 +191,7 @@ fn a_repeated_call_does_not_restart_the_wait_for_the_first_result() {
         let (mut old, check, _) = one(quick(), EndpointConfig::new("ready"), at(0));
         let _changes = old.apply(check, &UP, at(1));
         let (mut new, check, endpoint) = one(quick(), EndpointConfig::new("ready"), at(9));
-        let awaits = |_: &str| Carry::Awaits(Duration::from_secs(3));
+        let awaits = |_: &str| Inheritance::Awaits(Duration::from_secs(3));
         let _changes = new.inherit_checks(&old, awaits, at(9));
         let _changes = new.inherit_endpoints(&old, at(9));
         let _changes = new.inherit_checks(&old, awaits, at(repeated_at));
@@ -210,7 +212,7 @@ fn a_belief_does_not_stand_in_the_way_of_the_first_result() {
     let (mut old, check, _) = one(quick(), EndpointConfig::new("ready"), at(0));
     let _changes = old.apply(check, &DOWN, at(1));
     let (mut new, check, endpoint) = one(believed, EndpointConfig::new("ready"), at(9));
-    let _changes = new.inherit_checks(&old, |_| Carry::Awaits(Duration::from_secs(3)), at(9));
+    let _changes = new.inherit_checks(&old, |_| Inheritance::Awaits(Duration::from_secs(3)), at(9));
     let _changes = new.inherit_endpoints(&old, at(9));
     assert_eq!(state_of(&new, endpoint), EndpointState::Down, "as before");
     let _changes = new.apply(check, &UP, at(10));
@@ -235,14 +237,15 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
         let (mut old, checks, _, _) = make(&["a"], at(0));
         let _changes = old.apply(checks[0], first, at(1));
         let (mut new, checks, ready, started) = make(&["a", "b"], at(2));
-        let awaits =
-            |name: &str| if name == "a" { Carry::State } else { Carry::Awaits(Duration::from_secs(3)) };
+        let awaits = |name: &str| {
+            if name == "a" { Inheritance::State } else { Inheritance::Awaits(Duration::from_secs(3)) }
+        };
         let _changes = new.inherit_checks(&old, awaits, at(2));
         let _changes = new.inherit_endpoints(&old, at(2));
         assert_eq!(state_of(&new, ready), expected);
         // A second reload while the first result is awaited keeps the verdict.
         let (mut newer, checks_of_newer, ready_of_newer, _) = make(&["a", "b"], at(3));
-        let _changes = newer.inherit_checks(&new, |_| Carry::State, at(3));
+        let _changes = newer.inherit_checks(&new, |_| Inheritance::State, at(3));
         let _changes = newer.inherit_endpoints(&new, at(3));
         assert_eq!(state_of(&newer, ready_of_newer), expected);
         let _changes = newer.tick(at(5));
@@ -269,7 +272,7 @@ fn a_grace_is_from_the_start_of_the_first_board() {
     };
     let (old, _, _) = one(quick(), grace(), at(0));
     let (mut new, _, endpoint) = one(quick(), grace(), at(9));
-    let _changes = new.inherit_checks(&old, |_| Carry::State, at(9));
+    let _changes = new.inherit_checks(&old, |_| Inheritance::State, at(9));
     let _changes = new.inherit_endpoints(&old, at(9));
     assert_eq!(state_of(&new, endpoint), EndpointState::Up);
     let _changes = new.tick(at(10));
@@ -301,7 +304,7 @@ fn what_is_fresh_again_is_judged_by_its_thresholds() {
     let _changes = old.tick(at(20));
     assert_eq!(old.check(check).unwrap().state(), CheckState::Stale);
     let (mut new, check, _) = one(rule(60), EndpointConfig::new("ready"), at(21));
-    let _changes = new.inherit_checks(&old, |_| Carry::State, at(21));
+    let _changes = new.inherit_checks(&old, |_| Inheritance::State, at(21));
     assert_eq!(new.check(check).unwrap().state(), CheckState::Up);
     let _changes = new.apply(check, &DOWN, at(22));
     assert_eq!(new.check(check).unwrap().state(), CheckState::GoingDown, "one failure of two");
@@ -331,7 +334,7 @@ fn a_stricter_flap_rule_counts_changes_as_if_it_had_always_held() {
     assert_eq!(always.check(check).unwrap().state(), CheckState::Up, "the hold was over at 14 s");
     let (old, _) = follow(rule(6));
     let (mut new, check, _) = one(rule(2), EndpointConfig::new("ready"), at(52));
-    let _changes = new.inherit_checks(&old, |_| Carry::State, at(52));
+    let _changes = new.inherit_checks(&old, |_| Inheritance::State, at(52));
     assert_eq!(new.check(check).unwrap().state(), CheckState::Up);
 }
 
@@ -352,7 +355,7 @@ fn a_hold_goes_on_under_the_same_rule() {
         }
         assert_eq!(old.check(check).unwrap().state(), CheckState::Flapping);
         let (mut new, check, _) = one(rule(hold), EndpointConfig::new("ready"), at(13));
-        let _changes = new.inherit_checks(&old, |_| Carry::State, at(13));
+        let _changes = new.inherit_checks(&old, |_| Inheritance::State, at(13));
         for (second, state) in
             [(13, CheckState::Flapping), (end - 1, CheckState::Flapping), (end, CheckState::Up)]
         {
@@ -391,8 +394,9 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
         let open = verdict(&old, endpoint);
         assert_eq!((open.state, open.cause), (EndpointState::Degraded, Cause::FailOpen));
         let (mut new, checks, endpoint) = make(&["a", "b", "c"], has_quorum, at(3));
-        let joins =
-            |name: &str| if name == "c" { Carry::Awaits(Duration::from_secs(3)) } else { Carry::State };
+        let joins = |name: &str| {
+            if name == "c" { Inheritance::Awaits(Duration::from_secs(3)) } else { Inheritance::State }
+        };
         let _changes = new.inherit_checks(&old, joins, at(3));
         let _changes = new.inherit_endpoints(&old, at(3));
         assert_eq!(verdict(&new, endpoint), open, "quorum: {has_quorum}");
@@ -413,7 +417,7 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
 #[test]
 fn an_endpoint_that_joins_drains_with_all_others() {
     let (mut old, _, _) = one(quick(), EndpointConfig::new("ready"), at(0));
-    let reason = Some(Note::new(b"kernel"));
+    let reason = Some(Reason::new(b"kernel"));
     let _changes = old.command(Command::Drain { target: Target::All, reason }, at(1));
     let mut builder = Board::builder(at(2));
     let [ready, other] = ["ready", "other"].map(|name| builder.endpoint(EndpointConfig::new(name)).unwrap());

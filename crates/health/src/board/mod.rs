@@ -30,12 +30,12 @@ pub use build::BoardBuilder;
 pub use command::{Command, Target};
 pub use event::{Changes, Event};
 pub use index::{CheckIndex, EndpointIndex};
-pub use inherit::Carry;
+pub use inherit::Inheritance;
 
 use crate::check::{Check, CheckResult, Move};
 use crate::endpoint::{Audience, Class, Endpoint};
 use crate::format::{Format, LINE_LEN_MIN, Line, Page, Reply, write_single};
-use crate::note::Note;
+use crate::reason::Reason;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use deadlines::Deadlines;
@@ -83,7 +83,7 @@ pub struct Board {
     endpoints_by_name: HashMap<Box<str>, u32>,
     unix_at_zero: Option<Duration>,
     /// The reason of the current drain of all endpoints.
-    drain_of_all: Option<Note>,
+    drain_of_all: Option<Reason>,
     /// True once the board has taken over checks of a predecessor.
     has_inherited: bool,
     /// Deadlines of the checks, followed by those of the endpoints.

@@ -8,7 +8,7 @@ use crate::check::{CheckConfig, CheckState, FlapRule, Outcome};
 use crate::endpoint::{Cause, EndpointConfig, EndpointState, FailOpen, Forced, ForcedState, Severity, Use};
 use crate::error::ConfigError;
 use crate::limits::{CHECKS_MAX, ENDPOINTS_MAX};
-use crate::{Details, Maintenance, Note};
+use crate::{Details, Maintenance, Reason};
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(super) const DOWN: CheckResult<'static> = CheckResult::new(Outcome::Failure, Duration::ZERO, b"refused");
@@ -168,7 +168,7 @@ fn what_is_not_here_is_ignored_and_counted() {
     assert!(board.command(Command::MaintainCheck { check, maintenance: None }, at(1)).is_empty());
     assert!(
         board
-            .command(Command::Drain { target: Target::One(endpoint), reason: Some(Note::default()) }, at(1))
+            .command(Command::Drain { target: Target::One(endpoint), reason: Some(Reason::default()) }, at(1))
             .is_empty()
     );
     assert_eq!((board.counters().ignored, board.counters().results), (3, 0));
@@ -183,12 +183,12 @@ fn what_is_not_here_is_ignored_and_counted() {
 
 #[test]
 fn a_command_twice_changes_nothing() {
-    let forced = Forced { state: ForcedState::Up, reason: Note::new(b"x"), until: Some(at(90)) };
+    let forced = Forced { state: ForcedState::Up, reason: Reason::new(b"x"), until: Some(at(90)) };
     let maintenance = Some(Maintenance::new("x", at(0), Some(at(80))));
     let (_, [a, _], [first, _]) = pair();
     let commands = [
-        Command::Drain { target: Target::All, reason: Some(Note::default()) },
-        Command::Drain { target: Target::One(first), reason: Some(Note::default()) },
+        Command::Drain { target: Target::All, reason: Some(Reason::default()) },
+        Command::Drain { target: Target::One(first), reason: Some(Reason::default()) },
         Command::Force { target: Target::All, forced: Some(forced) },
         Command::Maintain { target: Target::One(first), maintenance: maintenance.clone() },
     ];
@@ -206,9 +206,9 @@ fn a_command_twice_changes_nothing() {
 #[test]
 fn one_is_not_all() {
     let (mut board, _, [first, second]) = pair();
-    board.command(Command::Drain { target: Target::One(second), reason: Some(Note::default()) }, at(1));
+    board.command(Command::Drain { target: Target::One(second), reason: Some(Reason::default()) }, at(1));
     assert_eq!((text(&board, first), text(&board, second)), ("down\n".into(), "drain\n".into()));
-    board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, at(1));
+    board.command(Command::Drain { target: Target::All, reason: Some(Reason::default()) }, at(1));
     assert_eq!(text(&board, first), "drain\n");
     board.command(Command::Drain { target: Target::All, reason: None }, at(2));
     assert_eq!((text(&board, first), text(&board, second)), ("down\n".into(), "drain\n".into()));
@@ -220,7 +220,7 @@ fn one_is_not_all() {
 fn the_reason_of_a_drain_is_that_of_the_endpoint_before_that_of_all() {
     let (mut board, _, [first, second]) = pair();
     let mut drain = |target, reason: Option<&str>| {
-        let reason = reason.map(|reason| Note::new(reason.as_bytes()));
+        let reason = reason.map(|reason| Reason::new(reason.as_bytes()));
         let changed = !board.command(Command::Drain { target, reason }, at(1)).rendered.is_empty();
         let note = |endpoint| {
             let endpoint = board.endpoint(endpoint).unwrap();

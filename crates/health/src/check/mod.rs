@@ -38,7 +38,7 @@ pub use state::{CheckResult, CheckState, Move, Outcome};
 
 use crate::error::ConfigError;
 use crate::maintenance::Maintenance;
-use crate::note::Note;
+use crate::reason::Reason;
 use crate::time::Time;
 use flap::Flap;
 
@@ -73,7 +73,7 @@ pub struct Check {
     state_since: Time,
     last: Option<(Time, CheckResult<'static>)>,
     last_success_at: Option<Time>,
-    reason: Note,
+    reason: Reason,
     /// Number of times the reason changed.
     reasons: u32,
     history: History,
@@ -108,7 +108,7 @@ impl Check {
             state_since: now,
             last: None,
             last_success_at: None,
-            reason: Note::default(),
+            reason: Reason::default(),
             reasons: 0,
             history: History::new(config.history_len),
             next_due: if config.passive { Time::MAX } else { now },

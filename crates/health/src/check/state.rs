@@ -110,7 +110,7 @@ pub struct CheckResult<'a> {
     pub outcome: Outcome,
     /// Duration of the run.
     pub latency: Duration,
-    /// The reason if the outcome is not a plain success; any bytes, see [`Note`](crate::Note).
+    /// The reason if the outcome is not a plain success; any bytes, see [`Reason`](crate::Reason).
     pub reason: &'a [u8],
 }
 

@@ -27,14 +27,14 @@ pub use verdict::{Cause, EndpointState, Verdict};
 use crate::check::Check;
 use crate::format::Rendered;
 use crate::maintenance::Maintenance;
-use crate::note::Note;
+use crate::reason::Reason;
 use crate::time::Time;
 use fixedbitset::FixedBitSet;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use tally::Tally;
-use verdict::Circumstances;
+use verdict::Conditions;
 
 /// The end of the grace period. An endpoint with a latch has no grace period; otherwise it would
 /// report "started" without any result.
@@ -48,7 +48,7 @@ pub struct Forced {
     /// The state: up, degraded or down.
     pub state: ForcedState,
     /// The reason.
-    pub reason: Note,
+    pub reason: Reason,
     /// The time at which the forced state ends automatically; `None` means never.
     pub until: Option<Time>,
 }
@@ -86,17 +86,17 @@ pub struct Endpoint {
     in_grace: bool,
     /// Class that stands in for the class of a check whose first result is awaited, by position of
     /// the use.
-    stand_ins: BTreeMap<usize, Class>,
+    provisional: BTreeMap<usize, Class>,
     may_fail_open: bool,
     /// The reason of the current drain of all endpoints.
-    drain_of_all: Option<Note>,
+    drain_of_all: Option<Reason>,
     /// The reason of this endpoint's own drain.
-    drain: Option<Note>,
+    drain: Option<Reason>,
     maintenance: Option<Maintenance>,
     forced: Option<Forced>,
     verdict: Verdict,
     /// The verdict without a drain.
-    beneath: Verdict,
+    without_drain: Verdict,
     since: Time,
     /// Whether a change has affected replies with excluded checks.
     moved: bool,
@@ -126,14 +126,14 @@ impl Endpoint {
             start: now,
             grace_until: grace_until(&config, now),
             in_grace: false,
-            stand_ins: BTreeMap::new(),
+            provisional: BTreeMap::new(),
             may_fail_open: false,
             drain_of_all: None,
             drain: None,
             maintenance: None,
             forced: None,
             verdict: start,
-            beneath: start,
+            without_drain: start,
             since: now,
             moved: false,
             rendered: Rendered::default(),
@@ -145,11 +145,11 @@ impl Endpoint {
     /// Updates the class of one use from its check. [`settle`](Self::settle) updates the verdict.
     pub(crate) fn count(&mut self, at: usize, check: &Check) {
         let mut class = Class::of(check, self.config.on_stale);
-        if let Entry::Occupied(stand_in) = self.stand_ins.entry(at) {
+        if let Entry::Occupied(set_provisional) = self.provisional.entry(at) {
             if check.awaited_until().is_some() {
-                class = *stand_in.get();
+                class = *set_provisional.get();
             } else {
-                stand_in.remove();
+                set_provisional.remove();
             }
         }
         let before = std::mem::replace(&mut self.classes[at], class);
@@ -179,15 +179,15 @@ impl Endpoint {
         let may_fail_open = now < self.open_until();
         self.moved |= (in_grace, may_fail_open) != (self.in_grace, self.may_fail_open);
         (self.in_grace, self.may_fail_open) = (in_grace, may_fail_open);
-        let given = Circumstances { in_grace, may_fail_open };
+        let given = Conditions { in_grace, may_fail_open };
         let judged = verdict::judge(&self.config, &self.tally, given);
         // Grace, fail-open and stand-ins do not set the latch.
-        let strict = Circumstances { in_grace: false, may_fail_open: false };
+        let strict = Conditions { in_grace: false, may_fail_open: false };
         let earned = verdict::judge(&self.config, &self.tally, strict).state;
         self.was_up |=
-            self.stand_ins.is_empty() && matches!(earned, EndpointState::Degraded | EndpointState::Up);
-        self.beneath = self.beneath_drain(judged);
-        let reported = self.reported(self.beneath);
+            self.provisional.is_empty() && matches!(earned, EndpointState::Degraded | EndpointState::Up);
+        self.without_drain = self.apply_overrides(judged);
+        let reported = self.reported(self.without_drain);
         let before = std::mem::replace(&mut self.verdict, reported);
         if before.state != reported.state {
             self.since = now;
@@ -195,7 +195,7 @@ impl Endpoint {
         (before != reported).then_some((before, reported))
     }
 
-    fn beneath_drain(&self, judged: Verdict) -> Verdict {
+    fn apply_overrides(&self, judged: Verdict) -> Verdict {
         if self.maintenance.is_some() {
             return Verdict::new(EndpointState::Maintenance, Cause::Maintenance);
         }
@@ -214,11 +214,11 @@ impl Endpoint {
         judged
     }
 
-    /// The reported verdict: "drain" during a drain without maintenance, otherwise `beneath`.
-    const fn reported(&self, beneath: Verdict) -> Verdict {
+    /// The reported verdict: "drain" during a drain without maintenance, otherwise `without_drain`.
+    const fn reported(&self, without_drain: Verdict) -> Verdict {
         match self.is_draining() && self.maintenance.is_none() {
             true => Verdict::new(EndpointState::Drain, Cause::Drain),
-            false => beneath,
+            false => without_drain,
         }
     }
 
@@ -253,8 +253,8 @@ impl Endpoint {
 
     /// The class of a check that is added at a reload, until its first result. This class leaves
     /// the endpoint's state unchanged. `one` is the check's use in the new `config`.
-    pub(crate) fn class_of_joining(&self, config: &EndpointConfig, one: &Use) -> Class {
-        let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
+    pub(crate) fn provisional_class(&self, config: &EndpointConfig, one: &Use) -> Class {
+        let given = Conditions { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
         match verdict::judge(&self.config, &self.tally, given).state {
             EndpointState::Down | EndpointState::Drain => Class::Unknown,
             // The endpoint fails open because its group counts as failed. One more healthy member
@@ -267,17 +267,17 @@ impl Endpoint {
 
     /// Counts a use as `class` until its check has its first result or the time limit for that
     /// result ends.
-    pub(crate) fn stand_in(&mut self, at: usize, class: Class, check: &Check) {
-        self.stand_ins.insert(at, class);
+    pub(crate) fn set_provisional(&mut self, at: usize, class: Class, check: &Check) {
+        self.provisional.insert(at, class);
         self.count(at, check);
     }
 
-    pub(crate) fn set_drain_of_all(&mut self, drain: Option<Note>) {
+    pub(crate) fn set_drain_of_all(&mut self, drain: Option<Reason>) {
         self.moved |= self.drain_of_all != drain;
         self.drain_of_all = drain;
     }
 
-    pub(crate) fn set_drain(&mut self, drain: Option<Note>) {
+    pub(crate) fn set_drain(&mut self, drain: Option<Reason>) {
         self.moved |= self.drain != drain;
         self.drain = drain;
     }
@@ -295,7 +295,7 @@ impl Endpoint {
     /// The verdict and the status code for one audience.
     pub fn answer(&self, audience: Audience) -> (Verdict, u16) {
         let on_drain = self.config.on_drain[audience as usize];
-        let (verdict, code) = verdict::answer(&self.config, self.verdict, self.beneath, on_drain);
+        let (verdict, code) = verdict::answer(&self.config, self.verdict, self.without_drain, on_drain);
         if verdict.state != EndpointState::Down {
             return (verdict, code);
         }
@@ -320,10 +320,11 @@ impl Endpoint {
             tally.remove(&self.config.uses[at], self.classes[at]);
             tally.add(&self.config.uses[at], Class::Up);
         }
-        let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
-        let beneath = self.beneath_drain(verdict::judge(&self.config, &tally, given));
+        let given = Conditions { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
+        let without_drain = self.apply_overrides(verdict::judge(&self.config, &tally, given));
         let on_drain = self.config.on_drain[audience as usize];
-        let (verdict, code) = verdict::answer(&self.config, self.reported(beneath), beneath, on_drain);
+        let (verdict, code) =
+            verdict::answer(&self.config, self.reported(without_drain), without_drain, on_drain);
         if verdict.state != EndpointState::Down {
             return (verdict, code);
         }
@@ -342,7 +343,7 @@ impl Endpoint {
             maintenance: self.maintenance.clone(),
             forced: self.forced.clone(),
             rendered: Rendered::default(),
-            stand_ins: BTreeMap::new(),
+            provisional: BTreeMap::new(),
             ..*self
         }
     }
@@ -365,7 +366,7 @@ impl Endpoint {
     /// of the configuration.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         let decided = |at: &usize| {
-            verdict::decides(self.beneath, &self.config.uses[*at], self.classes[*at], self.in_grace)
+            verdict::decides(self.without_drain, &self.config.uses[*at], self.classes[*at], self.in_grace)
         };
         let others = self.not_up.ones().filter(move |at| !decided(at));
         self.not_up.ones().filter(decided).chain(others).chain(self.not_up.zeroes())
@@ -378,7 +379,7 @@ impl Endpoint {
 
     /// The verdict that would apply without a drain.
     pub const fn verdict_without_drain(&self) -> Verdict {
-        self.beneath
+        self.without_drain
     }
 
     /// The time since which the endpoint has had this state.
@@ -391,8 +392,9 @@ impl Endpoint {
     /// all checks while the endpoint serves although its checks fail, because a weight of 0 would
     /// stop all traffic. A drain does not change it.
     pub fn weight(&self) -> Option<u32> {
-        let is_regardless = matches!(self.beneath.cause, Cause::FailOpen | Cause::Forced | Cause::Latch);
-        let weight = match self.beneath.state {
+        let is_regardless =
+            matches!(self.without_drain.cause, Cause::FailOpen | Cause::Forced | Cause::Latch);
+        let weight = match self.without_drain.state {
             EndpointState::Degraded | EndpointState::Up if is_regardless => self.tally.weight_of_all(),
             _ => self.tally.weight_serving(self.in_grace),
         };
@@ -435,7 +437,7 @@ impl Endpoint {
             Cause::Forced => self.forced.as_ref().map_or("", |forced| forced.reason.as_str()),
             Cause::Maintenance => self.maintenance.as_ref().map_or("", |one| one.reason.as_str()),
             Cause::Drain => {
-                let notes = [&self.drain, &self.drain_of_all].into_iter().flatten().map(Note::as_str);
+                let notes = [&self.drain, &self.drain_of_all].into_iter().flatten().map(Reason::as_str);
                 notes.into_iter().find(|note| !note.is_empty()).unwrap_or_default()
             }
             Cause::Checks | Cause::FailOpen | Cause::Latch | Cause::Quorum => "",

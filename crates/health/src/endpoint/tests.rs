@@ -199,7 +199,7 @@ fn what_serves_whatever_its_checks_say_has_all_its_weight() {
     assert_eq!((latched.said(), latched.endpoint().weight()), ((Up, Checks), Some(60)));
     latched.feed("--", 2);
     assert_eq!((latched.said(), latched.endpoint().weight()), ((Up, Latch), Some(100)));
-    latched.command(3, Command::Drain { target: Target::All, reason: Some(Note::default()) });
+    latched.command(3, Command::Drain { target: Target::All, reason: Some(Reason::default()) });
     assert_eq!(
         (latched.said().0, latched.endpoint().weight()),
         (Drain, Some(100)),
@@ -434,11 +434,11 @@ fn going_down_serves_and_keeps_its_complaint() {
 }
 
 fn drain(draining: bool) -> Command {
-    Command::Drain { target: Target::All, reason: draining.then(Note::default) }
+    Command::Drain { target: Target::All, reason: draining.then(Reason::default) }
 }
 
 fn force(state: ForcedState, until: Option<Time>) -> Command {
-    let forced = Forced { state, reason: Note::new(b"by hand"), until };
+    let forced = Forced { state, reason: Reason::new(b"by hand"), until };
     Command::Force { target: Target::All, forced: Some(forced) }
 }
 
@@ -491,7 +491,7 @@ fn order_of_precedence() {
 fn another_reason_is_news_also_where_replies_do_not_tell_it() {
     let said = |reason: &str| {
         let target = Target::All;
-        let reason = Note::new(reason.as_bytes());
+        let reason = Reason::new(reason.as_bytes());
         let maintenance =
             Some(Maintenance { reason: reason.clone(), ..Maintenance::new("", Time::ZERO, None) });
         let forced = Some(Forced { state: ForcedState::Down, reason: reason.clone(), until: None });

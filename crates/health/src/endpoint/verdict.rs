@@ -97,7 +97,7 @@ impl Verdict {
 
 /// Inputs of the rules in addition to the tally.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Circumstances {
+pub(super) struct Conditions {
     /// Whether unknown checks still count as up.
     pub(super) in_grace: bool,
     /// Whether the group counts as failed, and the time limit of fail-open has not passed.
@@ -105,7 +105,7 @@ pub(super) struct Circumstances {
 }
 
 /// The verdict that follows from the checks alone.
-pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances) -> Verdict {
+pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Conditions) -> Verdict {
     use EndpointState::{Degraded, Down, Maintenance, Up};
     let bad_unknown = |unknown: u32| if given.in_grace { 0 } else { unknown };
     let (quorum_up, quorum_min) = quorum_of(config, tally, given.in_grace);
@@ -182,7 +182,7 @@ pub(super) fn decides(verdict: Verdict, one: &Use, class: Class, in_grace: bool)
 pub(super) fn answer(
     config: &EndpointConfig,
     reported: Verdict,
-    beneath: Verdict,
+    without_drain: Verdict,
     on_drain: OnDrain,
 ) -> (Verdict, u16) {
     let code = |verdict: Verdict| match verdict.state {
@@ -194,7 +194,7 @@ pub(super) fn answer(
     };
     match on_drain {
         OnDrain::Code(drain) if reported.state == EndpointState::Drain => (reported, drain),
-        OnDrain::Ignore if reported.state == EndpointState::Drain => (beneath, code(beneath)),
+        OnDrain::Ignore if reported.state == EndpointState::Drain => (without_drain, code(without_drain)),
         OnDrain::Code(_) | OnDrain::Ignore | OnDrain::Report => (reported, code(reported)),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Details, Format};
 use crate::check::{CheckConfig, CheckResult, Outcome};
 use crate::endpoint::{Audience, EndpointConfig, Forced, ForcedState, OnDrain, Quorum, Severity};
-use crate::{Board, Command, EndpointIndex, Maintenance, Note, Target, Time};
+use crate::{Board, Command, EndpointIndex, Maintenance, Reason, Target, Time};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -106,7 +106,7 @@ fn details_by_client() {
 fn every_state_in_every_format() {
     let force = |state| Command::Force {
         target: Target::All,
-        forced: Some(Forced { state, reason: Note::new(b"by hand"), until: None }),
+        forced: Some(Forced { state, reason: Reason::new(b"by hand"), until: None }),
     };
     let maintenance = Some(Maintenance::new("patching", Time::ZERO, None));
     let table = [
@@ -114,7 +114,7 @@ fn every_state_in_every_format() {
         (force(ForcedState::Degraded), 200, "warn", "UP", "degraded", "passed"),
         (force(ForcedState::Down), 503, "fail", "DOWN", "down", "failed"),
         (
-            Command::Drain { target: Target::All, reason: Some(Note::default()) },
+            Command::Drain { target: Target::All, reason: Some(Reason::default()) },
             503,
             "fail",
             "OUT_OF_SERVICE",
@@ -159,7 +159,8 @@ fn an_operators_words_are_details() {
 #[test]
 fn a_drain_renders_for_each_audience() {
     let (mut board, endpoint) = board(Details::Authenticated);
-    board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, Time::from_secs(3));
+    board
+        .command(Command::Drain { target: Target::All, reason: Some(Reason::default()) }, Time::from_secs(3));
     let said = |audience, format| said_to(&board, endpoint, audience, format, false);
     assert_eq!(said(Audience::Kubelet, Format::Text), (200, "drain\n".to_owned()));
     // The draft ties the status to the code: with 200 it cannot be `fail`.
@@ -172,7 +173,8 @@ fn a_drain_renders_for_each_audience() {
 #[test]
 fn the_kube_format_names_a_cause_that_no_check_shows() {
     let (mut board, endpoint) = board(Details::Authenticated);
-    board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, Time::from_secs(3));
+    board
+        .command(Command::Drain { target: Target::All, reason: Some(Reason::default()) }, Time::from_secs(3));
     let said = |audience| said_to(&board, endpoint, audience, Format::Kube, true).1;
     assert!(said(Audience::LoadBalancer).starts_with("warn: drain\n[-]db failed"));
     assert!(said(Audience::Kubelet).starts_with("[-]db failed"), "it passes");

@@ -13,15 +13,15 @@ pub(super) const PLACES: usize = Prober::ALL.len() + 1;
 
 const STATES: usize = EndpointState::ALL.len();
 
-/// Number of notes kept. The mean interval is computed from all of them except the oldest, which
+/// Number of samples kept. The mean interval is computed from all of them except the oldest, which
 /// may be in the middle of a write.
-const NOTES: usize = 8;
+const SAMPLES: usize = 8;
 
 /// Number of low bits that contain the state where a time and a state are encoded as one number;
 /// the other bits contain the time. So one comparison shows whether both are unchanged. The clock
 /// of requests may advance in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate, most
-/// probes have the same time and state as the previous probe; they add no [`Note`]. So the interval
-/// is computed from the number of replies between two notes.
+/// probes have the same time and state as the previous probe; they add no [`Sample`]. So the
+/// interval is computed from the number of replies between two samples.
 const STATE_BITS: u32 = 3;
 
 /// Value of [`ProberCounters::last`] before the first probe. No state has this number.
@@ -30,7 +30,7 @@ const NEVER: u64 = (1 << STATE_BITS) - 1;
 const _: () = assert!(STATES < 1 << STATE_BITS, "one value is left for `NEVER`");
 
 /// Counters of one prober in one shard, in cache lines that only the thread of the shard writes to.
-/// A probe that adds no [`Note`] accesses only the first cache line.
+/// A probe that adds no [`Sample`] accesses only the first cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct ProberCounters {
@@ -38,14 +38,14 @@ pub(super) struct ProberCounters {
     /// Time of the last probe in nanoseconds, with the state of its reply in the [`STATE_BITS`] low
     /// bits.
     last: AtomicU64,
-    /// Number of notes taken.
-    notes: AtomicU64,
-    noted: [Note; NOTES],
+    /// Number of samples taken.
+    samples_total: AtomicU64,
+    samples: [Sample; SAMPLES],
 }
 
 /// Time, state and number of replies at one probe.
 #[derive(Debug, Default)]
-struct Note {
+struct Sample {
     /// Time and state, encoded as in [`ProberCounters::last`].
     word: AtomicU64,
     /// Number of replies with the same state, up to and including this probe.
@@ -70,11 +70,11 @@ pub(super) const fn place_of(prober: Option<Prober>) -> usize {
     }
 }
 
-/// Index of the note with this number.
+/// Index of the sample with this number.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits matter")]
-const fn place_of_note(number: u64) -> usize {
-    number as usize % NOTES
+const fn place_of_sample(number: u64) -> usize {
+    number as usize % SAMPLES
 }
 
 impl ProberCounters {
@@ -87,30 +87,30 @@ impl ProberCounters {
         let word = now.as_nanos() << STATE_BITS | state as u64;
         if word != self.last.load(Ordering::Relaxed) {
             self.last.store(word, Ordering::Relaxed);
-            let notes = self.notes.load(Ordering::Relaxed);
-            let note = &self.noted[place_of_note(notes)];
+            let samples_total = self.samples_total.load(Ordering::Relaxed);
+            let sample = &self.samples[place_of_sample(samples_total)];
             // A reader that loads one of the two new values sees, after its fence, at least this
-            // value of `notes`. It therefore skips this note.
-            note.word.store(word, Ordering::Release);
-            note.replies.store(count.load(Ordering::Relaxed), Ordering::Release);
-            self.notes.store(notes.wrapping_add(1), Ordering::Release);
+            // value of `samples_total`. It therefore skips this sample.
+            sample.word.store(word, Ordering::Release);
+            sample.replies.store(count.load(Ordering::Relaxed), Ordering::Release);
+            self.samples_total.store(samples_total.wrapping_add(1), Ordering::Release);
         }
     }
 
-    /// The last notes, oldest first: time and state, and the number of replies with that state.
+    /// The last samples, oldest first: time and state, and the number of replies with that state.
     fn recent(&self) -> Vec<(u64, u64)> {
-        // The oldest note may be in the middle of a write.
-        let first_of = |notes: u64| notes.saturating_sub(NOTES as u64 - 1);
-        let notes = self.notes.load(Ordering::Acquire);
-        let first = first_of(notes);
+        // The oldest sample may be in the middle of a write.
+        let first_of = |samples_total: u64| samples_total.saturating_sub(SAMPLES as u64 - 1);
+        let samples_total = self.samples_total.load(Ordering::Acquire);
+        let first = first_of(samples_total);
         let read = |number| {
-            let note = &self.noted[place_of_note(number)];
-            (note.word.load(Ordering::Relaxed), note.replies.load(Ordering::Relaxed))
+            let sample = &self.samples[place_of_sample(number)];
+            (sample.word.load(Ordering::Relaxed), sample.replies.load(Ordering::Relaxed))
         };
-        let recent: Vec<_> = (first..notes).map(read).collect();
+        let recent: Vec<_> = (first..samples_total).map(read).collect();
         fence(Ordering::Acquire);
-        // A note that was overwritten during the read may be torn.
-        let lost = first_of(self.notes.load(Ordering::Relaxed)) - first;
+        // A sample that was overwritten during the read may be torn.
+        let lost = first_of(self.samples_total.load(Ordering::Relaxed)) - first;
         recent.into_iter().skip(usize::try_from(lost).unwrap_or(usize::MAX)).collect()
     }
 
@@ -142,8 +142,8 @@ impl Default for ProberCounters {
         Self {
             states: <[AtomicU64; STATES]>::default(),
             last: AtomicU64::new(NEVER),
-            notes: AtomicU64::new(0),
-            noted: <[Note; NOTES]>::default(),
+            samples_total: AtomicU64::new(0),
+            samples: <[Sample; SAMPLES]>::default(),
         }
     }
 }

@@ -45,7 +45,7 @@ struct Place {
 
 /// Priority of an entry when one must be replaced, most significant field first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Worth {
+struct Priority {
     is_valid: bool,
     is_steady: bool,
     at: Time,
@@ -133,26 +133,26 @@ impl Views {
             let mut least = None;
             for place in &self.places {
                 let known = place.load_full();
-                let worth = match &known {
+                let priority = match &known {
                     Some(one) if reported.is_named(&one.name) => return one.update(reported, now),
-                    Some(one) => Some(one.worth(now)),
+                    Some(one) => Some(one.priority(now)),
                     None => None,
                 };
                 let is_free = known.is_none();
-                if least.as_ref().is_none_or(|(least, _, _)| worth < *least) {
-                    least = Some((worth, place, known));
+                if least.as_ref().is_none_or(|(least, _, _)| priority < *least) {
+                    least = Some((priority, place, known));
                 }
                 // All later places are free, too.
                 if is_free {
                     break;
                 }
             }
-            let Some((worth, place, known)) = least else { return };
+            let Some((priority, place, known)) = least else { return };
             let new = Arc::new(Place::new(reported, now));
             let before = place.compare_and_swap(&known, Some(new));
             // On failure another thread changed the place, perhaps for the same name: try again.
             if before.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
-                if worth.is_some_and(|worth| worth.is_valid) {
+                if priority.is_some_and(|priority| priority.is_valid) {
                     self.refuse();
                 }
                 return;
@@ -189,8 +189,8 @@ impl Place {
         self.is_steady.store(true, Ordering::Relaxed);
     }
 
-    fn worth(&self, now: Time) -> Worth {
-        Worth {
+    fn priority(&self, now: Time) -> Priority {
+        Priority {
             is_valid: self.is_valid(now),
             is_steady: self.is_steady.load(Ordering::Relaxed),
             at: self.at(),

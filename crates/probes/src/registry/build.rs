@@ -7,7 +7,7 @@ use crate::prober_stats::ProberStats;
 use crate::replies::{Published, ReplySet, StateFields};
 use doorbell_health::{
     Audience, Board, BoardBuilder, CheckConfig, CheckIndex, Command, ConfigError, EndpointConfig,
-    EndpointIndex, Forced, ForcedState, Note, Target, Time,
+    EndpointIndex, Forced, ForcedState, Reason, Target, Time,
 };
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -110,7 +110,7 @@ impl RegistryBuilder {
         let Self { board, now, unix, checks, endpoints, names, threads, before } = self;
         let mut board = board.build();
         for place in endpoints.iter().filter(|place| place.options.is_down) {
-            let forced = Forced { state: ForcedState::Down, reason: Note::default(), until: None };
+            let forced = Forced { state: ForcedState::Down, reason: Reason::default(), until: None };
             board.command(Command::Force { target: Target::One(place.index), forced: Some(forced) }, now);
         }
         let serving = Serving { board: &board, endpoints: &endpoints, rendered: None };

@@ -17,7 +17,7 @@ use crate::trigger::RunTrigger;
 pub use build::{EndpointOptions, RegistryBuilder};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
-    ForcedState, Note, Target, Time,
+    ForcedState, Reason, Target, Time,
 };
 pub use operate::{Subject, endpoint_target};
 use std::collections::HashMap;
@@ -268,7 +268,7 @@ impl Registry {
 
     /// Forces all readiness endpoints down, with `reason`, until the process ends.
     pub fn fail(&self, reason: &str, now: Time) {
-        let reason = Note::new(reason.as_bytes());
+        let reason = Reason::new(reason.as_bytes());
         self.change(|board| {
             let mut changed = Changed::default();
             for endpoint in self.readiness_endpoints() {

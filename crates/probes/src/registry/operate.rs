@@ -5,7 +5,7 @@
 use super::{Changed, Inside, Registry};
 use crate::replies::part;
 use doorbell_health::{
-    CheckIndex, CheckState, Class, Command, EndpointIndex, Maintenance, Note, OnStale, Target, Time,
+    CheckIndex, CheckState, Class, Command, EndpointIndex, Maintenance, OnStale, Reason, Target, Time,
 };
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Registry {
     /// Starts a drain of all endpoints with `reason`, or ends it if `reason` is `None`. An empty
     /// reason is not shown.
     pub fn drain(&self, reason: Option<&str>, now: Time) {
-        let reason = reason.map(|reason| Note::new(reason.as_bytes()));
+        let reason = reason.map(|reason| Reason::new(reason.as_bytes()));
         self.command(Command::Drain { target: Target::All, reason }, now);
     }
 
@@ -43,7 +43,7 @@ impl Registry {
     /// name has no effect.
     pub fn drain_one(&self, endpoint: &str, reason: Option<&str>, now: Time) {
         let Some(Subject::Endpoint(endpoint)) = self.subject(endpoint) else { return };
-        let reason = reason.map(|reason| Note::new(reason.as_bytes()));
+        let reason = reason.map(|reason| Reason::new(reason.as_bytes()));
         self.command(Command::Drain { target: Target::One(endpoint), reason }, now);
     }
 

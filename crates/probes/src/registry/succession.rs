@@ -8,7 +8,7 @@
 //! registry first.
 
 use super::{Changed, Registry, Report};
-use doorbell_health::{Carry, CheckResult, Time};
+use doorbell_health::{CheckResult, Inheritance, Time};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -33,8 +33,8 @@ pub struct SameChecks {
 }
 
 impl SameChecks {
-    fn carry(&self, check: &str) -> Carry {
-        self.awaited.get(check).map_or(Carry::State, |time| Carry::Awaits(*time))
+    fn inheritance(&self, check: &str) -> Inheritance {
+        self.awaited.get(check).map_or(Inheritance::State, |time| Inheritance::Awaits(*time))
     }
 }
 
@@ -48,7 +48,8 @@ impl Registry {
         let is_first = self.predecessors.set(before.with_predecessors(&same.places)).is_ok();
         let known = before.lock();
         self.change(|board| {
-            let mut changed = Changed::of(&board.inherit_checks(&known.board, |name| same.carry(name), now));
+            let mut changed =
+                Changed::of(&board.inherit_checks(&known.board, |name| same.inheritance(name), now));
             if is_first {
                 changed.add(Changed::of(&board.inherit_endpoints(&known.board, now)));
             }

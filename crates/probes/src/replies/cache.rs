@@ -13,7 +13,7 @@ use super::warning::warning;
 use crate::prober_stats::{ProbeCounters, ThreadCounters};
 use crate::trigger::RunTrigger;
 use doorbell_health::{
-    Audience, Board, Class, Details, EndpointIndex, EndpointState, Format, Left, Reply, Snapshot,
+    Audience, Board, Class, Details, EndpointIndex, EndpointState, Excluded, Format, Reply, Snapshot,
 };
 use doorbell_http::{StaticReply, Status};
 use std::cell::Cell;
@@ -143,7 +143,7 @@ pub(crate) struct Replies {
 
 /// The reply of an endpoint without some of its checks.
 #[derive(Debug)]
-pub(crate) struct Without {
+pub(crate) struct FilteredReply {
     pub(crate) state: EndpointState,
     pub(crate) status: Status,
     /// Header fields in addition to those of the route.
@@ -417,7 +417,7 @@ impl ReplyCache {
         names: &[String],
         audience: Audience,
         format: Format,
-    ) -> Option<Without> {
+    ) -> Option<FilteredReply> {
         let place_of = |name: &String| self.names.get(name.as_bytes()).copied();
         let out: Vec<usize> = names.iter().filter_map(place_of).collect();
         let mut unknown: Vec<&str> =
@@ -425,11 +425,11 @@ impl ReplyCache {
         // The Kubernetes API server sorts unknown names, too.
         unknown.sort_unstable();
         let mut body = Vec::new();
-        let left = Left { out: &out, unknown: &unknown };
-        let (state, code) = replies.snapshot.reply_without(&left, audience, format, &mut body);
+        let excluded = Excluded { out: &out, unknown: &unknown };
+        let (state, code) = replies.snapshot.reply_without(&excluded, audience, format, &mut body);
         let weight = replies.snapshot.weight();
         let fields = fields_of(self.template.fields, (state, code), weight, self.template.headers());
-        Some(Without { state, status: Status::new(code)?, fields, body })
+        Some(FilteredReply { state, status: Status::new(code)?, fields, body })
     }
 
     /// Calls `found` with the reply about the check `name`, for a client that sees details; with

@@ -112,7 +112,7 @@ impl HealthHandler {
         let sees_details = self.sees_details(is_authenticated);
         self.cache.probe_counters().note_reported(request, &self.trusted);
         if sees_details && let Some(names) = request.query_bytes().and_then(excluded) {
-            return self.send_without(cached, &names, requester, request, reply);
+            return self.send_filtered(cached, &names, requester, request, reply);
         }
         cached.own.count(requester.prober, cached.replies.state(audience), request.now());
         match cached.replies.reply(audience, self.format_of(request), sees_details) {
@@ -125,7 +125,7 @@ impl HealthHandler {
     /// Replies with the state of the endpoint without the checks `names`.
     #[cold]
     #[inline(never)]
-    fn send_without<'a>(
+    fn send_filtered<'a>(
         &self,
         cached: &CachedReply,
         names: &[String],

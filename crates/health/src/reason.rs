@@ -9,11 +9,11 @@ use crate::limits::REASON_LEN_MAX;
 ///
 /// Replacing the text reuses its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Note {
+pub struct Reason {
     text: String,
 }
 
-impl Note {
+impl Reason {
     /// Creates a note from these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let mut note = Self::default();
@@ -69,19 +69,19 @@ mod tests {
 
     #[test]
     fn any_bytes_become_one_short_line() {
-        assert_eq!(Note::new(b"refused").as_str(), "refused");
-        assert_eq!(Note::new(b"a\r\n\x00b\x7f").as_str(), "a   b ");
-        assert_eq!(Note::new(b"a\xff\xfeb").as_str(), "a\u{fffd}\u{fffd}b");
-        assert_eq!(Note::new(&[b'x'; 999]).as_str().len(), REASON_LEN_MAX);
+        assert_eq!(Reason::new(b"refused").as_str(), "refused");
+        assert_eq!(Reason::new(b"a\r\n\x00b\x7f").as_str(), "a   b ");
+        assert_eq!(Reason::new(b"a\xff\xfeb").as_str(), "a\u{fffd}\u{fffd}b");
+        assert_eq!(Reason::new(&[b'x'; 999]).as_str().len(), REASON_LEN_MAX);
         // An invalid byte becomes U+FFFD, which takes three bytes; the limit applies to the result.
-        assert!(Note::new(&[0xff; 999]).as_str().len() <= REASON_LEN_MAX);
-        assert_eq!(Note::new("€".repeat(200).as_bytes()).as_str(), "€".repeat(85));
-        assert_eq!(Note::new(&[0x80; 999]).as_str(), "", "only continuation bytes");
+        assert!(Reason::new(&[0xff; 999]).as_str().len() <= REASON_LEN_MAX);
+        assert_eq!(Reason::new("€".repeat(200).as_bytes()).as_str(), "€".repeat(85));
+        assert_eq!(Reason::new(&[0x80; 999]).as_str(), "", "only continuation bytes");
     }
 
     #[test]
     fn setting_replaces() {
-        let mut note = Note::new(b"a long reason");
+        let mut note = Reason::new(b"a long reason");
         assert!(note.set(b"b"));
         assert_eq!(note.as_str(), "b");
         assert!(!note.set(b"b"));
