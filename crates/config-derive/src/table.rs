@@ -166,8 +166,9 @@ impl Rules {
 /// Checks at compile time that a key without a default has an optional type.
 fn guard(field: &Declared) -> Option<TokenStream> {
     let key = &field.key;
-    let is_said = key.default.is_some() || key.default_with.is_some() || key.required.is_some();
-    if is_said || key.reader.is_some() {
+    let has_default_or_required =
+        key.default.is_some() || key.default_with.is_some() || key.required.is_some();
+    if has_default_or_required || key.reader.is_some() {
         return None;
     }
     let (r#type, message) = (&field.r#type, format!("`{}` needs a default, or must be required", key.name));
@@ -223,7 +224,7 @@ fn follows(keys: &[&Declared], if_absent: bool) -> Vec<TokenStream> {
         let (ident, name, default) = (&field.ident, field.key.path(), field.key.default_with.as_ref()?);
         let follow = quote! { table.#ident = #default(&table); };
         Some(if if_absent {
-            quote! { if !at.is_right(#name) { #follow } }
+            quote! { if !at.has_valid(#name) { #follow } }
         } else {
             follow
         })

@@ -2,7 +2,9 @@
 //! place of `FILE`, `schema` prints the JSON Schema and `defaults` the default values.
 #![expect(clippy::print_stdout, reason = "the example prints its results")]
 
-use doorbell_config::{Outside, Overrides, Program, Section, Source, Table, Words, format_duration, secret};
+use doorbell_config::{
+    ExternalValues, Overrides, Program, Section, Source, Table, Words, format_duration, secret,
+};
 use std::time::Duration;
 
 /// The greeting.
@@ -53,7 +55,7 @@ fn main() -> std::io::Result<()> {
 fn greet(name: &str) -> std::io::Result<()> {
     let program = Program { schema: File::schema, variables: "GREET__", ..Program::NONE };
     let overrides = Overrides::of(program.variables, std::env::vars());
-    let outside = Outside {
+    let outside = ExternalValues {
         env: &|name| std::env::var(name).ok(),
         read_secret: &secret::read_file,
         overrides: &overrides,

@@ -3,7 +3,7 @@
 //! A struct is a table, and each of its fields is a key, with its documentation, default and range.
 //!
 //! ```
-//! use doorbell_config::{Outside, Overrides, Program, Source, Table, Words};
+//! use doorbell_config::{ExternalValues, Overrides, Program, Source, Table, Words};
 //! use std::time::Duration;
 //!
 //! /// An example.
@@ -35,8 +35,10 @@
 //!
 //! let text = "[listener]\nbind = \":80\"\nprotocol = \"htp1\"\nheader_timeot = \"1s\"\n";
 //! let source = Source { name: "example.toml".into(), text: text.into() };
-//! let outside = Outside { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &Overrides::default() };
-//! let outcome = doorbell_config::load::<File>(Program::NONE, &source, outside);
+//! let overrides = Overrides::default();
+//! let external =
+//!     ExternalValues { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &overrides };
+//! let outcome = doorbell_config::load::<File>(Program::NONE, &source, external);
 //! let help: Vec<_> = outcome.problems.iter().filter_map(|problem| problem.help.as_deref()).collect();
 //! assert_eq!(help, ["did you mean `http1`?", "did you mean `header_timeout`?"]);
 //! assert_eq!(File::default().to_json(true)["listener"]["header_timeout"], "5s");
@@ -50,7 +52,7 @@
 //! | task | items |
 //! |---|---|
 //! | declare a table, and the words of a key | [`macro@Table`], [`macro@Words`] |
-//! | read a file, with variables, secret files and overrides | [`load`], [`Source`], [`Outside`], [`Overrides`] |
+//! | read a file, with variables, secret files and overrides | [`load`], [`Source`], [`ExternalValues`], [`Overrides`] |
 //! | report a problem of a key or of several keys | [`Problem`], [`Section`], [`Places`] |
 //! | form of a value: of any type, or written as a string | [`Value`], [`Text`], [`At`], [`Secret`] |
 //! | names that the user chooses, and references to them | [`Map`], [`Named`], [`Link`] |
@@ -91,7 +93,7 @@ pub use overrides::Overrides;
 pub use place::{At, Places};
 pub use problem::{Problem, Problems, Severity, Source};
 pub use program::Program;
-pub use read::{Document, Outcome, Outside, load, read};
+pub use read::{Document, ExternalValues, Outcome, load, read};
 pub use secret::Secret;
 pub use secret_names::{is_credential, is_like_secret, unknown_secrets};
 pub use section::Section;

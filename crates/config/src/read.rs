@@ -19,7 +19,7 @@ use toml::de::DeTable;
 /// Sources of values that are not in the file.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "functions have nothing to show")]
-pub struct Outside<'a> {
+pub struct ExternalValues<'a> {
     /// Looks up `${NAME}`.
     pub env: Env<'a>,
     /// Reads `${file:PATH}`.
@@ -55,19 +55,19 @@ impl<T> Outcome<T> {
 }
 
 /// Reads a file whose root table is a `T`.
-pub fn load<T: Table>(program: Program, source: &Source, outside: Outside<'_>) -> Outcome<T> {
-    read(program, source, outside, crate::table::read, |file, _, _| file)
+pub fn load<T: Table>(program: Program, source: &Source, external: ExternalValues<'_>) -> Outcome<T> {
+    read(program, source, external, crate::table::read, |file, _, _| file)
 }
 
 /// Reads a file: `tables` reads every table from the root, and `build` combines them.
 pub fn read<T, U>(
     program: Program,
     source: &Source,
-    outside: Outside<'_>,
+    external: ExternalValues<'_>,
     tables: impl FnOnce(Section<'_>) -> T,
     build: impl FnOnce(T, Document, &Problems) -> U,
 ) -> Outcome<U> {
-    let environment = Arc::new(Environment::of(program, outside.overrides, source.text.len() + 1));
+    let environment = Arc::new(Environment::of(program, external.overrides, source.text.len() + 1));
     let (mut table, syntax) = DeTable::parse_recoverable(&source.text);
     let (problems, muted) = (Problems::default(), Problems::default());
     environment.apply(table.get_mut(), &problems);
@@ -77,8 +77,8 @@ pub fn read<T, U>(
         problems: &problems,
         muted: &muted,
         root: Some(root),
-        env: outside.env,
-        read_secret: outside.read_secret,
+        env: external.env,
+        read_secret: external.read_secret,
         secret_files: &secret_files,
         program: &program,
     };

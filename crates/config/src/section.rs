@@ -171,11 +171,11 @@ impl<'r> Section<'r> {
     /// Whether a key is present, here or inherited, with a valid value. `path` may name a key of a
     /// subtable, as in `expect.status`.
     #[must_use]
-    pub fn is_right(&self, path: &str) -> bool {
+    pub fn has_valid(&self, path: &str) -> bool {
         match path.split_once('.') {
             None => self.right.contains(&path),
             Some((table, key)) => {
-                self.below.iter().any(|(known, section)| *known == table && section.is_right(key))
+                self.below.iter().any(|(known, section)| *known == table && section.has_valid(key))
             }
         }
     }
@@ -183,7 +183,7 @@ impl<'r> Section<'r> {
     /// Whether a key is present here with a valid value, and not inherited.
     #[must_use]
     pub fn is_own(&self, key: &str) -> bool {
-        self.table.contains_key(key) && self.is_right(key)
+        self.table.contains_key(key) && self.has_valid(key)
     }
 
     /// The place of a key's value, valid or not. `path` may name a key of a subtable, as in
@@ -203,7 +203,7 @@ impl<'r> Section<'r> {
         let is_below = path.contains('.');
         self.place(path).filter(|place| match is_below {
             true => !self.reading.problems.has_error_at(place),
-            false => self.is_right(path),
+            false => self.has_valid(path),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Keys in subtables, flattened tables, and keys that are inherited from another table.
 
-use doorbell_config::{Named, Outcome, Outside, Overrides, Program, Section, Source, Table};
+use doorbell_config::{ExternalValues, Named, Outcome, Overrides, Program, Section, Source, Table};
 use serde_json::json;
 use std::time::Duration;
 
@@ -70,8 +70,11 @@ impl One {
 
 fn load(text: &str) -> Outcome<File> {
     let source = Source { name: "test.toml".into(), text: text.into() };
-    let outside =
-        Outside { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &Overrides::default() };
+    let outside = ExternalValues {
+        env: &|_| None,
+        read_secret: &|_| Err("none".into()),
+        overrides: &Overrides::default(),
+    };
     doorbell_config::load(Program::NONE, &source, outside)
 }
 

@@ -2,7 +2,7 @@
 //! of other crates.
 
 use doorbell_config::{
-    At, Link, Map, Names, Outside, Overrides, Problem, Problems, Program, Section, Source, Table,
+    At, ExternalValues, Link, Map, Names, Overrides, Problem, Problems, Program, Section, Source, Table,
 };
 use serde_json::json;
 
@@ -65,7 +65,8 @@ impl Sample {
 fn load(text: &str) -> (Sample, Vec<String>) {
     let source = Source { name: "t.toml".into(), text: text.into() };
     let overrides = Overrides::default();
-    let outside = Outside { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &overrides };
+    let outside =
+        ExternalValues { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &overrides };
     let outcome = doorbell_config::load(Program::NONE, &source, outside);
     let shown = outcome.problems.iter().map(|problem| {
         format!(

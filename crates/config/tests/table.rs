@@ -1,7 +1,8 @@
 //! Results of a derived table for a file: values, exact problems, schema and dump.
 
 use doorbell_config::{
-    Entry, Json, Key, Outside, Overrides, Problem, Program, Rate, Secret, Section, Source, Table, Words,
+    Entry, ExternalValues, Json, Key, Overrides, Problem, Program, Rate, Secret, Section, Source, Table,
+    Words,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -114,7 +115,7 @@ fn load(text: &str, overrides: &[(&str, &str)]) -> (Option<Sample>, Vec<String>)
     let program = Program { schema: Sample::schema, variables: "T__", ..Program::NONE };
     let variables = overrides.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let overrides = Overrides::of(program.variables, variables);
-    let outside = Outside {
+    let outside = ExternalValues {
         env: &|name| (name == "NAME").then(|| "from-env".into()),
         read_secret: &|path| match path == Path::new("/token") {
             true => Ok("from-file".into()),

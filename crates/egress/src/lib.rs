@@ -319,7 +319,7 @@ impl Egress {
                 // reused with another range.
                 Err(error) if is_taken(&error) => socket = matches!(ports, Ports::Range(_)).then_some(fd),
                 Err(error) if !is_in_progress(&error) => return Err(error.into()),
-                _ => return Ok(unless_itself(fd, target)?),
+                _ => return Ok(refuse_self_connection(fd, target)?),
             }
         }
         Err(Refused::NoPort)
@@ -387,7 +387,7 @@ impl From<io::Error> for Refused {
 ///
 /// # Errors
 /// `ECONNREFUSED`, as for a closed port; the connection is closed.
-pub fn unless_itself<C: AsFd + Into<OwnedFd>>(conn: C, target: SocketAddr) -> io::Result<C> {
+pub fn refuse_self_connection<C: AsFd + Into<OwnedFd>>(conn: C, target: SocketAddr) -> io::Result<C> {
     let own = net::getsockname(&conn).ok().and_then(|own| SocketAddr::try_from(own).ok());
     // A connection to the unspecified address goes to this machine.
     let is_target = |own: SocketAddr| {

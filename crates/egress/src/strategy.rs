@@ -22,7 +22,7 @@ pub enum Strategy {
     Select,
     /// By the kernel from its whole range, passed as `IP_LOCAL_PORT_RANGE`. From Linux 6.8 on, the
     /// kernel then searches port by port. Written `full`.
-    Whole,
+    FullRange,
     /// By the kernel from a random window with this number of ports. Written as the number.
     Window(NonZeroU16),
 }
@@ -96,7 +96,7 @@ impl PortChoice {
     ) -> Result<EgressReport, NoPortRange> {
         let (strategy, reason) = match self {
             Self::Only(strategy @ (Strategy::Kernel | Strategy::Select)) => (strategy, ASKED),
-            Self::Only(strategy @ (Strategy::Whole | Strategy::Window(_))) => match support() {
+            Self::Only(strategy @ (Strategy::FullRange | Strategy::Window(_))) => match support() {
                 PortRangeSupport::Absent => return Err(NoPortRange(strategy)),
                 PortRangeSupport::EveryPort | PortRangeSupport::OneParity | PortRangeSupport::Unseen => {
                     (strategy, ASKED)
@@ -104,7 +104,9 @@ impl PortChoice {
             },
             Self::Auto => match support() {
                 PortRangeSupport::Absent => (Strategy::Select, "the kernel has no IP_LOCAL_PORT_RANGE"),
-                PortRangeSupport::EveryPort => (Strategy::Whole, "the kernel searches a range port by port"),
+                PortRangeSupport::EveryPort => {
+                    (Strategy::FullRange, "the kernel searches a range port by port")
+                }
                 PortRangeSupport::OneParity => {
                     (Strategy::Window(AUTO_WINDOW), "the kernel tries one half of a range before the other")
                 }
@@ -131,7 +133,7 @@ impl Strategy {
     ) -> Option<Ports> {
         match self {
             Self::Kernel => (number == 0).then_some(Ports::Any),
-            Self::Whole => (number == 0).then_some(Ports::Range(system)),
+            Self::FullRange => (number == 0).then_some(Ports::Range(system)),
             Self::Select if number < SELECTS_MAX => Some(Ports::One(system.port(random()))),
             Self::Select => (number == SELECTS_MAX).then_some(Ports::Any),
             Self::Window(width) if number < WINDOWS_MAX => {
@@ -149,7 +151,7 @@ impl FromStr for Strategy {
         match text {
             "kernel" | "off" => Ok(Self::Kernel),
             "select" => Ok(Self::Select),
-            "full" => Ok(Self::Whole),
+            "full" => Ok(Self::FullRange),
             number => number
                 .parse()
                 .map(Self::Window)
@@ -175,7 +177,7 @@ impl fmt::Display for Strategy {
         match self {
             Self::Kernel => f.write_str("kernel"),
             Self::Select => f.write_str("select"),
-            Self::Whole => f.write_str("full"),
+            Self::FullRange => f.write_str("full"),
             Self::Window(width) => width.fmt(f),
         }
     }
@@ -194,7 +196,7 @@ impl fmt::Display for EgressReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.strategy {
             Strategy::Window(width) => write!(f, "windows of {width} ports: {}", self.reason),
-            Strategy::Kernel | Strategy::Select | Strategy::Whole => {
+            Strategy::Kernel | Strategy::Select | Strategy::FullRange => {
                 write!(f, "{}: {}", self.strategy, self.reason)
             }
         }
@@ -213,14 +215,14 @@ mod tests {
     fn the_strategy_depends_on_the_choice_and_the_kernel() {
         use PortRangeSupport::{Absent, EveryPort, OneParity, Unseen};
         let all = [Absent, EveryPort, OneParity, Unseen];
-        let auto = [Strategy::Select, Strategy::Whole, window(1_000), window(1_000)];
+        let auto = [Strategy::Select, Strategy::FullRange, window(1_000), window(1_000)];
         for (support, want) in all.into_iter().zip(auto) {
             assert_eq!(PortChoice::Auto.decide(|| support).unwrap().strategy, want, "{support:?}");
             for always in [Strategy::Kernel, Strategy::Select] {
                 let unasked = || unreachable!("this choice needs no test of the kernel");
                 assert_eq!(PortChoice::Only(always).decide(unasked).unwrap().strategy, always);
             }
-            for needs in [Strategy::Whole, window(7)] {
+            for needs in [Strategy::FullRange, window(7)] {
                 let got = PortChoice::Only(needs).decide(|| support).map(|report| report.strategy);
                 assert_eq!(got, if support == Absent { Err(NoPortRange(needs)) } else { Ok(needs) });
             }
@@ -232,7 +234,7 @@ mod tests {
         let system = PortRange::new(1_000, 9_999).unwrap();
         for (strategy, attempts, last) in [
             (Strategy::Kernel, 1, Ports::Any),
-            (Strategy::Whole, 1, Ports::Range(system)),
+            (Strategy::FullRange, 1, Ports::Range(system)),
             (Strategy::Select, SELECTS_MAX + 1, Ports::Any),
             (window(500), WINDOWS_MAX + 1, Ports::Range(system)),
         ] {
@@ -257,7 +259,7 @@ mod tests {
             ("auto", PortChoice::Auto),
             ("kernel", PortChoice::Only(Strategy::Kernel)),
             ("select", PortChoice::Only(Strategy::Select)),
-            ("full", PortChoice::Only(Strategy::Whole)),
+            ("full", PortChoice::Only(Strategy::FullRange)),
             ("500", PortChoice::Only(window(500))),
         ] {
             assert_eq!(text.parse(), Ok(want));

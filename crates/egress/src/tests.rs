@@ -170,7 +170,7 @@ fn a_full_window_is_replaced_by_another_and_counted() {
     let (_listener, target) = listener();
     let sources = || EgressConfig::new().sources(vec![IpAddr::from([127, 9, 9, 9])]);
     let window = Strategy::Window(core::num::NonZeroU16::new(2).unwrap());
-    for strategy in [window, Strategy::Select, Strategy::Whole] {
+    for strategy in [window, Strategy::Select, Strategy::FullRange] {
         let mut egress = narrow(strategy, first, last);
         egress.sources = sources().open().unwrap().sources;
         let mut conns = Vec::new();
@@ -190,7 +190,7 @@ fn a_full_window_is_replaced_by_another_and_counted() {
         assert!((29..=32).contains(&conns.len()), "{strategy}: only {} ports were found", conns.len());
         let counters = egress.counters();
         assert_eq!((counters.begun, counters.failed), (conns.len() as u64, 0));
-        assert_eq!(counters.port_retries > 0, strategy != Strategy::Whole, "{strategy}: {counters:?}");
+        assert_eq!(counters.port_retries > 0, strategy != Strategy::FullRange, "{strategy}: {counters:?}");
         if strategy != Strategy::Select {
             let error = egress.begin(target, SpeaksFirst::We).unwrap_err();
             assert_eq!(errno(&error), Some(Errno::ADDRNOTAVAIL), "a full range is reported");

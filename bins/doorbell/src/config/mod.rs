@@ -138,7 +138,7 @@ fn parse_all(
         }
         config
     };
-    let outside = doorbell_config::Outside { env, read_secret, overrides };
+    let outside = doorbell_config::ExternalValues { env, read_secret, overrides };
     let outcome = doorbell_config::read(PROGRAM, source, outside, |at| at.into_table(), build);
     let is_valid = outcome.is_valid();
     let config = outcome.value;

@@ -10,7 +10,7 @@ use super::{Ask, Facts, Report, Target, Verdict};
 use crate::unix::connect_within;
 use doorbell_checks::options::{ClientTls, HostPort, Url};
 use doorbell_checks::{Phases, Seen, cause_of, is_same_origin, tls_client, url_of_location};
-use doorbell_egress::unless_itself;
+use doorbell_egress::refuse_self_connection;
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -311,7 +311,9 @@ impl Run<'_> {
             if left.is_zero() {
                 return Err(self.overdue("connection"));
             }
-            match TcpStream::connect_timeout(&addr, left).and_then(|socket| unless_itself(socket, addr)) {
+            match TcpStream::connect_timeout(&addr, left)
+                .and_then(|socket| refuse_self_connection(socket, addr))
+            {
                 Ok(socket) => {
                     self.phases.connect = from.elapsed();
                     self.facts.seen = Seen { address: Some(addr.ip()), ..Seen::default() };

@@ -306,7 +306,7 @@ pub(super) mod tests {
         let run = Run {
             transport: Transport::Tcp,
             asked: PortChoice::Auto,
-            strategy: Strategy::Whole,
+            strategy: Strategy::FullRange,
             helpers: 2,
             samples,
         };

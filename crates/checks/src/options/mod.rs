@@ -165,7 +165,7 @@ impl Check {
         let pace = &mut self.pace;
         match &self.kind {
             // Without a valid type, nothing is known about the check.
-            _ if !at.is_right("type") => {}
+            _ if !at.has_valid("type") => {}
             CheckKind::Ttl(ttl) => {
                 settle_without_runs(
                     pace,
@@ -195,7 +195,7 @@ impl Check {
                 // A watched service reports every change, and a followed check has thresholds of its
                 // own, so by default one result changes the state.
                 if is_local || matches!(kind, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch) {
-                    let of = |key: &str, count: u32| if at.is_right(key) { count } else { 1 };
+                    let of = |key: &str, count: u32| if at.has_valid(key) { count } else { 1 };
                     (pace.rise, pace.fall) = (of("rise", pace.rise), of("fall", pace.fall));
                 }
                 // Reading a state takes no time, so the interval may be shorter than `timeout`.

@@ -153,7 +153,7 @@ impl Pace {
     fn complete(&mut self, at: &Section<'_>) {
         // With `cache`, an interval from `[check_defaults]` does not schedule runs.
         self.is_scheduled = self.cache.is_none() || at.is_own("interval");
-        if !at.is_right("max_age") {
+        if !at.has_valid("max_age") {
             self.max_age = self.default_max_age();
         }
     }
@@ -164,24 +164,24 @@ impl Pace {
             return;
         }
         (self.cache, self.is_scheduled) = (None, true);
-        if !at.is_right("max_age") {
+        if !at.has_valid("max_age") {
             self.max_age = self.default_max_age();
         }
     }
 
     /// Sets a default interval other than 5s, and the defaults that follow from it.
     pub(super) fn set_default_interval(&mut self, interval: Duration, at: &Section<'_>) {
-        if at.is_right("interval") {
+        if at.has_valid("interval") {
             return;
         }
         self.interval = interval;
-        if !at.is_right("fast_interval") {
+        if !at.has_valid("fast_interval") {
             self.fast_interval = self.default_fast_interval();
         }
-        if !at.is_right("down_interval") {
+        if !at.has_valid("down_interval") {
             self.down_interval = self.default_down_interval();
         }
-        if !at.is_right("max_age") {
+        if !at.has_valid("max_age") {
             self.max_age = self.default_max_age();
         }
     }

@@ -53,7 +53,7 @@ impl WebsocketCheck {
     }
 
     fn check(&self, at: &Section<'_>) {
-        let may_be_tls = self.url.is_https || !at.is_right("url");
+        let may_be_tls = self.url.is_https || !at.has_valid("url");
         session::needs_tls(at, may_be_tls, "write a wss URL, or remove it");
         let is_own = |name: &str| {
             let name = name.to_ascii_lowercase();

@@ -175,7 +175,7 @@ fn a_send_that_makes_no_progress_is_cut_by_a_reset() {
         let peer = stage.add_kind(Kind::NeverReads, &mut rng, Duration::from_nanos(1));
         stage.run();
         let reset = stage.sim.world().log(peer).reset.expect("the peer sees a reset");
-        assert_eq!(reset.1, ResetCause::Asked);
+        assert_eq!(reset.1, ResetCause::Requested);
         assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 1);
         finish(stage);
     }
@@ -191,7 +191,7 @@ fn a_send_through_a_direct_descriptor_is_cut_after_its_second_deadline() {
     stage.run_for(Duration::from_secs(60));
     let log = stage.sim.world().log(peer).clone();
     let (at, cause) = log.reset.expect("the peer sees a reset");
-    assert_eq!(cause, ResetCause::Asked);
+    assert_eq!(cause, ResetCause::Requested);
     let lived = Duration::from_nanos(at - log.accepted_at.expect("accepted"));
     let deadline = Limits::default().write_timeout;
     assert!((deadline * 2..deadline * 3).contains(&lived), "{lived:?}");

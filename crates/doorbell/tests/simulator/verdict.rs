@@ -102,7 +102,7 @@ impl Case<'_> {
     }
 
     fn left(&self) -> bool {
-        matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset)))
+        matches!(self.log.own_end, Some((_, OwnEnd::Closed | OwnEnd::Reset)))
     }
 
     /// True if the peer's first byte arrived after the drain had stopped waiting for silent
@@ -152,7 +152,7 @@ impl Case<'_> {
             return;
         }
         if let End::Stalled(_) = self.expectation.end {
-            if !matches!(self.log.reset, Some((_, ResetCause::Asked))) {
+            if !matches!(self.log.reset, Some((_, ResetCause::Requested))) {
                 self.fail("a peer that does not read cannot detect that its reply is truncated");
             }
             return;

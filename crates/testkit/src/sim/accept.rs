@@ -40,7 +40,7 @@ impl World {
         if !was_stalled
             && !state.backlog.is_empty()
             && room > 0
-            && self.strikes(FaultKind::AcceptedAfterDisarm)
+            && self.injects(FaultKind::AcceptedAfterDisarm)
         {
             for _ in 0..self.rng.range(1..u64::from(room) + 1) {
                 self.give_slot(listener);
@@ -91,16 +91,16 @@ impl World {
         if state.accept != AcceptState::Armed || state.backlog.is_empty() || !state.open {
             return;
         }
-        if state.mode != AcceptMode::Readiness && self.strikes(FaultKind::AcceptStalled) {
+        if state.mode != AcceptMode::Readiness && self.injects(FaultKind::AcceptStalled) {
             self.listeners[listener.index()].accept = AcceptState::Stalled;
             return;
         }
-        if self.strikes(FaultKind::AcceptEndedSilently) {
+        if self.injects(FaultKind::AcceptEndedSilently) {
             self.end_accept(listener, None);
             return;
         }
         for (kind, errno) in FaultKind::ACCEPT_ERRNOS {
-            if self.strikes(kind) {
+            if self.injects(kind) {
                 self.fail_accept(listener, kind, errno);
                 return;
             }
@@ -155,7 +155,7 @@ impl World {
     /// Accept completions keep their order, even if one is delayed.
     fn complete_accept(&mut self, listener: ListenerIndex, completion: Completion) {
         let delay =
-            if self.strikes(FaultKind::CompletionDelayed) { self.micros(1..20_000) } else { Duration::ZERO };
+            if self.injects(FaultKind::CompletionDelayed) { self.micros(1..20_000) } else { Duration::ZERO };
         let now = self.now();
         let state = &mut self.listeners[listener.index()];
         let at = state.deliver_at.max(now + u64::try_from(delay.as_nanos()).unwrap_or(0));

@@ -314,7 +314,7 @@ impl World {
         // A turn takes virtual time.
         let cost = self.micros(1..20);
         self.clock.advance(cost);
-        if self.strikes(FaultKind::WaitFault) {
+        if self.injects(FaultKind::WaitFault) {
             return Err(Fault {
                 call: "simulated_wait",
                 errno: *self.rng.pick(&[Errno::BADR, Errno::NOMEM]),
@@ -322,12 +322,12 @@ impl World {
         }
         self.jump_wall_clock();
         self.step_to_now();
-        if self.ready.is_empty() && timeout != Some(Duration::ZERO) && !self.strikes(FaultKind::WaitEarly) {
+        if self.ready.is_empty() && timeout != Some(Duration::ZERO) && !self.injects(FaultKind::WaitEarly) {
             let before = self.now();
             let limit =
                 timeout.map(|time| before.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
             self.step_until(limit);
-            if self.strikes(FaultKind::WaitOverrun) {
+            if self.injects(FaultKind::WaitOverrun) {
                 let late = self.now();
                 self.clock.advance(Duration::from_secs(1));
                 self.step_to_now();
@@ -335,24 +335,24 @@ impl World {
             }
         }
         self.invent_stale();
-        if self.ready.len() > 1 && self.strikes(FaultKind::CompletionsShuffled) {
+        if self.ready.len() > 1 && self.injects(FaultKind::CompletionsShuffled) {
             self.shuffle_ready();
         }
         Ok(())
     }
 
     fn jump_wall_clock(&mut self) {
-        if self.strikes(FaultKind::WallClockBack) {
+        if self.injects(FaultKind::WallClockBack) {
             self.clock.jump_wall(-3_600);
         }
-        if self.strikes(FaultKind::WallClockForward) {
+        if self.injects(FaultKind::WallClockForward) {
             self.clock.jump_wall(3_600);
         }
     }
 
     /// Adds a completion for an earlier use of a slot.
     fn invent_stale(&mut self) {
-        if self.used.is_empty() || !self.strikes(FaultKind::CompletionStale) {
+        if self.used.is_empty() || !self.injects(FaultKind::CompletionStale) {
             return;
         }
         let slot = *self.rng.pick(&self.used);

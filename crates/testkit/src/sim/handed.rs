@@ -51,7 +51,7 @@ impl World {
 
     fn take_away(&mut self, conn: ConnId) -> Result<OwnedFd, Errno> {
         let index = self.peer_of(conn.slot);
-        if self.strikes_peer(FaultKind::DetachRefused, index) {
+        if self.injects_at_peer(FaultKind::DetachRefused, index) {
             return Err(Errno::MFILE);
         }
         self.note(|| format!("detach of {conn:?}: {index:?}"));

@@ -26,7 +26,7 @@ impl World {
         }
         loop {
             let peer = &mut self.peers[index.0];
-            if peer.is_deaf() || peer.log.is_over() && !peer.ignores_fin {
+            if peer.is_closed_or_reset() || peer.log.is_over() && !peer.ignores_fin {
                 peer.script.clear();
                 return;
             }
@@ -55,7 +55,7 @@ impl World {
                 }
                 PeerStep::Leave => {
                     let unread = !self.peers[index.0].inbox.is_empty();
-                    self.end_own(index, OwnEnd::Left);
+                    self.end_own(index, OwnEnd::Closed);
                     let end = if unread { WireEnd::Reset } else { WireEnd::Fin };
                     self.peer_send(index, Vec::new(), Some(end));
                 }
@@ -87,7 +87,7 @@ impl World {
         self.listeners[listener.index()].backlog.push_back(index);
         self.note(|| format!("{index:?} connected"));
         self.pump_accept(listener);
-        if self.strikes_peer(FaultKind::RecvEof, index) {
+        if self.injects_at_peer(FaultKind::RecvEof, index) {
             self.peers[index.0].script.clear();
             self.end_own(index, OwnEnd::HalfClosed);
             self.peer_send(index, Vec::new(), Some(WireEnd::Fin));
@@ -99,7 +99,7 @@ impl World {
         self.note(|| format!("{index:?} {how:?}"));
         let log = &mut self.peers[index.0].log;
         // A half-close does not override an earlier close or reset by the peer.
-        if !matches!(log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset))) {
+        if !matches!(log.own_end, Some((_, OwnEnd::Closed | OwnEnd::Reset))) {
             log.own_end = Some((now, how));
         }
     }
@@ -133,11 +133,11 @@ impl World {
         }
         // Ends the driver's wait, so that the test can act as the new owner.
         self.alarmed |= self.peers[index.0].place == Place::Handed;
-        self.kick(index);
+        self.retry_pending(index);
     }
 
     /// Retries the pending operations of a peer's connection.
-    pub(super) fn kick(&mut self, index: PeerIndex) {
+    pub(super) fn retry_pending(&mut self, index: PeerIndex) {
         if let Place::Slot(slot) = self.peers[index.0].place {
             self.recv_try(slot);
             self.send_try(slot);
@@ -186,11 +186,11 @@ impl World {
     pub(super) fn arrive_at_peer(&mut self, index: PeerIndex, bytes: &[u8], fin: bool) {
         self.note(|| format!("server -> {index:?}: {} bytes fin={fin}", bytes.len()));
         let peer = &mut self.peers[index.0];
-        if peer.is_deaf() {
+        if peer.is_closed_or_reset() {
             if !bytes.is_empty() && peer.place != Place::Closed {
                 peer.broken = Some(Errno::CONNRESET);
                 peer.rx.clear();
-                self.kick(index);
+                self.retry_pending(index);
             }
             return;
         }
@@ -213,7 +213,7 @@ impl World {
         let now = self.now();
         let peer = &mut self.peers[index.0];
         peer.read_scheduled = false;
-        if peer.is_deaf() {
+        if peer.is_closed_or_reset() {
             return;
         }
         let len = match peer.reading {
@@ -255,7 +255,7 @@ impl World {
     pub(super) fn reset_peer(&mut self, index: PeerIndex, cause: ResetCause) {
         let now = self.now();
         let peer = &mut self.peers[index.0];
-        if peer.is_deaf() || peer.log.fin_at.is_some() && peer.log.own_end.is_some() {
+        if peer.is_closed_or_reset() || peer.log.fin_at.is_some() && peer.log.own_end.is_some() {
             return;
         }
         peer.log.reset = Some((now, cause));
@@ -273,14 +273,14 @@ impl World {
         if peer.broken.is_some() {
             // The connection is already broken: the peer gets a reset, unless it has left or the
             // server has ended the connection before.
-            if !peer.is_deaf() && !peer.log.ended_by_server() {
+            if !peer.is_closed_or_reset() && !peer.log.ended_by_server() {
                 peer.log.reset = Some((now, ResetCause::ServerGone));
                 peer.script.clear();
             }
             return;
         }
         if peer.reset_on_close {
-            self.reset_peer(index, ResetCause::Asked);
+            self.reset_peer(index, ResetCause::Requested);
         } else if peer.rx.is_empty() {
             if !peer.tx_fin {
                 peer.tx_fin = true;

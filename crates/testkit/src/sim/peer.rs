@@ -95,7 +95,7 @@ pub enum ResetCause {
     /// Bytes arrived after the server had closed.
     ArrivedAfterClose,
     /// The server requested the reset, because its reply could not be finished.
-    Asked,
+    Requested,
     /// The listener was closed with this client in its backlog, or the driver was dropped.
     ServerGone,
     /// The server closed while its socket held unread bytes.
@@ -149,7 +149,7 @@ pub enum OwnEnd {
     /// FIN; still reading.
     HalfClosed,
     /// Closed both ways.
-    Left,
+    Closed,
     /// RST.
     Reset,
 }
@@ -157,7 +157,7 @@ pub enum OwnEnd {
 impl PeerLog {
     /// Whether nothing more can happen to this peer: it left, or the server ended the connection.
     pub fn is_over(&self) -> bool {
-        self.ended_by_server() || matches!(self.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset)))
+        self.ended_by_server() || matches!(self.own_end, Some((_, OwnEnd::Closed | OwnEnd::Reset)))
     }
 
     /// Whether the peer saw the server end the connection.
@@ -262,7 +262,7 @@ impl Peer {
     }
 
     /// Whether the peer has closed or is reset: segments to it are answered with RST.
-    pub(super) const fn is_deaf(&self) -> bool {
-        matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset))) || self.log.reset.is_some()
+    pub(super) const fn is_closed_or_reset(&self) -> bool {
+        matches!(self.log.own_end, Some((_, OwnEnd::Closed | OwnEnd::Reset))) || self.log.reset.is_some()
     }
 }

@@ -76,7 +76,7 @@ impl World {
         for (kind, errno) in
             [(FaultKind::RecvReset, Errno::CONNRESET), (FaultKind::RecvTimedOut, Errno::TIMEDOUT)]
         {
-            if self.strikes_peer(kind, index) {
+            if self.injects_at_peer(kind, index) {
                 self.break_conn(index, errno);
                 return Found::Error(errno);
             }
@@ -84,7 +84,7 @@ impl World {
         for (kind, errno) in
             [(FaultKind::RecvInterrupted, Errno::INTR), (FaultKind::RecvNoBufs, Errno::NOBUFS)]
         {
-            if self.strikes_peer(kind, index) {
+            if self.injects_at_peer(kind, index) {
                 return Found::Error(errno);
             }
         }
@@ -92,7 +92,7 @@ impl World {
         if len == 0 {
             return Found::End;
         }
-        if len > 1 && self.strikes(FaultKind::RecvOneByte) {
+        if len > 1 && self.injects(FaultKind::RecvOneByte) {
             len = 1;
         }
         let rx = &mut self.peers[index.0].rx;
@@ -140,9 +140,9 @@ impl World {
     pub(super) fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
         self.may_send(conn, buf.remaining());
         let peer = self.peer_of(conn.slot);
-        let delay = if self.strikes_peer(FaultKind::SendDelayed, peer) {
+        let delay = if self.injects_at_peer(FaultKind::SendDelayed, peer) {
             Duration::from_secs(60)
-        } else if self.strikes(FaultKind::SendPending) {
+        } else if self.injects(FaultKind::SendPending) {
             self.micros(1..50_000)
         } else if self.rng.hits(self.config.at_once_millionths) {
             if let Some(result) = self.try_send(conn.slot, buf.remaining(), more) {
@@ -187,7 +187,7 @@ impl World {
         for (kind, errno) in
             [(FaultKind::SendBrokenPipe, Errno::PIPE), (FaultKind::SendReset, Errno::CONNRESET)]
         {
-            if self.strikes_peer(kind, index) {
+            if self.injects_at_peer(kind, index) {
                 self.break_conn(index, errno);
                 return Some(Err(errno));
             }
@@ -196,7 +196,7 @@ impl World {
         if len == 0 {
             return None;
         }
-        if len > 1 && self.strikes(FaultKind::SendShort) {
+        if len > 1 && self.injects(FaultKind::SendShort) {
             len = 1 + self.rng.index(len - 1);
         }
         self.take_sent(index, &bytes[..len], more);
@@ -230,13 +230,13 @@ impl World {
     pub(super) fn cancel_now(&mut self, slot: SlotIndex, serial: u64) {
         if let Some(op) = self.slots[slot.index()].recv.take_if(|op| op.serial == serial) {
             let index = self.peer_of(slot);
-            let lost = !self.peers[index.0].rx.is_empty() && self.strikes(FaultKind::CancelLost);
+            let lost = !self.peers[index.0].rx.is_empty() && self.injects(FaultKind::CancelLost);
             let found = if lost { self.take_received(slot) } else { Found::Error(Errno::CANCELED) };
             self.complete_recv(op.conn, found);
         }
         if let Some(op) = self.slots[slot.index()].send.take_if(|op| op.serial == serial) {
             let index = self.peer_of(slot);
-            let lost = self.peers[index.0].window_free() > 0 && self.strikes(FaultKind::CancelLost);
+            let lost = self.peers[index.0].window_free() > 0 && self.injects(FaultKind::CancelLost);
             let progress_at = self.peers[index.0].log.last_taken_at;
             let done = if lost { self.try_send(slot, op.buf.remaining(), op.more) } else { None };
             // These bytes are no progress for the worker: it has already decided to cancel.
@@ -261,11 +261,11 @@ impl World {
             "D-6: a close is the last and only operation: {conn:?}"
         );
         let index = self.peer_of(conn.slot);
-        if self.strikes_peer(FaultKind::CloseDelayed, index) {
+        if self.injects_at_peer(FaultKind::CloseDelayed, index) {
             let after = Duration::from_secs(self.rng.range(60..300));
             self.schedule(after, Event::CloseNow { slot: conn.slot });
         } else if self.peers[index.0].log.own_end.is_none()
-            && self.strikes_peer(FaultKind::DataAfterClose, index)
+            && self.injects_at_peer(FaultKind::DataAfterClose, index)
         {
             let len = self.rng.index(100) + 1;
             self.peers[index.0].rx.extend(core::iter::repeat_n(b'x', len));

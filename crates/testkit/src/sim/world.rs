@@ -345,30 +345,30 @@ impl World {
 
     /// Delivers a completion now, or later if the plan delays it.
     pub(super) fn complete(&mut self, ready: Ready) {
-        let delayed = self.strikes(FaultKind::CompletionDelayed);
+        let delayed = self.injects(FaultKind::CompletionDelayed);
         let after = if delayed { self.micros(1..20_000) } else { Duration::ZERO };
         self.schedule(after, Event::Deliver(ready));
     }
 
     /// Returns whether the plan injects this fault here, and counts the fault if it does.
-    pub(super) fn strikes(&mut self, kind: FaultKind) -> bool {
-        let strikes = self.rng.hits(self.plan.millionths(kind));
-        if strikes {
+    pub(super) fn injects(&mut self, kind: FaultKind) -> bool {
+        let injects = self.rng.hits(self.plan.millionths(kind));
+        if injects {
             self.faults.count(kind);
             self.note(|| format!("FAULT {kind}"));
         }
-        strikes
+        injects
     }
 
-    /// Like [`Self::strikes`], and records the fault in the peer's log, because the connection may
+    /// Like [`Self::injects`], and records the fault in the peer's log, because the connection may
     /// fail.
-    pub(super) fn strikes_peer(&mut self, kind: FaultKind, peer: PeerIndex) -> bool {
-        let strikes = self.strikes(kind);
-        if strikes {
+    pub(super) fn injects_at_peer(&mut self, kind: FaultKind, peer: PeerIndex) -> bool {
+        let injects = self.injects(kind);
+        if injects {
             self.peers[peer.0].log.faults.push(kind);
             self.note(|| format!("  of {peer:?}"));
         }
-        strikes
+        injects
     }
 
     pub(super) fn micros(&mut self, range: core::ops::Range<u64>) -> Duration {

@@ -96,7 +96,7 @@ impl Auth {
     }
 
     fn check(&self, at: &Section<'_>) {
-        let has_wrong = at.place("tokens").is_some() && !at.is_right("tokens");
+        let has_wrong = at.place("tokens").is_some() && !at.has_valid("tokens");
         if self.tokens.is_empty() && !has_wrong && at.place("jwt").is_none() {
             let message = format!("auth rule `{}` has no key, so it would refuse every client", self.name);
             at.problem(
@@ -152,7 +152,7 @@ fn realm(entry: &Entry<'_>) -> Option<String> {
 impl Jwt {
     fn check(&self, at: &Section<'_>) {
         self.check_keys(at);
-        if at.is_right("algorithm") {
+        if at.has_valid("algorithm") {
             self.check_key_fits(at);
         }
         if let (Some(place), true) = (at.right_place("leeway"), self.leeway.subsec_nanos() != 0) {
