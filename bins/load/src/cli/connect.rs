@@ -14,7 +14,7 @@ use super::OutputArg;
 use super::units::parse_count;
 use crate::connect::report::StudyReport;
 use crate::connect::{
-    LOCALHOST, LeftOut, Observer, Run, RunName, Study, Transport, conns_per_helper, network, plot,
+    LOCALHOST, Observer, Run, RunName, Study, Transport, Unsupported, conns_per_helper, network, plot,
 };
 use crate::exit::{Exit, Failure};
 
@@ -120,8 +120,8 @@ pub(super) fn run(args: &[OsString]) -> Result<Exit, Failure> {
     }
     let study = study(&typed)?;
     study.check()?;
-    let left_out = if typed.strategy.is_empty() { LeftOut::Told } else { LeftOut::Failure };
-    let runs = study.run(left_out, &mut Progress::new(typed.quiet))?;
+    let unsupported = if typed.strategy.is_empty() { Unsupported::Skip } else { Unsupported::Failure };
+    let runs = study.run(unsupported, &mut Progress::new(typed.quiet))?;
     let report = StudyReport::new(&study, &runs);
     if let Some(file) = &typed.plot {
         fs::write(file, plot::svg(&study, &runs))
@@ -211,7 +211,7 @@ impl Observer for Progress {
         }
     }
 
-    fn on_left_out(&mut self, why: &str) {
+    fn on_skipped(&mut self, why: &str) {
         if !self.quiet {
             self.line(why, true);
         }

@@ -3,15 +3,15 @@
 //! Does not know about: sockets, rings, scheduling of work.
 //!
 //! ```text
-//! Free ─begin─► Handshake ─► Paused ─► Asking ─► Idle (keep-alive) ─begin─► Asking
+//! Free ─begin─► Handshake ─► Paused ─► Active ─► Idle (keep-alive) ─begin─► Active
 //!   └──begin─────────────────────────────┘  └──► Tail (server closes) ─► Free
 //! ```
 //!
 //! Every failure ends in `settle`, which closes the descriptor only when no operation on it is in
 //! flight.
 
-mod answer;
 mod job;
+mod receive;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +28,7 @@ use crate::stats::{FailureKind, Stats};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Send the unfinished requests of the batch, and start to receive.
-    Ask,
+    SendRequests,
     /// Cancel the operations in flight. Their events are passed in as usual.
     Cancel,
     /// No operation is in flight: close the descriptor.
@@ -58,7 +58,7 @@ pub(crate) enum After {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Asking,
+    Active,
     Free,
     Handshake,
     Idle,
@@ -113,7 +113,7 @@ impl Default for Conn {
 
 impl Conn {
     /// Starts a batch. On a `Free` connection, the caller must then connect and call
-    /// `handle_connecting`. On an idle connection, the next action is `Ask`.
+    /// `handle_connecting`. On an idle connection, the next action is `SendRequests`.
     pub(crate) fn begin(&mut self, now: Nanos, batch: Batch, job: &Job) {
         debug_assert!(matches!(self.phase, Phase::Free | Phase::Idle) && batch.left() > 0);
         self.batch = batch;
@@ -121,7 +121,7 @@ impl Conn {
         self.first_byte_after = None;
         self.deadline = now + job.timeout;
         if self.phase == Phase::Idle {
-            self.phase = Phase::Asking;
+            self.phase = Phase::Active;
         }
     }
 
@@ -154,8 +154,8 @@ impl Conn {
         self.connect_began = now;
         self.deadline = now + job.timeout;
         let at_once = matches!(job.flow, Flow::New { .. }) && job.gap == 0;
-        self.phase = if at_once { Phase::Asking } else { Phase::Handshake };
-        if at_once { Next::Ask } else { Next::Wait }
+        self.phase = if at_once { Phase::Active } else { Phase::Handshake };
+        if at_once { Next::SendRequests } else { Next::Wait }
     }
 
     /// Handles a missing socket, or a `connect(2)` that failed at once.
@@ -211,9 +211,9 @@ impl Conn {
     /// Handles the end of the gap.
     pub(crate) fn handle_gap_over(&mut self, now: Nanos, job: &Job) -> Next {
         debug_assert_eq!(self.phase, Phase::Paused);
-        self.phase = Phase::Asking;
+        self.phase = Phase::Active;
         self.deadline = now + job.timeout;
-        Next::Ask
+        Next::SendRequests
     }
 
     /// Handles the deadline. The caller repeats this call until all operations in flight have
@@ -230,7 +230,7 @@ impl Conn {
         match self.phase {
             Phase::Free | Phase::Idle => 0,
             Phase::Tail => 1,
-            Phase::Asking | Phase::Handshake | Phase::Paused => self.batch.left() as u64,
+            Phase::Active | Phase::Handshake | Phase::Paused => self.batch.left() as u64,
         }
     }
 
@@ -241,8 +241,8 @@ impl Conn {
             if self.batch.step == 0 {
                 self.batch.base = now;
             }
-            self.phase = Phase::Asking;
-            return Next::Ask;
+            self.phase = Phase::Active;
+            return Next::SendRequests;
         }
         // The intended start of the request is one gap after the intended start of the connection.
         self.batch.base += job.gap;

@@ -45,7 +45,7 @@ impl World {
             world.conn.note_send();
             next = world.sent(10);
         }
-        assert_eq!(next, Next::Ask);
+        assert_eq!(next, Next::SendRequests);
         world.ask();
         world
     }
@@ -183,7 +183,7 @@ fn a_server_that_says_close_gets_the_rest_on_another_connection() {
     assert_eq!((world.counts(), world.stats.reconnects, world.conn.batch().left()), ((2, 0), 1, 1));
     assert_eq!(world.conn.handle_connecting(50, &world.job), Next::Wait);
     world.conn.note_send();
-    assert_eq!(world.sent(51), Next::Ask);
+    assert_eq!(world.sent(51), Next::SendRequests);
     world.ask();
     assert_eq!(world.bytes(LAST), DONE);
     assert_eq!((world.counts(), world.stats.reconnects, world.stats.connects), ((3, 0), 2, 2));
@@ -203,7 +203,7 @@ fn an_idle_connection_may_be_closed_but_a_fresh_one_not() {
     assert_eq!((world.counts(), world.stats.reconnects), ((1, 0), 1));
     assert_eq!(world.conn.handle_connecting(60, &world.job), Next::Wait);
     world.conn.note_send();
-    assert_eq!(world.sent(61), Next::Ask);
+    assert_eq!(world.sent(61), Next::SendRequests);
     world.ask();
     assert_eq!(world.end(), DONE, "a connection must not be retried for ever");
     assert_eq!(world.failed(FailureKind::Short), 1);
@@ -217,7 +217,7 @@ fn a_gap_lies_between_handshake_and_request() {
     world.conn.note_send();
     assert_eq!(world.sent(10_000), Next::Pause);
     assert_eq!((world.conn.deadline(), world.stats.connects), (NEVER, 1));
-    assert_eq!(world.conn.handle_gap_over(10_600, &world.job), Next::Ask);
+    assert_eq!(world.conn.handle_gap_over(10_600, &world.job), Next::SendRequests);
     assert_eq!(world.conn.deadline(), 10_600 + TIMEOUT);
     world.ask();
     assert_eq!(world.received(12_000, Ok(Some(REPLY))), Next::Recv);
@@ -234,7 +234,7 @@ fn a_failed_handshake_is_reported_once() {
     // The send gets the error, and the receive does not.
     let mut world = World::new(NEW);
     world.begin(0, 1);
-    assert_eq!(world.conn.handle_connecting(0, &world.job), Next::Ask);
+    assert_eq!(world.conn.handle_connecting(0, &world.job), Next::SendRequests);
     world.conn.note_send();
     world.conn.note_recv();
     assert_eq!(world.received(20, Err(Errno(ENOTCONN_FOR_TEST))), Next::Wait);
@@ -295,7 +295,11 @@ fn a_timeout_closes_only_when_nothing_is_in_flight() {
     assert_eq!(world.send_fails(Errno::CANCELED), DONE);
     assert_eq!(world.failed(FailureKind::Timeout), 1);
     world.begin(2_000, 1);
-    assert_eq!(world.conn.handle_connecting(2_000, &world.job), Next::Ask, "the slot must be usable again");
+    assert_eq!(
+        world.conn.handle_connecting(2_000, &world.job),
+        Next::SendRequests,
+        "the slot must be usable again"
+    );
 }
 
 #[test]
@@ -334,7 +338,7 @@ fn a_rate_counts_each_request_from_when_it_was_due() {
     world.conn.begin(9_000_000, batch, &world.job);
     let _ = world.conn.handle_connecting(9_000_000, &world.job);
     world.conn.note_send();
-    assert_eq!(world.sent(9_100_000), Next::Ask);
+    assert_eq!(world.sent(9_100_000), Next::SendRequests);
     world.ask();
     assert_eq!(world.received(11_000_000, Ok(Some(&REPLY.repeat(2)))), Next::Idle);
     let total = &world.stats.total;

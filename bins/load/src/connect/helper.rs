@@ -84,7 +84,7 @@ fn hold(conns: u32) -> Result<Exit, Failure> {
             Err(_) => break,
         }
     }
-    wait_for_the_end()
+    wait_for_kill()
 }
 
 fn dial(egress: &Egress, transport: Transport, target: SocketAddr, conns: u32) -> Result<Exit, Failure> {
@@ -94,13 +94,13 @@ fn dial(egress: &Egress, transport: Transport, target: SocketAddr, conns: u32) -
     let mut out = io::BufWriter::with_capacity(64 * 1_024, io::stdout().lock());
     for _ in 0..conns {
         let sample = one(egress, transport, target, clock, &mut held);
-        out.write_all(&sample.to_bytes()).map_err(unwritten)?;
+        out.write_all(&sample.to_bytes()).map_err(write_failed)?;
     }
-    out.flush().map_err(unwritten)?;
-    wait_for_the_end()
+    out.flush().map_err(write_failed)?;
+    wait_for_kill()
 }
 
-fn unwritten(error: io::Error) -> Failure {
+fn write_failed(error: io::Error) -> Failure {
     Failure::new(Exit::Failures, format!("cannot write the results: {error}"))
 }
 
@@ -146,7 +146,7 @@ fn one(
 }
 
 /// Waits until the parent kills this process, or until the time limit if the parent fails to do so.
-fn wait_for_the_end() -> Result<Exit, Failure> {
+fn wait_for_kill() -> Result<Exit, Failure> {
     let clock = Clock::start();
     while clock.now() < nanos(Duration::from_secs(3_600)) {
         std::thread::park_timeout(Duration::from_secs(60));

@@ -81,7 +81,7 @@ pub trait Observer {
     /// A run is over.
     fn on_run(&mut self, run: &RunName, done: &Run);
     /// A strategy was skipped because this kernel does not support it.
-    fn on_left_out(&mut self, why: &str);
+    fn on_skipped(&mut self, why: &str);
 }
 
 /// Identifies a run.
@@ -160,13 +160,13 @@ impl Study {
     ///
     /// # Errors
     /// A helper cannot be started or ends early; a requested strategy is not supported.
-    pub fn run(&self, left_out: LeftOut, observer: &mut dyn Observer) -> Result<Vec<Run>, Failure> {
+    pub fn run(&self, unsupported: Unsupported, observer: &mut dyn Observer) -> Result<Vec<Run>, Failure> {
         let mut runs = Vec::new();
         for &choice in &self.strategies {
             let strategy = match EgressConfig::new().ports(choice).open() {
                 Ok(egress) => egress.report().strategy,
-                Err(error) if left_out == LeftOut::Told => {
-                    observer.on_left_out(&error.to_string());
+                Err(error) if unsupported == Unsupported::Skip => {
+                    observer.on_skipped(&error.to_string());
                     continue;
                 }
                 Err(error) => return Err(Failure::usage(error.to_string())),
@@ -205,11 +205,11 @@ impl Study {
 
 /// Treatment of a strategy that this kernel does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftOut {
+pub enum Unsupported {
     /// Fail, because the strategy was requested explicitly.
     Failure,
     /// Skip the strategy and report that, because it is only part of the default list.
-    Told,
+    Skip,
 }
 
 const PROGRESS_EVERY: usize = 1_000;

@@ -15,7 +15,7 @@ impl Turn<'_> {
     pub(super) fn act(&mut self, index: u32, mut next: Next) {
         loop {
             next = match next {
-                Next::Ask => return self.ask(index),
+                Next::SendRequests => return self.send_requests(index),
                 Next::Cancel => return self.cancel(index),
                 Next::Close(after) => {
                     self.close(index);
@@ -34,7 +34,7 @@ impl Turn<'_> {
                 Next::Idle => match self.pace.take(self.now, self.pipeline) {
                     Some(batch) => {
                         self.slots[index as usize].conn.begin(self.now, batch, &self.job);
-                        Next::Ask
+                        Next::SendRequests
                     }
                     None => return self.idle.push_back(index),
                 },
@@ -69,7 +69,7 @@ impl Turn<'_> {
         }
     }
 
-    fn ask(&mut self, index: u32) {
+    fn send_requests(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         slot.conn.note_send();
         let buf = self.requests.fill(&slot.conn, slot.buf.take(), &self.job);

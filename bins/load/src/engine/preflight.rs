@@ -25,7 +25,7 @@ pub(super) fn run(plan: &Plan, clock: Clock) -> Result<Expect, Failure> {
     if let Some(id) = id {
         plan.request.set_id(&mut request, id);
     }
-    let (bytes, reply) = ask(plan, clock, target, &request, id).map_err(|problem| {
+    let (bytes, reply) = exchange(plan, clock, target, &request, id).map_err(|problem| {
         Failure::new(Exit::Failures, format!("the first request to {target} failed: {problem}"))
     })?;
     let mut expect = plan.expect.clone();
@@ -35,11 +35,11 @@ pub(super) fn run(plan: &Plan, clock: Clock) -> Result<Expect, Failure> {
             format!("the first reply of {target} cannot be the template: {}", kind.sentence()),
         )
     })?;
-    judge(plan, &expect, target, &reply)?;
+    check_reply(plan, &expect, target, &reply)?;
     Ok(expect)
 }
 
-fn judge(plan: &Plan, expect: &Expect, target: SocketAddr, reply: &Reply) -> Result<(), Failure> {
+fn check_reply(plan: &Plan, expect: &Expect, target: SocketAddr, reply: &Reply) -> Result<(), Failure> {
     let what = match reply.bad {
         Some(FailureKind::Status) => format!(
             "has the status {}; if that is right, use --expect-status {0} or --check none",
@@ -56,7 +56,7 @@ fn judge(plan: &Plan, expect: &Expect, target: SocketAddr, reply: &Reply) -> Res
 }
 
 /// Sends a request, and returns the bytes of the reply and the result of parsing them.
-fn ask(
+fn exchange(
     plan: &Plan,
     clock: Clock,
     target: SocketAddr,

@@ -128,7 +128,7 @@ impl Turn<'_> {
             let Some(batch) = self.pace.take(self.now, self.pipeline) else { return true };
             let slot = self.free.pop().or_else(|| self.idle.pop_front()).expect("one of them is not empty");
             let conn = &mut self.slots[slot as usize].conn;
-            let next = if conn.is_idle() { Some(Next::Ask) } else { None };
+            let next = if conn.is_idle() { Some(Next::SendRequests) } else { None };
             conn.begin(self.now, batch, &self.job);
             let next = next.unwrap_or_else(|| self.connect(slot));
             self.act(slot, next);

@@ -28,7 +28,7 @@ impl Conn {
             return self.when_quiet(after);
         }
         match (result, self.phase) {
-            (Ok(Some(bytes)), Phase::Asking) => self.handle_bytes(now, bytes, job, stats),
+            (Ok(Some(bytes)), Phase::Active) => self.handle_bytes(now, bytes, job, stats),
             (Ok(Some(bytes)), _) => {
                 // These bytes follow a complete reply.
                 stats.bytes_in += bytes.len() as u64;
