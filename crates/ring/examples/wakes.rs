@@ -67,9 +67,9 @@ fn measure(way: Way, rounds: u32) -> io::Result<(i64, i64)> {
     ANSWERED.store(0, Ordering::SeqCst);
     RING.store(-1, Ordering::SeqCst);
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let asker = thread::current();
+    let measurer = thread::current();
     thread::scope(|scope| {
-        let sleeper = scope.spawn(|| sleep(way, rounds, &bell, &asker));
+        let sleeper = scope.spawn(|| sleep(way, rounds, &bell, &measurer));
         // The first reply shows that the thread is ready.
         await_answer(0, || sleeper.is_finished());
         let woken = sleeper.thread().clone();
@@ -93,9 +93,9 @@ fn await_answer(round: u32, over: impl Fn() -> bool) {
 }
 
 /// Waits for each round and replies to it.
-fn sleep(way: Way, rounds: u32, bell: &OwnedFd, asker: &Thread) -> io::Result<i64> {
+fn sleep(way: Way, rounds: u32, bell: &OwnedFd, measurer: &Thread) -> io::Result<i64> {
     // When dropped, unparks the measuring thread, so that it does not wait after an error.
-    let guard = UnparkOnDrop(asker);
+    let guard = UnparkOnDrop(measurer);
     let mut source = Source::new(way, bell)?;
     let answer = |count| {
         ANSWERED.store(count, Ordering::SeqCst);
