@@ -22,7 +22,7 @@ impl ControlPlane {
     /// configuration file sets the socket or its group, warning if the file sets neither, and info
     /// without a file (`is_configured` is false), because the default directory may not exist.
     pub(crate) fn start(config: &Config, operator: &Operator, is_configured: bool) -> io::Result<Self> {
-        let runtime = AdminRuntime::start(operator.answers())?;
+        let runtime = AdminRuntime::start(operator.reply_permits())?;
         let control = match control::open(&config.control) {
             Ok(Some((file, listener))) => {
                 let access = Access::new(config.control.group.is_some());
@@ -32,9 +32,9 @@ impl ControlPlane {
             Ok(None) => None,
             Err(why) => {
                 const EFFECT: &str = "`doorbell status`, `drain` and `prestop` do not work";
-                let is_wanted =
+                let is_explicit =
                     config.control.socket != ControlSocket::Auto || config.control.group.is_some();
-                if is_wanted {
+                if is_explicit {
                     tracing::error!("no control socket, {EFFECT}: {why}");
                 } else if is_configured {
                     tracing::warn!(

@@ -18,11 +18,11 @@ pub(crate) const PARENT: &str = "DOORBELL_RUN_PARENT";
 
 /// A report of the server to `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum ServerReport {
     /// Listeners are closing; the stop can no longer be cancelled.
-    Closes,
+    Closing,
     /// A stop was cancelled.
-    GoesOn,
+    StopCancelled,
 }
 
 /// A report of `run` to the server: the command has exited.
@@ -33,16 +33,16 @@ pub(crate) struct CommandEnd {
     pub(crate) stays: bool,
 }
 
-impl Word {
+impl ServerReport {
     const fn byte(self) -> u8 {
         match self {
-            Self::Closes => b'c',
-            Self::GoesOn => b'g',
+            Self::Closing => b'c',
+            Self::StopCancelled => b'g',
         }
     }
 
     pub(crate) fn of(byte: u8) -> Option<Self> {
-        [Self::Closes, Self::GoesOn].into_iter().find(|word| word.byte() == byte)
+        [Self::Closing, Self::StopCancelled].into_iter().find(|report| report.byte() == byte)
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn code_of(status: ExitStatus) -> u8 {
 }
 
 /// Makes the kernel send SIGTERM to this process when its parent exits for any reason.
-pub(crate) fn follow() {
+pub(crate) fn exit_with_parent() {
     if std::env::var_os(PARENT).is_none() {
         return;
     }
@@ -97,9 +97,9 @@ pub(crate) fn on_command_end(report: impl FnOnce(CommandEnd) + Send + 'static) -
 }
 
 /// Reports to `doorbell run`, if it is the parent.
-pub(crate) fn tell(word: Word) {
+pub(crate) fn send_report(report: ServerReport) {
     if let Some(socket) = socket()
-        && let Err(error) = send_now(socket, &[word.byte()])
+        && let Err(error) = send_now(socket, &[report.byte()])
     {
         tracing::warn!(%error, "cannot report to doorbell run: the command will be stopped later");
     }

@@ -17,8 +17,8 @@ use crate::supervisor::queue::Message;
 use std::sync::Arc;
 
 /// Serves until a signal or command stops the process. `origin` names the source of the
-/// configuration; `again` reads it for a reload.
-pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
+/// configuration; `reread` reads it for a reload.
+pub(crate) fn run(config: Config, origin: &str, reread: Option<Read>) -> Result<Exit, Failure> {
     let supervisor = Supervisor::start()?;
     let operator = Operator::new(supervisor.queue());
     let no_thread =
@@ -27,12 +27,12 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let queue = supervisor.queue();
     parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(no_thread)?;
     let started = config.clone();
-    let is_configured = again.is_some();
+    let is_configured = reread.is_some();
     // Bound before anything is served, so that an unusable address prevents the start.
     let admin = started.admin.as_ref().map(crate::operator::admin::bind).transpose()?.flatten();
     let guard = Arc::new(crate::operator::admin::Guard::closed());
     let shared = SharedState::new(operator.clone(), Arc::clone(&guard));
-    let generations = Generations::start(shared, supervisor.queue(), config, origin, again)?;
+    let generations = Generations::start(shared, supervisor.queue(), config, origin, reread)?;
     let reloads = Arc::downgrade(&generations);
     operator.on_reload(move || match reloads.upgrade() {
         Some(generations) => generations.reload(),
@@ -66,13 +66,13 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     generations.shared().end_sharing();
     generations.shared().end_history();
     if ended.is_ok() {
-        sum_up(&operator, &generations);
+        log_summary(&operator, &generations);
     }
     ended
 }
 
 /// Logs a summary of served and refused connections and requests at the end.
-fn sum_up(operator: &Operator, generations: &Generations) {
+fn log_summary(operator: &Operator, generations: &Generations) {
     let Some(running) = operator.running() else { return };
     let (stats, server_stats) = (running.process_stats.stats(), &running.server_stats);
     let http2 = server_stats.http2_served();

@@ -43,17 +43,17 @@ pub(crate) struct Limits {
     pub(crate) memory: Option<u64>,
 }
 
-/// The configured number, or else [`usual`].
+/// The configured number, or else [`default_workers`].
 pub(crate) fn count(config: &Config) -> usize {
-    let asked = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
-    asked.unwrap_or_else(|| usual().count)
+    let configured = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
+    configured.unwrap_or_else(|| default_workers().count)
 }
 
 /// The default number of workers. Determined once, so that a reload has the same number as the
 /// start.
-pub(crate) fn usual() -> &'static Workers {
-    static USUAL: OnceLock<Workers> = OnceLock::new();
-    USUAL.get_or_init(|| {
+pub(crate) fn default_workers() -> &'static Workers {
+    static DEFAULT: OnceLock<Workers> = OnceLock::new();
+    DEFAULT.get_or_init(|| {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         choose(cores(), Limits::of(&read).unwrap_or_default(), is_container(&read))
     })

@@ -76,7 +76,7 @@ fn handshakes_ask_for_what_routes_need() {
     ] {
         let tls = tls.replace("MODE", mode);
         let config = config(&format!("tls = \"t\"\n{tls}{}", routes.replace("EXEMPT", exempt)));
-        assert_eq!(format!("{:?}", config.handshake_asks(0)), asks, "{mode} {exempt}");
+        assert_eq!(format!("{:?}", config.handshake_client_auth(0)), asks, "{mode} {exempt}");
         assert_eq!(
             [0, 1].map(|at| config.needs_client_cert(0, &config.routes[at])),
             needed,

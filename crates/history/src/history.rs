@@ -5,7 +5,7 @@
 //! Adding a row takes a lock for a short time and never waits for the store.
 
 use crate::buffer::{Batch, Buffer, Counts};
-use crate::growth::Counters;
+use crate::increments::Counters;
 use crate::minutes::Minutes;
 use crate::row::{Kind, Row};
 use crate::source::Source;
@@ -169,8 +169,8 @@ impl History {
 
     /// Adds the increments of all counters.
     fn count(&self, source: &impl Source, counters: &mut Counters, minute: u64) {
-        let grown = counters.grown(minute, source.counters());
-        grown.into_iter().for_each(|growth| self.push(Row::Growth(growth)));
+        let increments = counters.increments(minute, source.counters());
+        increments.into_iter().for_each(|increments| self.push(Row::Increments(increments)));
     }
 
     fn is_full(&self) -> bool {

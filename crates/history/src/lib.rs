@@ -60,8 +60,8 @@ mod backoff;
 mod buffer;
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;
-mod growth;
 mod history;
+mod increments;
 mod minutes;
 mod row;
 mod source;
@@ -70,11 +70,12 @@ mod writer;
 
 pub use backoff::{Backoff, FIRST, LAST};
 pub use buffer::{Batch, Buffer, Counts};
-pub use growth::Counter;
 pub use history::{History, Stats, millis};
+pub use increments::Counter;
 pub use minutes::Minutes;
 pub use row::{
-    COUNTS_MAX, CheckResult, CounterName, Growth, Kind, Minute, Operation, Receipt, Row, STATES, Transition,
+    COUNTS_MAX, CheckResult, CounterName, Increments, Kind, Minute, Operation, Receipt, Row, STATES,
+    Transition,
 };
 pub use source::Source;
 pub use store::{Store, StoreError};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row {
     /// Increments of counters within one minute.
-    Growth(Growth),
+    Increments(Increments),
     /// Time of an endpoint in each state within one minute.
     Minute(Minute),
     /// A drain, maintenance, or a lifecycle change.
@@ -31,9 +31,9 @@ pub enum Kind {
     Operation,
     /// [`Row::Minute`]
     Minute,
-    /// [`Row::Growth`] of a link.
+    /// [`Row::Increments`] of a link.
     Link,
-    /// [`Row::Growth`] of a prober.
+    /// [`Row::Increments`] of a prober.
     Prober,
     /// [`Row::Result`]
     Result,
@@ -109,7 +109,7 @@ pub struct Minute {
 
 /// Increments of counters within one minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Growth {
+pub struct Increments {
     /// The minute, in minutes since 1970.
     pub minute: u64,
     /// Identifies the set of counters.
@@ -190,8 +190,8 @@ impl Row {
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
-            Self::Growth(Growth { name: CounterName::Link(_), .. }) => Kind::Link,
-            Self::Growth(_) => Kind::Prober,
+            Self::Increments(Increments { name: CounterName::Link(_), .. }) => Kind::Link,
+            Self::Increments(_) => Kind::Prober,
             Self::Minute(_) => Kind::Minute,
             Self::Operation(_) => Kind::Operation,
             Self::Receipt(_) => Kind::Receipt,
@@ -205,7 +205,7 @@ impl Row {
     pub const fn bytes(&self) -> usize {
         let texts = match self {
             Self::Minute(_) | Self::Receipt(_) => 0,
-            Self::Growth(row) => match &row.name {
+            Self::Increments(row) => match &row.name {
                 CounterName::Link(name) | CounterName::Prober { endpoint: name, .. } => text(name),
             },
             Self::Operation(row) => text(&row.target) + text(&row.reason),

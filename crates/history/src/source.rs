@@ -2,7 +2,7 @@
 //!
 //! Does not know about: rows, threads.
 
-use crate::growth::Counter;
+use crate::increments::Counter;
 use std::time::Duration;
 
 /// Source of the time and of the counters that are stored by minute. A function that returns the

@@ -3,8 +3,8 @@
 //! Does not know about: the contents of rows, particular stores.
 
 use crate::backoff::Backoff;
-use crate::growth::Counters;
 use crate::history::History;
+use crate::increments::Counters;
 use crate::source::Source;
 use crate::store::{Store, StoreError};
 use std::cell::{Cell, RefCell};

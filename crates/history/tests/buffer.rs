@@ -4,7 +4,7 @@
 //! Does not know about: stores.
 
 use doorbell_history::{
-    Backoff, Buffer, COUNTS_MAX, CheckResult, CounterName, FIRST, Growth, Kind, LAST, Minute, Operation,
+    Backoff, Buffer, COUNTS_MAX, CheckResult, CounterName, FIRST, Increments, Kind, LAST, Minute, Operation,
     Receipt, Row, Transition,
 };
 use proptest::prelude::*;
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 fn row(kind: Kind, number: u64, reason_len: usize) -> Row {
     let reason = || "x".repeat(reason_len).into();
-    let growth = |name| Row::Growth(Growth { minute: number, name, counts: [1; COUNTS_MAX] });
+    let increments = |name| Row::Increments(Increments { minute: number, name, counts: [1; COUNTS_MAX] });
     match kind {
-        Kind::Link => growth(CounterName::Link("eu".into())),
+        Kind::Link => increments(CounterName::Link("eu".into())),
         Kind::Minute => Row::Minute(Minute { minute: number, ..Minute::default() }),
         Kind::Operation => Row::Operation(Operation {
             at_ms: number,
@@ -25,7 +25,7 @@ fn row(kind: Kind, number: u64, reason_len: usize) -> Row {
             reason: reason(),
             until_ms: None,
         }),
-        Kind::Prober => growth(CounterName::Prober { endpoint: "readyz".into(), prober: "kubelet" }),
+        Kind::Prober => increments(CounterName::Prober { endpoint: "readyz".into(), prober: "kubelet" }),
         Kind::Receipt => Row::Receipt(Receipt {
             at_ms: number,
             link: "eu".into(),
@@ -56,7 +56,7 @@ fn row(kind: Kind, number: u64, reason_len: usize) -> Row {
 
 const fn number(row: &Row) -> u64 {
     match row {
-        Row::Growth(row) => row.minute,
+        Row::Increments(row) => row.minute,
         Row::Minute(row) => row.minute,
         Row::Operation(row) => row.at_ms,
         Row::Receipt(row) => row.at_ms,

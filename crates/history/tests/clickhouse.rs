@@ -4,8 +4,8 @@
 
 use doorbell_history::clickhouse::{ClickHouse, LinkQueries, Server, schema};
 use doorbell_history::{
-    CheckResult, CounterName, Growth, History, Kind, Minute, Operation, Options, Receipt, Row, Store as _,
-    Transition, Writer,
+    CheckResult, CounterName, History, Increments, Kind, Minute, Operation, Options, Receipt, Row,
+    Store as _, Transition, Writer,
 };
 use doorbell_testkit::peers::clickhouse::{ClickHouse as Peer, USER};
 use doorbell_testkit::peers::wait_until;
@@ -152,8 +152,8 @@ fn rows_are_read_back_as_they_were_written() {
     assert_eq!(block_on(store.query(&schema::availability("doorbell", 202_610))).unwrap(), "");
 }
 
-fn growth(minute: u64, name: CounterName, counts: [u32; 5]) -> Row {
-    Row::Growth(Growth { minute: DAY / 60 + minute, name, counts })
+fn increments(minute: u64, name: CounterName, counts: [u32; 5]) -> Row {
+    Row::Increments(Increments { minute: DAY / 60 + minute, name, counts })
 }
 
 fn receipt(second: u64, size: u32, round_trip_us: u32, weight: u32) -> Row {
@@ -172,9 +172,9 @@ fn losses_and_latency_of_links_and_probers_that_disagree() {
     let Some(peer) = Peer::start() else { return };
     let store = store(&peer);
     block_on(store.init()).unwrap();
-    let link = |minute, counts| growth(minute, CounterName::Link("eu".into()), counts);
+    let link = |minute, counts| increments(minute, CounterName::Link("eu".into()), counts);
     let prober = |minute, prober, counts| {
-        growth(minute, CounterName::Prober { endpoint: "readyz".into(), prober }, counts)
+        increments(minute, CounterName::Prober { endpoint: "readyz".into(), prober }, counts)
     };
     let losses = [link(0, [600, 2, 1, 0, 0]), link(1, [400, 0, 0, 0, 0])];
     let probes = [

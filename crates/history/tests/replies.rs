@@ -98,8 +98,8 @@ fn an_endless_error_is_not_read_to_the_end() {
     let error = insert(&store).unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     assert!(was_sent.recv().expect("a length") < 1 << 30);
-    let grown = rss_anon_bytes("self").expect("a number").saturating_sub(before);
-    assert!(grown < 256 << 20, "{grown} bytes");
+    let increments = rss_anon_bytes("self").expect("a number").saturating_sub(before);
+    assert!(increments < 256 << 20, "{increments} bytes");
 }
 
 #[test]

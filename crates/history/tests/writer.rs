@@ -72,7 +72,7 @@ impl Store for Memory {
 
 fn number(row: &Row) -> u64 {
     match row {
-        Row::Growth(row) => u64::from(row.counts[0]),
+        Row::Increments(row) => u64::from(row.counts[0]),
         Row::Minute(row) => row.minute,
         Row::Result(row) => row.at_ms,
         other => panic!("{other:?}"),
@@ -246,8 +246,8 @@ fn memory_is_bounded_and_drops_are_exact_while_the_store_is_away() {
         history.push(Row::Result(CheckResult { at_ms: number, check, outcome, latency_us, weight, reason }));
     }
     minutes.join().unwrap();
-    let grown = rss_anon_bytes("self").unwrap().saturating_sub(before);
-    assert!(grown < BYTES_MAX as u64 * 3 / 2, "{grown} bytes");
+    let increments = rss_anon_bytes("self").unwrap().saturating_sub(before);
+    assert!(increments < BYTES_MAX as u64 * 3 / 2, "{increments} bytes");
     let stats = history.stats();
     let [minutes, counts] = [Kind::Minute, Kind::Result].map(|kind| stats.rows[kind as usize]);
     assert_eq!((minutes.added, minutes.live, minutes.dropped()), (1_000, 1_000, 0));

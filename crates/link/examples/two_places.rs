@@ -43,11 +43,11 @@ async fn main() {
         let mut decision = Decision::Undecided;
         while decision != expected {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let opinion = |(_, remote): &(LinkHandle, Remote)| {
+            let remote_state = |(_, remote): &(LinkHandle, Remote)| {
                 let remote = remote.lock().unwrap_or_else(PoisonError::into_inner);
-                remote.opinion(clock.now(), &db, Duration::from_secs(15)).state
+                remote.state_of(clock.now(), &db, Duration::from_secs(15)).state
             };
-            decision = decide(&places.iter().map(opinion).collect::<Vec<_>>(), 2);
+            decision = decide(&places.iter().map(remote_state).collect::<Vec<_>>(), 2);
         }
         println!("db: {decision:?}");
     }

@@ -38,7 +38,7 @@
 //! |---|---|
 //! | exchange frames | [`Link`], [`LinkOptions`], [`Event`], [`Ended`] |
 //! | send states and results | [`Link::transition`], [`Link::result`], [`Subject`], [`State`] |
-//! | store the states of a peer | [`RemoteStates`], [`Opinion`] |
+//! | store the states of a peer | [`RemoteStates`], [`RemoteState`] |
 //! | decide by a quorum of places | [`decide`], [`Decision`] |
 //! | measure | [`LinkReport`], [`MinuteReport`], [`Receipt`] |
 //! | delay reconnects | [`Backoff`] |
@@ -71,7 +71,7 @@ pub use ended::Ended;
 pub use link::{Event, Link, LinkOptions, Receipt};
 pub use minute::{MinuteReport, Quantiles};
 pub use quorum::{Decision, decide};
-pub use remote::{Opinion, RemoteStates, SUBJECTS_MAX};
+pub use remote::{RemoteState, RemoteStates, SUBJECTS_MAX};
 pub use report::{LinkCounters, LinkReport};
 pub use time::Time;
 pub use wire::{FRAME_LEN_MAX, Measured, Outcome, State, Statement, Subject, SubjectKind, VERSIONS};

@@ -306,10 +306,10 @@ impl Link {
 
     /// Handles the peer's opening: compares the peer's knowledge of this side with what was sent.
     fn open(&mut self, opening: &Opening) -> Result<(), Ended> {
-        let knows_us = opening.peer_incarnation == self.incarnation;
+        let is_known_there = opening.peer_incarnation == self.incarnation;
         let is_new_peer = opening.incarnation != self.peer.incarnation;
         self.loss.resolve(opening.peer_frames, is_new_peer && self.peer.incarnation != 0);
-        if knows_us {
+        if is_known_there {
             if !self.outbox.has_given(opening.peer_sequence) {
                 return Err(Ended::Order("opening confirms a transition that was not sent"));
             }
@@ -317,7 +317,7 @@ impl Link {
         }
         // A new peer may already know this side, if it received this side's opening before it sent
         // its own.
-        if is_new_peer || !knows_us {
+        if is_new_peer || !is_known_there {
             self.outbox.restate();
         }
         if is_new_peer {

@@ -33,7 +33,7 @@ struct Known {
 
 /// State of a subject at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opinion {
+pub struct RemoteState {
     /// The state; unknown if no statement arrived within the maximum age.
     pub state: State,
     /// Reason; may be empty.
@@ -95,13 +95,13 @@ impl RemoteStates {
 
     /// Returns the state of a subject at this place.
     #[must_use]
-    pub fn opinion(&self, now: Time, subject: &Subject, max_age: Duration) -> Opinion {
+    pub fn state_of(&self, now: Time, subject: &Subject, max_age: Duration) -> RemoteState {
         match self.known.get(subject) {
             Some(known) if now.since(known.arrived) <= max_age => {
-                Opinion { state: known.state, reason: known.reason.clone() }
+                RemoteState { state: known.state, reason: known.reason.clone() }
             }
-            Some(_) => Opinion { state: State::Unknown, reason: "stale".to_owned() },
-            None => Opinion { state: State::Unknown, reason: String::new() },
+            Some(_) => RemoteState { state: State::Unknown, reason: "stale".to_owned() },
+            None => RemoteState { state: State::Unknown, reason: String::new() },
         }
     }
 
@@ -142,15 +142,15 @@ mod tests {
     fn late_and_old_results_change_nothing() {
         let db = Subject::check("db");
         let mut remote = RemoteStates::default();
-        let opinion = |remote: &RemoteStates, now| remote.opinion(at(now), &db, MAX_AGE).state;
-        assert_eq!(opinion(&remote, 0), State::Unknown);
+        let remote_state = |remote: &RemoteStates, now| remote.state_of(at(now), &db, MAX_AGE).state;
+        assert_eq!(remote_state(&remote, 0), State::Unknown);
         let down = remote.take(at(1), Event::Transition(statement("db", State::Down, 20)));
-        assert_eq!((down, opinion(&remote, 1)), (Some(db.clone()), State::Down));
+        assert_eq!((down, remote_state(&remote, 1)), (Some(db.clone()), State::Down));
         let late = remote.take(at(9), Event::Result(statement("db", State::Up, 19), None));
-        assert_eq!((late, opinion(&remote, 9)), (None, State::Down), "made before the transition");
-        assert_eq!(opinion(&remote, 17), State::Unknown, "and it does not refresh");
+        assert_eq!((late, remote_state(&remote, 9)), (None, State::Down), "made before the transition");
+        assert_eq!(remote_state(&remote, 17), State::Unknown, "and it does not refresh");
         remote.take(at(18), Event::Result(statement("db", State::Down, 21), None));
-        assert_eq!((opinion(&remote, 33), opinion(&remote, 34)), (State::Down, State::Unknown));
+        assert_eq!((remote_state(&remote, 33), remote_state(&remote, 34)), (State::Down, State::Unknown));
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             remote.take(at(3), Event::Transition(statement(name, State::Up, 3)));
         }
         assert_eq!((remote.len(), remote.ignored(), remote.removed.len()), (SUBJECTS_MAX, 4, 0));
-        let state = |name: &str| remote.opinion(at(3), &Subject::check(name), MAX_AGE).state;
+        let state = |name: &str| remote.state_of(at(3), &Subject::check(name), MAX_AGE).state;
         assert_eq!(
             ["1", "2", "newer", "newest"].map(state),
             [State::Up, State::Unknown, State::Up, State::Unknown]

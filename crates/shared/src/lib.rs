@@ -26,7 +26,7 @@
 //! let Some(Action::Lease(request)) = machine.poll(seconds(0)) else { unreachable!() };
 //! // The store grants the lease to this instance, which notifies the others and runs the check.
 //! machine.leased(seconds(0), Some(Lease { is_own: true, token: 1, remaining: request.lasts, latest: None }));
-//! assert!(matches!(machine.poll(seconds(0)), Some(Action::Tell(_))));
+//! assert!(matches!(machine.poll(seconds(0)), Some(Action::Notify(_))));
 //! assert_eq!(machine.poll(seconds(0)), Some(Action::Run));
 //! let result = SharedResult::new(Outcome::Success, Duration::from_millis(3), "", seconds(5));
 //! machine.ran(seconds(0), seconds(5), Some(result));

@@ -84,7 +84,7 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
     fn publish(&self, result: Publication) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Sends a message to the followers of a check. The message may be lost.
-    fn tell(&self, check: String, message: Vec<u8>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn notify(&self, check: String, message: Vec<u8>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Passes all messages and results of these checks to `receive`, with the position of the
     /// check. Reconnects after each failure, and never completes.

@@ -76,7 +76,7 @@ enum Event {
     Leased(Option<Lease>),
     AskPublish(Publication),
     Published(Stamp, Option<bool>),
-    Told(Vec<u8>),
+    Notified(Vec<u8>),
     Ran,
     Wake,
 }
@@ -208,7 +208,7 @@ impl World {
         match event {
             Event::Leased(lease) => machine.leased(now, lease),
             Event::Published(stamp, accepted) => machine.published(now, stamp, accepted),
-            Event::Told(bytes) => machine.heard(now, &bytes),
+            Event::Notified(bytes) => machine.received(now, &bytes),
             Event::Ran => {
                 let result = SharedResult::new(Outcome::Success, ms(10), "", INTERVAL);
                 // Distinguishes results.
@@ -233,7 +233,7 @@ impl World {
                     let lasts = ms(5 + self.chance(RUN_MAX_MS));
                     self.after(lasts, at, Event::Ran);
                 }
-                Action::Tell(message) => {
+                Action::Notify(message) => {
                     if !self.store.is_down {
                         self.broadcast(&message.encode());
                     }
@@ -261,7 +261,7 @@ impl World {
         for to in 0..self.instances.len() {
             if self.chance(100) >= self.loss_percent {
                 let delay = self.delay();
-                self.after(delay, to, Event::Told(bytes.to_vec()));
+                self.after(delay, to, Event::Notified(bytes.to_vec()));
             }
         }
     }
@@ -412,7 +412,7 @@ fn other(token: u64) -> Lease {
 /// Checks which results are accepted after results with these stamps.
 #[test]
 fn results_are_accepted_in_order_and_once() {
-    for (heard, expected) in [
+    for (received, expected) in [
         (vec![(5, 1)], vec![(5, 1)]),
         (vec![(5, 1), (5, 1)], vec![(5, 1)]),
         (vec![(5, 2), (5, 1), (5, 3)], vec![(5, 2), (5, 3)]),
@@ -421,19 +421,19 @@ fn results_are_accepted_in_order_and_once() {
     ] {
         let mut machine = ShareMachine::new(options(), Duration::ZERO);
         let mut taken = Vec::new();
-        for (second, (token, round)) in (1..).zip(&heard) {
-            machine.heard(ms(second), &result(*token, *round).encode());
+        for (second, (token, round)) in (1..).zip(&received) {
+            machine.received(ms(second), &result(*token, *round).encode());
             while let Some(action) = machine.poll(ms(second)) {
                 if let Action::Take(message) = action {
                     taken.push((message.token, message.round));
                 }
             }
         }
-        assert_eq!(taken, expected, "{heard:?}");
+        assert_eq!(taken, expected, "{received:?}");
         let counters = machine.counters();
         assert_eq!(
             (counters.taken, counters.fenced),
-            (taken.len() as u64, (heard.len() - taken.len()) as u64)
+            (taken.len() as u64, (received.len() - taken.len()) as u64)
         );
     }
 }
@@ -446,13 +446,13 @@ fn a_store_without_its_data_and_an_older_clock_is_followed() {
     };
     assert!(matches!(machine.poll(Duration::ZERO), Some(Action::Lease(_))));
     machine.leased(ms(1), Some(other(900)));
-    machine.heard(ms(2), &result(900, 7).encode());
+    machine.received(ms(2), &result(900, 7).encode());
     assert!(is_taken(&mut machine, ms(2)));
-    machine.heard(ms(3), &result(100, 1).encode());
+    machine.received(ms(3), &result(100, 1).encode());
     assert!(!is_taken(&mut machine, ms(3)), "a token that was not confirmed");
     let asked = (4..).map(ms).find(|now| matches!(machine.poll(*now), Some(Action::Lease(_)))).unwrap();
     machine.leased(asked + ms(1), Some(other(100)));
-    machine.heard(asked + ms(2), &result(100, 2).encode());
+    machine.received(asked + ms(2), &result(100, 2).encode());
     assert!(is_taken(&mut machine, asked + ms(2)));
 }
 
@@ -498,7 +498,7 @@ fn a_result_is_applied_once_by_successive_machines() {
         assert!(matches!(second.poll(Duration::ZERO), Some(Action::Lease(_))));
         second.leased(ms(1), Some(lease(is_own)));
         assert!(!is_taken(&mut second, ms(1)));
-        second.heard(ms(2), &result(6, 1).encode());
+        second.received(ms(2), &result(6, 1).encode());
         assert!(is_taken(&mut second, ms(2)), "a newer one");
     }
 }
@@ -511,7 +511,7 @@ fn nonsense_is_ignored() {
     newer[0] = 99;
     let deadline = machine.deadline();
     for bytes in [&b""[..], b"nonsense", &newer] {
-        machine.heard(ms(1), bytes);
+        machine.received(ms(1), bytes);
     }
     assert_eq!((machine.counters().ignored, machine.deadline()), (3, deadline));
     assert!(matches!(machine.poll(ms(1)), Some(Action::Lease(_))));

@@ -137,7 +137,7 @@ async fn nonsense_in_the_keys_is_an_error_or_no_lease() {
 async fn followers_get_messages_and_results_and_follow_again_after_a_restart() {
     let Some(mut peer) = Peer::start(&[]) else { return };
     let redis = client(&peer).await;
-    let (sender, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let follower = redis.clone();
     tokio::spawn(async move {
         let checks = ["other:2", "db:1"].map(str::to_owned).into();
@@ -145,17 +145,17 @@ async fn followers_get_messages_and_results_and_follow_again_after_a_restart() {
     });
     for _ in 0..2 {
         // Messages before the subscription are lost.
-        while heard.try_recv().is_err() {
-            let _not_connected = redis.tell("db:1".into(), b"alive".into()).await;
+        while received.try_recv().is_err() {
+            let _not_connected = redis.notify("db:1".into(), b"alive".into()).await;
             sleep(Duration::from_millis(5)).await;
         }
         let token = redis.lease(ask("a", LONG)).await.unwrap().token;
         assert!(redis.publish(result("a", token, 1, b"result")).await.unwrap());
-        redis.tell("unknown:3".into(), b"not followed".into()).await.unwrap();
-        redis.tell("other:2".into(), b"last".into()).await.unwrap();
+        redis.notify("unknown:3".into(), b"not followed".into()).await.unwrap();
+        redis.notify("other:2".into(), b"last".into()).await.unwrap();
         let mut last = Vec::new();
         while last.last() != Some(&(0, b"last".to_vec())) {
-            last.extend(heard.recv().await);
+            last.extend(received.recv().await);
         }
         assert_eq!(last[last.len() - 2..], [(1, b"result".to_vec()), (0, b"last".to_vec())]);
         peer.restart();
@@ -214,29 +214,29 @@ async fn a_result_is_not_applied_again_after_a_reload() {
 
 /// A server has databases for keys, but none for channels.
 #[tokio::test]
-async fn instances_in_another_database_are_not_heard() {
+async fn instances_in_another_database_are_not_followed() {
     let Some(peer) = Peer::start(&[]) else { return };
     let other = client(&peer).await;
     let mut options = options(&peer, PATIENT);
     options.server = Server::new(&format!("redis://{}/1", peer.addr)).expect("a URL");
     let own = start(options);
     connected(&own).await;
-    let (sender, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let follower = own.clone();
     tokio::spawn(async move {
         follower.follow(vec!["db:1".into()], |_, message| sender.send(message).unwrap()).await;
     });
-    while heard.try_recv().is_err() {
-        own.tell("db:1".into(), b"own".to_vec()).await.unwrap();
+    while received.try_recv().is_err() {
+        own.notify("db:1".into(), b"own".to_vec()).await.unwrap();
         sleep(Duration::from_millis(5)).await;
     }
-    other.tell("db:1".into(), b"other".to_vec()).await.unwrap();
+    other.notify("db:1".into(), b"other".to_vec()).await.unwrap();
     let token = other.lease(ask("a", LONG)).await.unwrap().token;
     assert!(other.publish(result("a", token, 1, b"other")).await.unwrap());
     let token = own.lease(ask("a", LONG)).await.unwrap().token;
     assert!(own.publish(result("a", token, 1, b"last")).await.unwrap());
     loop {
-        match &*heard.recv().await.unwrap() {
+        match &*received.recv().await.unwrap() {
             b"last" => break,
             message => assert_eq!(message, b"own"),
         }
@@ -301,7 +301,7 @@ async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
     let token = redis.lease(ask("a", LONG)).await.unwrap().token;
     assert!(redis.lease(ask("a", LONG)).await.unwrap().is_own);
     assert!(redis.publish(result("a", token, 1, b"one")).await.unwrap());
-    redis.tell("db:1".into(), b"alive".into()).await.unwrap();
+    redis.notify("db:1".into(), b"alive".into()).await.unwrap();
     redis.announce("a".into(), b"1".to_vec(), Duration::from_millis(1)).await.unwrap();
     sleep(Duration::from_millis(20)).await;
     redis.announce("b".into(), b"1".to_vec(), LONG).await.unwrap();

@@ -5,15 +5,15 @@
 //! Identical requests share a result: a request during a probe waits for the probe, and a request
 //! within the cache time gets the cached result.
 
-mod asked;
 mod module;
 mod probe;
 mod probe_cache;
 mod query;
+mod request;
 
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
-use crate::sockets::port::{Listening, Port, cannot_listen, leave_silent};
+use crate::sockets::port::{Listening, Port, cannot_listen, set_user_timeout};
 use crate::stats::process::ProcessStats;
 use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, Shared};
 use hyper::server::conn::http1;
@@ -70,7 +70,7 @@ pub(crate) struct Probes {
 pub(crate) struct Unopened {
     ports: Vec<(SocketAddr, Port)>,
     /// Channel that starts the thread; dropping it ends the thread.
-    go: SyncSender<Vec<std::net::TcpListener>>,
+    start: SyncSender<Vec<std::net::TcpListener>>,
     phase: watch::Sender<Phase>,
     thread: JoinHandle<()>,
 }
@@ -122,17 +122,17 @@ impl Probes {
         }
         let cache = Arc::new(ProbeCache::new(blackbox, shared, Arc::clone(process_stats)));
         let (phase, phase_receiver) = watch::channel(Phase::Serving);
-        let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
+        let (start, start_receiver) = sync_channel::<Vec<std::net::TcpListener>>(1);
         // Time for the last connection to send its request and get its reply.
         let leave_timeout = HEAD_TIMEOUT + cache.timeout;
         let run = move || {
-            let Ok(listeners) = goes.recv() else { return };
+            let Ok(listeners) = start_receiver.recv() else { return };
             runtime.block_on(serve(listeners, cache, phase_receiver, leave_timeout));
             // A name lookup may hang, so the shutdown must not wait.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Unopened { ports, go, phase, thread }))
+        Ok(Some(Unopened { ports, start, phase, thread }))
     }
 
     /// Stops accepting, because a successor listens. Requests in progress finish in the background.
@@ -188,7 +188,7 @@ impl Unopened {
                 .inspect_err(|error| tracing::error!(%error, "cannot open a blackbox listener"))
                 .ok()
         });
-        let _begins = self.go.send(copies.collect());
+        let _begins = self.start.send(copies.collect());
         Probes { listeners, phase: self.phase, thread: Some(self.thread) }
     }
 }
@@ -230,7 +230,7 @@ async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch:
                     sleep(RETRY_AFTER).await;
                     continue;
                 };
-                conns.spawn(talk(stream, peer, Arc::clone(&cache), leaving.clone()));
+                conns.spawn(serve_conn(stream, peer, Arc::clone(&cache), leaving.clone()));
             }
             Some(_ended) = conns.join_next() => {}
         }
@@ -240,35 +240,35 @@ async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch:
 }
 
 /// Serves one connection.
-async fn talk(
+async fn serve_conn(
     stream: TcpStream,
     peer: SocketAddr,
     cache: Arc<ProbeCache>,
     mut phase: watch::Receiver<Phase>,
 ) {
-    leave_silent(&stream);
-    let is_here = peer.ip().to_canonical().is_loopback()
+    set_user_timeout(&stream);
+    let is_local = peer.ip().to_canonical().is_loopback()
         || stream.local_addr().is_ok_and(|local| local.ip() == peer.ip());
-    let last_words = HEAD_TIMEOUT + cache.timeout;
-    let (asks, mut asked) = watch::channel(false);
+    let close_timeout = HEAD_TIMEOUT + cache.timeout;
+    let (request_sender, mut has_request) = watch::channel(false);
     let service = service_fn(move |request| {
-        asks.send_replace(true);
+        request_sender.send_replace(true);
         let cache = Arc::clone(&cache);
-        async move { Ok::<_, Infallible>(cache.reply_to(&request, is_here).await) }
+        async move { Ok::<_, Infallible>(cache.reply_to(&request, is_local).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
     // Every connection gets at least one reply.
-    let leaves = async {
+    let ready_to_close = async {
         after_serving(&mut phase).await;
-        asked.wait_for(|asked| *asked).await.is_ok()
+        has_request.wait_for(|has_request| *has_request).await.is_ok()
     };
     // An error means that the client has disconnected.
     tokio::select! {
         _ended = conn.as_mut() => return,
-        _asked = leaves => conn.as_mut().graceful_shutdown(),
+        _has_request = ready_to_close => conn.as_mut().graceful_shutdown(),
         () = sleep(AGE_MAX) => conn.as_mut().graceful_shutdown(),
     }
-    let _in_time = timeout(last_words, conn).await;
+    let _in_time = timeout(close_timeout, conn).await;
 }

@@ -7,8 +7,8 @@
 //! rebinding. The targets of redirects are checked in the same way.
 
 use super::LOOKUPS_MAX;
-use super::asked::Asked;
 use super::module::Module;
+use super::request::ProbeRequest;
 use crate::http::forwarded::Networks;
 use crate::probe::Exported;
 use doorbell_checks::options::{Check, CheckKind, HostPort, Pace, Prefer, Resolve};
@@ -36,7 +36,7 @@ pub(super) struct Prober {
 
 /// The result of a probe.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct ProbeResult {
     pub(super) is_success: bool,
     /// Metrics of the probe.
     pub(super) text: String,
@@ -64,31 +64,31 @@ impl Prober {
         module: &Module,
         target: &str,
         limit: Duration,
-    ) -> Result<Made, Refused> {
+    ) -> Result<ProbeResult, Refused> {
         let start = Instant::now();
-        let mut asked = Asked::parse(module, target).ok_or(Refused::NotATarget)?;
+        let mut request = ProbeRequest::parse(module, target).ok_or(Refused::NotATarget)?;
         let mut report = Exported::new(module.prober(), limit);
         loop {
-            let begun = Instant::now();
-            let found = timeout_at(start + limit, self.address_of(asked.at(), module.resolve())).await;
-            let lookup = begun.elapsed();
+            let attempt_start = Instant::now();
+            let found = timeout_at(start + limit, self.address_of(request.at(), module.resolve())).await;
+            let lookup = attempt_start.elapsed();
             report.lookup += lookup;
             let addr = match found {
                 Ok(Ok(addr)) => addr,
                 // A name without an address is a failed probe, not an invalid request.
-                Ok(Err(None)) | Err(_) => return Ok(Made::of(report, start)),
+                Ok(Err(None)) | Err(_) => return Ok(ProbeResult::of(report, start)),
                 // A redirect to a forbidden address is a failed probe, because the target chose the
                 // address.
-                Ok(Err(Some(_))) if report.redirects > 0 => return Ok(Made::of(report, start)),
+                Ok(Err(Some(_))) if report.redirects > 0 => return Ok(ProbeResult::of(report, start)),
                 Ok(Err(Some(refused))) => return Err(refused),
             };
             let (outcome, seen) =
-                self.run(&asked, addr, (start + limit).duration_since(Instant::now())).await;
-            report.phases += Phases::of(&seen, begun.elapsed().saturating_sub(lookup));
+                self.run(&request, addr, (start + limit).duration_since(Instant::now())).await;
+            report.phases += Phases::of(&seen, attempt_start.elapsed().saturating_sub(lookup));
             report.phases.resolve += lookup;
-            let next = asked.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
+            let next = request.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
             // Redirects that are not followed are counted as well, as in blackbox_exporter.
-            report.redirects += u32::from(Asked::is_redirected(&seen));
+            report.redirects += u32::from(ProbeRequest::is_redirected(&seen));
             report.is_success = matches!(outcome, Outcome::Success | Outcome::Degraded);
             report.is_overdue = outcome == Outcome::Timeout;
             // The address is reported even if the connection fails.
@@ -96,9 +96,9 @@ impl Prober {
             match next {
                 Some(next) => {
                     report.is_success = false;
-                    asked = next;
+                    request = next;
                 }
-                None => return Ok(Made::of(report, start)),
+                None => return Ok(ProbeResult::of(report, start)),
             }
         }
     }
@@ -127,10 +127,10 @@ impl Prober {
     }
 
     /// Runs the check; returns its outcome and observations.
-    async fn run(&self, asked: &Asked, addr: SocketAddr, limit: Duration) -> (Outcome, Seen) {
+    async fn run(&self, request: &ProbeRequest, addr: SocketAddr, limit: Duration) -> (Outcome, Seen) {
         let limit = limit.max(Duration::from_millis(1));
         let pace = Pace { timeout: limit, connect_timeout: limit, ..Pace::default() };
-        let mut kind = asked.kind(addr);
+        let mut kind = request.kind(addr);
         if let CheckKind::Udp(udp) = &mut kind {
             // The scrape timeout may be shorter than the wait of the module.
             udp.wait = udp.wait.filter(|wait| *wait < limit);
@@ -144,7 +144,7 @@ impl Prober {
     }
 }
 
-impl Made {
+impl ProbeResult {
     fn of(report: Exported, start: Instant) -> Self {
         Self { is_success: report.is_success, text: report.finished(start.elapsed()) }
     }
@@ -195,11 +195,11 @@ mod tests {
         let target = format!("http://{addr}/");
         let modules = Module::all(&Blackbox::default());
         let http = modules.iter().find(|module| &*module.name == "http_2xx").unwrap();
-        let made = runtime.block_on(prober.probe(http, &target, Duration::from_secs(30)));
+        let probed = runtime.block_on(prober.probe(http, &target, Duration::from_secs(30)));
         serves.join().unwrap();
-        made.map(|made| {
-            assert!(made.text.contains("\nprobe_http_redirects 1\n"), "{}", made.text);
-            made.is_success
+        probed.map(|probed| {
+            assert!(probed.text.contains("\nprobe_http_redirects 1\n"), "{}", probed.text);
+            probed.is_success
         })
     }
 
@@ -227,7 +227,7 @@ mod tests {
             ("grpc", "[::1]:5", Some("[::1]:5")),
         ] {
             let module = modules.iter().find(|one| &*one.name == module).unwrap();
-            let found = Asked::parse(module, target).map(|asked| asked.at().to_string());
+            let found = ProbeRequest::parse(module, target).map(|request| request.at().to_string());
             assert_eq!(found.as_deref(), expected, "{target}");
         }
     }

@@ -77,9 +77,13 @@ impl ProbeCache {
         }
     }
 
-    /// Replies to a request. `is_here`: the client is on this machine, and may be a browser under
+    /// Replies to a request. `is_local`: the client is on this machine, and may be a browser under
     /// DNS rebinding.
-    pub(super) async fn reply_to(&self, request: &Request<Incoming>, is_here: bool) -> Response<Full<Bytes>> {
+    pub(super) async fn reply_to(
+        &self,
+        request: &Request<Incoming>,
+        is_local: bool,
+    ) -> Response<Full<Bytes>> {
         match request.uri().path() {
             "/probe" => {}
             "/-/healthy" => return reply(StatusCode::OK, PLAIN, "Healthy"),
@@ -92,7 +96,7 @@ impl ProbeCache {
             }
         }
         let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
-        if is_here && host.is_some_and(|host| !is_own_host(host, &[])) {
+        if is_local && host.is_some_and(|host| !is_own_host(host, &[])) {
             self.count("unknown", "invalid");
             return reply(StatusCode::FORBIDDEN, PLAIN, FOREIGN_HOST);
         }
@@ -103,9 +107,9 @@ impl ProbeCache {
                 return reply(StatusCode::BAD_REQUEST, PLAIN, format!("{why}\n"));
             }
         };
-        let wanted = request.headers().get("x-prometheus-scrape-timeout-seconds");
+        let timeout_field = request.headers().get("x-prometheus-scrape-timeout-seconds");
         let module = &self.modules[query.module];
-        let limit = limit_of(module, wanted.and_then(|value| value.to_str().ok()));
+        let limit = limit_of(module, timeout_field.and_then(|value| value.to_str().ok()));
         let result = self.result(module, query, limit).await;
         self.count(&module.name, result.as_ref().map_or_else(Refused::as_str, |&(_, found)| found));
         match result {
@@ -139,9 +143,9 @@ impl ProbeCache {
         }
         let place = timeout_at(waits_until, self.places.acquire()).await;
         let Ok(Ok(_place)) = place else { return Err(Refused::TooMany) };
-        let made = self.prober.probe(module, &query.target, limit).await?;
-        let text = Bytes::from(made.text);
-        let is_success = made.is_success;
+        let probed = self.prober.probe(module, &query.target, limit).await?;
+        let text = Bytes::from(probed.text);
+        let is_success = probed.is_success;
         *known = Some(Cached { at: Instant::now(), text: text.clone(), is_success, limit });
         Ok((text, if is_success { "success" } else { "failure" }))
     }
@@ -171,9 +175,9 @@ impl ProbeCache {
 /// Returns the shorter of the module's timeout and the scrape timeout of the request.
 fn limit_of(module: &Module, scrape_timeout: Option<&str>) -> Duration {
     let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
-    let wanted = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
-    let wanted = wanted.map(|wanted| wanted.saturating_sub(TIMEOUT_OFFSET).max(TIMEOUT_OFFSET / 5));
-    wanted.map_or(module.timeout, |wanted| wanted.min(module.timeout))
+    let timeout = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+    let timeout = timeout.map(|timeout| timeout.saturating_sub(TIMEOUT_OFFSET).max(TIMEOUT_OFFSET / 5));
+    timeout.map_or(module.timeout, |timeout| timeout.min(module.timeout))
 }
 
 fn reply(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

@@ -39,7 +39,7 @@ pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
 
 /// The protocol of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum HttpVersion {
     Http1,
     Http2,
 }
@@ -48,15 +48,15 @@ pub(crate) enum By {
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     sink: LogSink,
-    by: By,
+    version: HttpVersion,
 }
 
 impl Sink for Lines {
     #[inline]
     fn log(&self, record: &Record) {
-        match self.by {
-            By::Http1 => self.sink.log(record),
-            By::Http2 => self.sink.log(&record.by_http2()),
+        match self.version {
+            HttpVersion::Http1 => self.sink.log(record),
+            HttpVersion::Http2 => self.sink.log(&record.by_http2()),
         }
     }
 
@@ -66,7 +66,7 @@ impl Sink for Lines {
 }
 
 /// The logger of one service of a listener.
-pub(crate) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> {
+pub(crate) fn logger(config: &Config, log: &AccessLog, version: HttpVersion) -> Logger<Lines> {
     let Log { access, access_sample, .. } = config.log;
     let filter = Filter::new(match access {
         Access::All => Level::All,
@@ -75,5 +75,5 @@ pub(crate) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> 
     });
     // A sample rate of 1 is ignored, so that `errors` only logs errors.
     let sample = NonZeroU32::new(access_sample).filter(|n| n.get() > 1);
-    Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), by })
+    Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), version })
 }

@@ -4,7 +4,7 @@
 
 use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
-use crate::reload::watch::Look;
+use crate::reload::watch::Scan;
 use doorbell::Offload;
 use doorbell::offload::Class;
 use std::num::NonZeroU16;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Maximum time that the watcher waits for one scan; it cannot scan other files meanwhile. Most
 /// scans take a millisecond.
-const LOOK_MAX: Duration = Duration::from_millis(500);
+const SCAN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Starts the threads; `None` if the configuration does not need them.
 pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
@@ -41,13 +41,13 @@ pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
 
 /// Runs the scans of one reader.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ScanRunner {
     lane: Option<Offload>,
     /// Channel for the result of a scan that missed the time limit.
-    late: Option<Receiver<Look>>,
+    late: Option<Receiver<Scan>>,
 }
 
-impl Reading {
+impl ScanRunner {
     /// Creates a runner of scans on this lane, or on the calling thread without a lane. Scans have
     /// a higher priority than jobs that verify tokens: clients can cause any number of such jobs,
     /// and one scan serves all later requests.
@@ -56,36 +56,36 @@ impl Reading {
     }
 
     /// Returns a runner with the same lane for another reader.
-    pub(crate) fn another(&self) -> Self {
+    pub(crate) fn for_another_reader(&self) -> Self {
         Self { lane: self.lane.clone(), late: None }
     }
 
-    /// Runs a scan as a job, and waits for a limited time. [`Look::Later`] if the queue is full or
+    /// Runs a scan as a job, and waits for a limited time. [`Scan::Later`] if the queue is full or
     /// the scan takes longer. Such a scan continues. Until its result has been returned, further
     /// calls start no other scan and do not wait.
-    pub(crate) fn look(&mut self, look: impl FnOnce() -> Look + Send + 'static) -> Look {
-        let Some(lane) = &self.lane else { return look() };
+    pub(crate) fn scan(&mut self, scan: impl FnOnce() -> Scan + Send + 'static) -> Scan {
+        let Some(lane) = &self.lane else { return scan() };
         let (found, wait) = match self.late.take() {
             Some(found) => (found, Duration::ZERO),
             None => {
                 let (sender, found) = sync_channel(1);
                 let is_queued = lane.spawn(move || {
-                    let _gone = sender.send(look());
+                    let _gone = sender.send(scan());
                 });
                 if !is_queued {
-                    return Look::Later;
+                    return Scan::Later;
                 }
-                (found, LOOK_MAX)
+                (found, SCAN_TIMEOUT)
             }
         };
         match found.recv_timeout(wait) {
-            Ok(look) => look,
+            Ok(scan) => scan,
             Err(RecvTimeoutError::Disconnected) => {
-                Look::Refused("reading panicked; this is a bug in doorbell".to_owned())
+                Scan::Refused("reading panicked; this is a bug in doorbell".to_owned())
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.late = Some(found);
-                Look::Later
+                Scan::Later
             }
         }
     }
@@ -100,16 +100,16 @@ mod tests {
         builder.queue_max(Class::High, queue_max).queue_max(Class::Normal, queue_max).build().unwrap()
     }
 
-    fn where_it_runs() -> Look {
-        Look::Changed(std::thread::current().name().unwrap_or_default().to_owned())
+    fn where_it_runs() -> Scan {
+        Scan::Changed(std::thread::current().name().unwrap_or_default().to_owned())
     }
 
     /// Polls until a scan has finished.
-    fn found(reading: &mut Reading, look: impl Fn() -> Look + Clone + Send + 'static) -> Look {
+    fn found(scan_runner: &mut ScanRunner, scan: impl Fn() -> Scan + Clone + Send + 'static) -> Scan {
         loop {
-            match reading.look(look.clone()) {
-                Look::Later => std::thread::yield_now(),
-                look => return look,
+            match scan_runner.scan(scan.clone()) {
+                Scan::Later => std::thread::yield_now(),
+                scan => return scan,
             }
         }
     }
@@ -130,18 +130,21 @@ mod tests {
             assert!(lane.spawn(move || sender.send("request").unwrap()));
         }
         assert!(!lane.spawn(|| {}), "the queue of requests is full");
-        let mut reading = Reading::new(Some(lane));
-        let first = reading.look(move || {
+        let mut scan_runner = ScanRunner::new(Some(lane));
+        let first = scan_runner.scan(move || {
             sender.send("look").unwrap();
             where_it_runs()
         });
-        assert_eq!(first, Look::Later);
+        assert_eq!(first, Scan::Later);
         drop(hold);
-        let name = found(&mut reading, || unreachable!("a scan is in progress"));
-        assert!(matches!(&name, Look::Changed(name) if name.starts_with("look-test")), "{name:?}");
+        let name = found(&mut scan_runner, || unreachable!("a scan is in progress"));
+        assert!(matches!(&name, Scan::Changed(name) if name.starts_with("look-test")), "{name:?}");
         let order: Vec<&str> = receiver.iter().take(65).collect();
         assert!(order.iter().position(|who| *who == "look").unwrap() <= 1, "{order:?}");
-        assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "the next call starts a new scan");
+        assert!(
+            matches!(scan_runner.scan(where_it_runs), Scan::Changed(_)),
+            "the next call starts a new scan"
+        );
     }
 
     #[test]
@@ -154,20 +157,20 @@ mod tests {
             let _gone = held.recv();
         }));
         begun.recv().unwrap();
-        let [mut first, mut second] = [(); 2].map(|()| Reading::new(Some(lane.clone())));
+        let [mut first, mut second] = [(); 2].map(|()| ScanRunner::new(Some(lane.clone())));
         // The thread is held until after both calls, so a call that waited for it would never
         // return.
-        assert_eq!(first.look(where_it_runs), Look::Later);
-        assert_eq!(second.look(where_it_runs), Look::Later, "the queue is full");
+        assert_eq!(first.scan(where_it_runs), Scan::Later);
+        assert_eq!(second.scan(where_it_runs), Scan::Later, "the queue is full");
         drop(hold);
-        assert!(matches!(found(&mut first, where_it_runs), Look::Changed(_)));
-        assert!(matches!(found(&mut second, where_it_runs), Look::Changed(_)));
+        assert!(matches!(found(&mut first, where_it_runs), Scan::Changed(_)));
+        assert!(matches!(found(&mut second, where_it_runs), Scan::Changed(_)));
     }
 
     #[test]
     fn a_panic_of_a_look_is_reported() {
-        let mut reading = Reading::new(Some(lane(1)));
-        let look = found(&mut reading, || panic!("as a test may"));
-        assert!(matches!(&look, Look::Refused(why) if why.contains("panicked")), "{look:?}");
+        let mut scan_runner = ScanRunner::new(Some(lane(1)));
+        let scan = found(&mut scan_runner, || panic!("as a test may"));
+        assert!(matches!(&scan, Scan::Refused(why) if why.contains("panicked")), "{scan:?}");
     }
 }

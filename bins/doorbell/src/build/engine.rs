@@ -73,7 +73,7 @@ pub(crate) fn announce(
         driver = %report.kind,
         why = %report.why,
         workers = workers::count(config),
-        workers_by = config.runtime.workers.is_none().then(|| workers::usual().why.as_str()),
+        workers_by = config.runtime.workers.is_none().then(|| workers::default_workers().why.as_str()),
         addresses = running.addresses.join(" "),
         config = running.origin,
         admin = admin.map(|addr| addr.to_string()),

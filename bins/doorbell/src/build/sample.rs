@@ -2,8 +2,8 @@
 //!
 //! Does not know about: sockets, running checks.
 
-use super::access_log::By;
-use super::compute::{self, Reading};
+use super::access_log::HttpVersion;
+use super::compute::{self, ScanRunner};
 use super::stores::Stores;
 use crate::config::model::Config;
 use crate::guards::Common;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String> {
     let registry = HealthRegistry::build(config)?;
     let lane = compute::start(config).map_err(|error| error.to_string())?;
-    let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
+    let stores = Stores::open(config, &ScanRunner::new(lane.clone()), &mut Vec::new())?;
     let tables = Arc::new(Tables::after(&Tables::default(), config)?);
     let (common, _) = Common::build(config, tables, lane)?;
     let services = RouteServices::default();
@@ -32,7 +32,7 @@ pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String
         stores: &stores,
         services: &services,
     };
-    let routes = RouteService::build(&materials, 0, By::Http1).map_err(|error| error.to_string())?;
+    let routes = RouteService::build(&materials, 0, HttpVersion::Http1).map_err(|error| error.to_string())?;
     Ok(if routes.counts() {
         Box::new(BareService::<true>(routes))
     } else {

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: replies.
 
-use super::compute::Reading;
+use super::compute::ScanRunner;
 use crate::config::model::{Action, Config};
 use crate::guards::Refusal;
 use crate::reload::watch::Watched;
@@ -21,7 +21,7 @@ impl Stores {
     /// Opens all stores and adds their watched files to `watched`.
     pub(crate) fn open(
         config: &Config,
-        reading: &Reading,
+        scan_runner: &ScanRunner,
         watched: &mut Vec<Box<dyn Watched>>,
     ) -> Result<Self, Refusal> {
         let mut stores = Self::default();
@@ -29,13 +29,13 @@ impl Stores {
             match route.action() {
                 Action::Files(files) => {
                     let (directory, reader) =
-                        Directory::open(files.clone(), route.fields(), reading.another());
+                        Directory::open(files.clone(), route.fields(), scan_runner.for_another_reader());
                     stores.directories.insert(route.name.clone(), directory);
                     watched.push(Box::new(reader));
                 }
                 Action::Links(redirect) => {
                     let map = redirect.map.as_ref().map(|map| map.value.clone()).unwrap_or_default();
-                    let (links, reader) = Links::open(map, reading.another())
+                    let (links, reader) = Links::open(map, scan_runner.for_another_reader())
                         .map_err(|why| format!("route {}: {why}", route.name))?;
                     stores.links.insert(route.name.clone(), links);
                     watched.push(Box::new(reader));

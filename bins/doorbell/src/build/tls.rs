@@ -6,7 +6,7 @@ use crate::config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerN
 use crate::guards::seed;
 use crate::http::Time;
 use crate::http::limit::{Limiter, Quota, QuotaError};
-use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use doorbell::tls::{
     Acceptor, CertFiles, CertPair, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, UnknownName,
     read_client_ca,
@@ -34,7 +34,7 @@ pub(crate) struct HandshakesPerClient {
 #[derive(Debug)]
 pub(crate) struct TlsReader {
     tls: Tls,
-    asks: ClientAuthMode,
+    auth_mode: ClientAuthMode,
     http2: bool,
     acceptor: Acceptor,
     stamps: Stamps,
@@ -50,21 +50,21 @@ pub(crate) struct Pairs {
     stamps: Stamps,
 }
 
-/// Creates the acceptor of one listener. `asks` is the client certificate mode of its handshakes,
-/// which is weaker than that of the table if a route is exempt. With `http2`, connections that
-/// negotiate HTTP/2 are handed over to the Tokio lane.
+/// Creates the acceptor of one listener. `auth_mode` is the client certificate mode of its
+/// handshakes, which is weaker than that of the table if a route is exempt. With `http2`,
+/// connections that negotiate HTTP/2 are handed over to the Tokio lane.
 pub(crate) fn open(
     Pairs { loaded, stamps }: Pairs,
     tls: &Tls,
-    asks: ClientAuthMode,
+    auth_mode: ClientAuthMode,
     http2: bool,
     gate: Option<&Gate>,
 ) -> Result<(Acceptor, TlsReader), TlsError> {
-    let Material { config, crl_end } = material(loaded, tls, asks, http2)?;
+    let Material { config, crl_end } = material(loaded, tls, auth_mode, http2)?;
     let limits = TlsLimits { handshake_timeout: tls.handshake_timeout, ..TlsLimits::default() };
     let gate = gate.map(|gate| Box::new(Arc::clone(gate)) as Box<dyn HandshakeGate>);
     let acceptor = Acceptor::with_limits(&config, limits, gate)?;
-    Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps, crl_end }))
+    Ok((acceptor.clone(), TlsReader { tls: tls.clone(), auth_mode, http2, acceptor, stamps, crl_end }))
 }
 
 /// Creates the handshake limit of a table. Its listeners share the limit, so that an address has
@@ -112,7 +112,7 @@ fn unix_secs() -> i64 {
 fn material(
     pairs: Vec<CertPair>,
     tls: &Tls,
-    asks: ClientAuthMode,
+    auth_mode: ClientAuthMode,
     http2: bool,
 ) -> Result<Material, TlsError> {
     let now = unix_secs();
@@ -130,7 +130,7 @@ fn material(
         origin: format!("tls.{}", tls.name),
         hint: "name one with `cert` and `key`",
     })?;
-    let (client_auth, crl_end) = client_auth(tls, asks, now)?;
+    let (client_auth, crl_end) = client_auth(tls, auth_mode, now)?;
     let config = config
         .min_version(match tls.min_version {
             TlsVersion::V1_2 => crate::http::TlsVersion::Tls12,
@@ -146,8 +146,12 @@ fn material(
     Ok(Material { config, crl_end })
 }
 
-fn client_auth(tls: &Tls, asks: ClientAuthMode, now: i64) -> Result<(ClientAuth, Option<i64>), TlsError> {
-    let Some(bundle) = tls.client_auth.ca.as_ref().filter(|_| asks != ClientAuthMode::None) else {
+fn client_auth(
+    tls: &Tls,
+    auth_mode: ClientAuthMode,
+    now: i64,
+) -> Result<(ClientAuth, Option<i64>), TlsError> {
+    let Some(bundle) = tls.client_auth.ca.as_ref().filter(|_| auth_mode != ClientAuthMode::None) else {
         return Ok((ClientAuth::None, None));
     };
     let crls: Vec<PathBuf> = tls.client_auth.crls.iter().map(|crl| crl.value.clone()).collect();
@@ -156,7 +160,7 @@ fn client_auth(tls: &Tls, asks: ClientAuthMode, now: i64) -> Result<(ClientAuth,
         tracing::warn!("tls {}: {warning}", tls.name);
     }
     let crl_end = ca.next_crl_end(now);
-    let client_auth = match asks {
+    let client_auth = match auth_mode {
         ClientAuthMode::None => ClientAuth::None,
         ClientAuthMode::Request => ClientAuth::Request(ca),
         ClientAuthMode::Require => ClientAuth::Require(ca),
@@ -173,7 +177,7 @@ impl TlsReader {
     /// Replaces the certificates if the files have changed.
     fn replace(&mut self) -> Result<bool, TlsError> {
         let Pairs { loaded, stamps } = Pairs::read(&self.tls)?;
-        let Material { config, crl_end } = material(loaded, &self.tls, self.asks, self.http2)?;
+        let Material { config, crl_end } = material(loaded, &self.tls, self.auth_mode, self.http2)?;
         let changed = self.acceptor.replace(&config)?;
         (self.stamps, self.crl_end) = (stamps, crl_end);
         Ok(changed)
@@ -189,12 +193,12 @@ impl Watched for TlsReader {
         directories(&self.tls).collect()
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         let stamps = Stamps::of(paths(&self.tls));
         // Reading the files again logs a revocation list that expired without a replacement.
         let ended = self.crl_end.is_some_and(|end| end < unix_secs());
         if stamps == self.stamps && !ended {
-            return Look::Same;
+            return Scan::Same;
         }
         if ended {
             self.crl_end = None;
@@ -202,14 +206,14 @@ impl Watched for TlsReader {
         match self.replace() {
             Ok(changed) => {
                 if changed {
-                    Look::Changed("new certificates in use".to_owned())
+                    Scan::Changed("new certificates in use".to_owned())
                 } else {
-                    Look::Same
+                    Scan::Same
                 }
             }
             // The stamps are not updated, so that the next scan tries again: only one file of a
             // pair may have been written.
-            Err(error) => Look::Refused(error.to_string()),
+            Err(error) => Scan::Refused(error.to_string()),
         }
     }
 }

@@ -42,7 +42,7 @@ const WITHOUT_LOG: [&str; 11] = [
 ];
 
 /// Commands of other programs and earlier versions, with a suggestion for each.
-const ELSEWHERE: [(&str, &str); 13] = [
+const SUGGESTIONS: [(&str, &str); 13] = [
     ("--engine", "`--driver`"),
     ("bench", "`doorbell-load`, a separate program, generates load"),
     (
@@ -83,7 +83,7 @@ fn without_log(command: Command) -> Command {
 }
 
 /// Rewrites `help` and `help COMMAND` to `--help`.
-pub(super) fn asked_for_help(mut args: Vec<OsString>) -> Vec<OsString> {
+pub(super) fn normalize_help(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|word| word == "help") {
         args.remove(1);
         args.push("--help".into());
@@ -151,7 +151,7 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
         _ => return None,
     };
     let Some(ContextValue::String(word)) = error.get(kind) else { return None };
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(name, _)| name == word) {
+    if let Some((_, instead)) = SUGGESTIONS.iter().find(|(name, _)| name == word) {
         return Some(format!("\nhint: {instead}\n"));
     }
     let is_file = word.ends_with(".toml") || !word.starts_with('-') && std::path::Path::new(word).is_file();

@@ -47,7 +47,7 @@ pub struct DoctorArgs {
 
     /// The instance whose links are examined.
     #[command(flatten)]
-    reach: operate::Reach,
+    instance: operate::InstanceArgs,
 }
 
 pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
@@ -55,7 +55,7 @@ pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
         bits_per_sec,
         rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
     });
-    let links = operate::links_at(&args.reach, global);
+    let links = operate::links_at(&args.instance, global);
     let links = links.map(|links| links.iter().map(measured).collect()).map_err(|failure| failure.message);
     let diagnosis = doctor::examine(path, &links);
     let level = diagnosis.level();

@@ -4,7 +4,7 @@
 //! deadline covers all steps; the exit code is 0 or 1.
 
 use super::load;
-use super::operate::the_only_one;
+use super::operate::only_instance;
 use super::options::{Global, parse_timeout};
 use super::output::{print, print_error};
 use crate::config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
@@ -70,7 +70,7 @@ pub(super) enum Address {
 
 /// Path of the configuration in the container image and in the systemd unit, used if no other
 /// source names an address.
-const USUAL_FILE: &str = "/etc/doorbell/doorbell.toml";
+const DEFAULT_FILE: &str = "/etc/doorbell/doorbell.toml";
 
 /// Address of a listener, and the parameters of a request to it.
 #[derive(Clone, Debug)]
@@ -103,8 +103,8 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     };
     // A thread that misses the deadline ends with the process.
     let (sender, receiver) = sync_channel(1);
-    let (asked, asked_path, timeout) = (target.clone(), path.clone(), args.timeout);
-    std::thread::spawn(move || sender.send(ask(&asked, &asked_path, timeout)));
+    let (request_target, request_path, timeout) = (target.clone(), path.clone(), args.timeout);
+    std::thread::spawn(move || sender.send(request_status(&request_target, &request_path, timeout)));
     let left = deadline.saturating_duration_since(Instant::now());
     let status = receiver.recv_timeout(left).unwrap_or_else(|_| {
         Err(format!("no response within {}", crate::config::format_duration(args.timeout)))
@@ -137,15 +137,15 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
         return Ok(plain(address.clone()));
     }
     let is_configured =
-        global.config.is_some() || std::env::vars_os().any(|(name, _)| is_about_listeners(&name));
+        global.config.is_some() || std::env::vars_os().any(|(name, _)| overrides_listener(&name));
     // Half of the time is left for the request itself.
-    let running = (!is_configured).then(|| the_only_one(args.timeout / 2)).flatten();
+    let running = (!is_configured).then(|| only_instance(args.timeout / 2)).flatten();
     if let Some(target) = running.and_then(|status| listening(&status, path)) {
         return Ok(target);
     }
-    let usual = Path::new(USUAL_FILE);
+    let default_file = Path::new(DEFAULT_FILE);
     let source = match global.config {
-        None if usual.is_file() => load::read_source(usual).map(Some),
+        None if default_file.is_file() => load::read_source(default_file).map(Some),
         _ => load::source_or_built_in(global),
     };
     let Some(source) = source.map_err(|failure| failure.to_string())? else {
@@ -165,7 +165,7 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
 }
 
 /// Whether a variable overrides a key of a listener.
-fn is_about_listeners(name: &OsStr) -> bool {
+fn overrides_listener(name: &OsStr) -> bool {
     name.as_encoded_bytes().to_ascii_uppercase().starts_with(b"DOORBELL__LISTENER__")
 }
 
@@ -188,7 +188,7 @@ fn listening(status: &Status, path: &str) -> Option<Target> {
 
 /// The first listener that serves this path without authentication.
 fn find(config: &Config, path: &str) -> Option<Target> {
-    let asked = |position: usize| {
+    let route_of = |position: usize| {
         let is_open = |route: &&Route| {
             route.is_on(position)
                 && route.paths.iter().any(|known| known.value == path)
@@ -198,8 +198,8 @@ fn find(config: &Config, path: &str) -> Option<Target> {
         config.routes.iter().find(is_open)
     };
     (0..).zip(&config.listeners).find_map(|(position, listener)| {
-        let route = asked(position)?;
-        if !listener.is_http() || config.handshake_asks(position) == ClientAuthMode::Require {
+        let route = route_of(position)?;
+        if !listener.is_http() || config.handshake_client_auth(position) == ClientAuthMode::Require {
             return None;
         }
         let address = listener.addresses().find_map(|bind| address_of(bind, listener))?;
@@ -224,7 +224,7 @@ fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
                 IpAddr::V6(ip) if ip.is_unspecified() => {
                     vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
                 }
-                _ => vec![reachable(*addr).ip()],
+                _ => vec![without_wildcard(*addr).ip()],
             };
             // A connection to an address of this machine uses the same address as its source.
             let ip = ips.into_iter().find(|ip| !needs_trust || trusted.contains(*ip))?;
@@ -235,12 +235,12 @@ fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
     }
 }
 
-fn ask(target: &Target, path: &str, timeout: Duration) -> Result<u16, String> {
+fn request_status(target: &Target, path: &str, timeout: Duration) -> Result<u16, String> {
     let cause = |error: std::io::Error| cause_of(&error);
     let host = target.host.clone();
     match &target.address {
         Address::Addr(addr) => {
-            let addr = reachable(*addr);
+            let addr = without_wildcard(*addr);
             let stream = TcpStream::connect_timeout(&addr, timeout).map_err(cause)?;
             request(target, stream, host.unwrap_or_else(|| addr.to_string()), path)
         }
@@ -262,7 +262,7 @@ fn ask(target: &Target, path: &str, timeout: Duration) -> Result<u16, String> {
 }
 
 /// Replaces a wildcard address by the loopback address.
-fn reachable(addr: SocketAddr) -> SocketAddr {
+fn without_wildcard(addr: SocketAddr) -> SocketAddr {
     match addr.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), addr.port()),
         IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), addr.port()),

@@ -6,7 +6,7 @@ use super::options::{AdminArg, DriverArg, Global, ServeArgs, parse_admin, parse_
 use super::output::{print_error, print_problems};
 use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Driver, Listener, LogLevel};
 use crate::config::{
-    self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_and_list, parse_over,
+    self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_over, parse_with_files,
 };
 use crate::exit::{Exit, Failure};
 use crate::reload::Reading;
@@ -114,12 +114,12 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
 
 /// Reads the configuration for a reload. Returns problems as text instead of printing them, and the
 /// paths of the files that were read.
-pub(super) fn again(global: &Global, args: &ServeArgs) -> Reading {
+pub(super) fn reread(global: &Global, args: &ServeArgs) -> Reading {
     let mut files: Vec<PathBuf> = global.config.iter().cloned().collect();
     let sources = source(global).and_then(|source| Ok((source, overrides()?)));
     let config = sources.map_err(|failure| failure.to_string()).and_then(|(source, overrides)| {
         let source = source.ok_or_else(|| "no configuration file to read".to_owned())?;
-        let (parsed, secrets) = parse_and_list(&source, &|name| std::env::var(name).ok(), &overrides);
+        let (parsed, secrets) = parse_with_files(&source, &|name| std::env::var(name).ok(), &overrides);
         files.extend(secrets);
         let is_error = |problem: &&Problem| problem.severity == config::Severity::Error;
         let errors: Vec<Problem> = parsed.problems.iter().filter(is_error).cloned().collect();
@@ -152,7 +152,7 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     match admin(&args)? {
         Some(AdminArg::At(bind)) => {
             let admin = config.admin.take().unwrap_or_default();
-            config.admin = Some(Admin { bind, open: false, by_itself: false, ..admin });
+            config.admin = Some(Admin { bind, open: false, is_implicit: false, ..admin });
         }
         Some(AdminArg::Off) => config.admin = None,
         None => {}
@@ -265,8 +265,8 @@ pub(super) fn with_global(mut config: Config, global: &Global) -> Config {
 /// Under systemd the state file defaults to the unit's state directory (`StateDirectory=` in
 /// systemd.exec(5)).
 pub(super) fn with_state(mut config: Config) -> Config {
-    let kept = &mut config.lifecycle.state_file;
-    *kept = kept.take().or_else(|| state_file(&std::env::var_os("STATE_DIRECTORY")?));
+    let path = &mut config.lifecycle.state_file;
+    *path = path.take().or_else(|| state_file(&std::env::var_os("STATE_DIRECTORY")?));
     config
 }
 

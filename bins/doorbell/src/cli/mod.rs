@@ -41,7 +41,7 @@ use std::ffi::OsString;
 /// Runs one command. The first element of `args` is the name of the program.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let args = command::asked_for_help(args.into_iter().collect());
+    let args = command::normalize_help(args.into_iter().collect());
     let matches = command::command(&args).try_get_matches_from(&args);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
@@ -64,10 +64,10 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     if let Some(hint) = command::hint(error) {
         print_error(&hint);
     }
-    let asked_health = command::first(args).is_some_and(|name| name == "healthcheck" || name == "probe");
+    let is_probe_command = command::first(args).is_some_and(|name| name == "healthcheck" || name == "probe");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
-        _ if asked_health => Exit::Failure,
+        _ if is_probe_command => Exit::Failure,
         _ => Exit::Usage,
     }
 }
@@ -92,28 +92,30 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
     }
     match command {
         Command::Await(args) => until::run(args, global),
-        Command::Completions(args) => say(&about::completions(&args)),
+        Command::Completions(args) => print_text(&about::completions(&args)),
         Command::Config { command: ConfigCommand::Convert(args) } => convert::run(&args),
         Command::Config { command: ConfigCommand::Diff(args) } => diff::run(&args),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
-        Command::Config { command: ConfigCommand::Init(args) } => say(init::text(&args)),
-        Command::Config { command: ConfigCommand::Schema } => say(&format!("{:#}\n", config::schema())),
+        Command::Config { command: ConfigCommand::Init(args) } => print_text(init::text(&args)),
+        Command::Config { command: ConfigCommand::Schema } => {
+            print_text(&format!("{:#}\n", config::schema()))
+        }
         Command::Doctor(args) => doctor::run(&args, global),
         Command::Fleet(args) => fleet::run(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),
         Command::History { command } => history::run(&command, global),
-        Command::Man(args) => say(&about::man(&args)?),
+        Command::Man(args) => print_text(&about::man(&args)?),
         Command::Probe(args) => probe::run(args, global),
         Command::Operate(command) => operate::run(&command, global),
         Command::Redirect(args) => start(redirect::config(&args, global)?, global, "the command line", None),
         Command::Run(args) => run::run(&args, global),
         Command::Serve(args) => serve_file(args, global),
         Command::Validate(args) => validate::run(&args, global),
-        Command::Version(args) => say(&about::version(&args)),
+        Command::Version(args) => print_text(&about::version(&args)),
     }
 }
 
-fn say(text: &str) -> Result<Exit, Failure> {
+fn print_text(text: &str) -> Result<Exit, Failure> {
     print(text)?;
     Ok(Exit::Success)
 }
@@ -126,26 +128,26 @@ fn serve_file(args: ServeArgs, global: &Global) -> Result<Exit, Failure> {
         }
         None => {
             let mut config = load::without_file(global)?;
-            config.admin.get_or_insert_with(Admin::by_itself);
+            config.admin.get_or_insert_with(Admin::implicit);
             (config, load::BUILT_IN.to_owned())
         }
     };
     // Standard input can be read only once, so it cannot be reloaded.
-    let again = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
+    let reread = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
         let (global, args) = (global.clone(), args.clone());
-        Box::new(move || load::again(&global, &args)) as Read
+        Box::new(move || load::reread(&global, &args)) as Read
     });
-    start(load::with_args(config, args)?, global, &origin, again)
+    start(load::with_args(config, args)?, global, &origin, reread)
 }
 
-fn start(config: Config, global: &Global, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
+fn start(config: Config, global: &Global, origin: &str, reread: Option<Read>) -> Result<Exit, Failure> {
     let config = load::with_state(load::with_global(config, global));
     let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
     let _until_the_end = logging
         .map_err(|error| Failure::new(Exit::Failure, format!("cannot start the log thread: {error}")))?;
     load::warn_of_unread();
-    crate::parent::follow();
-    serve::run(config, origin, again)
+    crate::parent::exit_with_parent();
+    serve::run(config, origin, reread)
 }
 
 fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {

@@ -7,7 +7,7 @@ use super::output::{print, print_error};
 use super::trust::TrustArgs;
 use crate::config::{format_duration, parse_duration};
 use crate::exit::{Exit, Failure};
-use crate::probe::{Ask, Prober, Report, TARGET_FORM, Target, Verdict};
+use crate::probe::{Probe, Prober, Report, TARGET_FORM, Target, Verdict};
 use clap::{Args, ValueEnum};
 use doorbell_checks::options::ProxyHeader;
 use serde_json::json;
@@ -128,19 +128,19 @@ pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
         let message = "grpc_health_probe supports gRPC only: use grpc://HOST:PORT/SERVICE";
         return Err(Failure::new(Exit::Failure, message));
     }
-    let ask = ask_of(&args);
-    if let Some(why) = idle_option(&args, &ask) {
+    let probe = probe_of(&args);
+    if let Some(why) = unused_option(&args, &probe) {
         return Err(Failure::new(Exit::Failure, why));
     }
     let mut exit = Exit::Success;
     let mut healthy = 0;
     for number in 1..=args.count {
-        let report = ask.run();
+        let report = probe.run();
         match report.verdict {
             Verdict::Healthy => healthy += 1,
             verdict => exit = exit_of(verdict),
         }
-        show(&ask, &report, &args, global)?;
+        show(&probe, &report, &args, global)?;
         if number < args.count {
             // Waits for the rest of the interval even if standard output is closed.
             wait(args.interval.saturating_sub(report.total));
@@ -152,9 +152,9 @@ pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn ask_of(args: &ProbeArgs) -> Ask {
-    let default = Ask::of(args.trust.secured(args.target.clone()), args.prober);
-    Ask {
+fn probe_of(args: &ProbeArgs) -> Probe {
+    let default = Probe::of(args.trust.with_tls(args.target.clone()), args.prober);
+    Probe {
         statuses: args.expect_status.clone().map(|Statuses(ranges)| ranges),
         headers: args.header.clone(),
         host: args.host.clone(),
@@ -167,8 +167,8 @@ fn ask_of(args: &ProbeArgs) -> Ask {
 }
 
 /// Returns an error for an option that does not apply to this target.
-fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
-    let target = &ask.target;
+fn unused_option(args: &ProbeArgs, probe: &Probe) -> Option<String> {
+    let target = &probe.target;
     let is_http = matches!(target, Target::Http(_));
     let has_fields = is_http || matches!(target, Target::Grpc { .. });
     for (option, is_given, applies) in [
@@ -192,7 +192,7 @@ fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
     if args.send_state && !args.prober.has_state() {
         return Some("--send-state is a feature of HAProxy: add --as haproxy".into());
     }
-    args.trust.idle(std::slice::from_ref(target), args.prober)
+    args.trust.unused_option(std::slice::from_ref(target), args.prober)
 }
 
 #[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
@@ -210,15 +210,15 @@ const fn exit_of(verdict: Verdict) -> Exit {
     }
 }
 
-fn show(ask: &Ask, report: &Report, args: &ProbeArgs, global: &Global) -> Result<(), Failure> {
+fn show(probe: &Probe, report: &Report, args: &ProbeArgs, global: &Global) -> Result<(), Failure> {
     match args.output {
-        ProbeForm::Json => print(&format!("{}\n", json_of(ask, report, args))),
-        ProbeForm::Prom => print(&report.exported(ask)),
+        ProbeForm::Json => print(&format!("{}\n", json_of(probe, report, args))),
+        ProbeForm::Prom => print(&report.exported(probe)),
         ProbeForm::Text => {
             let is_healthy = report.verdict == Verdict::Healthy;
             let word = report.verdict.word();
             let line =
-                format!("{}: {word} in {}: {}\n", ask.target, format_duration(report.total), report.reason);
+                format!("{}: {word} in {}: {}\n", probe.target, format_duration(report.total), report.reason);
             let line = if args.verbose { details(report) + &line } else { line };
             match is_healthy {
                 true if global.quiet => Ok(()),
@@ -246,12 +246,12 @@ fn details(report: &Report) -> String {
     text
 }
 
-fn json_of(ask: &Ask, report: &Report, args: &ProbeArgs) -> serde_json::Value {
+fn json_of(probe: &Probe, report: &Report, args: &ProbeArgs) -> serde_json::Value {
     let phases = report.phases.named().map(|(name, took)| (name.to_owned(), took.as_secs_f64().into()));
     let phases = serde_json::Map::from_iter(phases);
     let prober = args.prober.to_possible_value();
     let mut value = json!({
-        "target": ask.target.to_string(),
+        "target": probe.target.to_string(),
         "as": prober.map(|value| value.get_name().to_owned()),
         "healthy": report.verdict == Verdict::Healthy,
         "verdict": report.verdict.word(),

@@ -87,7 +87,7 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
     let route = |name: &str, path: &str, route: Route| {
         let listeners = links_to(&config.listeners, [0]);
         let paths = vec![path.to_owned().into()];
-        Route { name: name.into(), listeners, paths, ..route }.completed()
+        Route { name: name.into(), listeners, paths, ..route }.with_defaults()
     };
     let hosts = args.host.iter().map(|host| host.clone().into()).collect();
     let mut routes =

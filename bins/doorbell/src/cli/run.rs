@@ -6,7 +6,7 @@
 use super::load;
 use super::options::{ColorWhen, DriverArg, Global};
 use crate::exit::{Exit, Failure};
-use crate::parent::{CommandEnd, PARENT, Word, code_of};
+use crate::parent::{CommandEnd, PARENT, ServerReport, code_of};
 use clap::{Args, ValueEnum};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -87,19 +87,19 @@ enum Phase {
 
 /// An event to handle.
 #[derive(Debug)]
-enum Note {
+enum Event {
     Signal(i32),
     /// A message of the server.
-    Server(Word),
+    Server(ServerReport),
 }
 
 #[derive(Debug)]
-struct Pair {
-    door: Option<Pid>,
+struct Processes {
+    server: Option<Pid>,
     child: Option<Pid>,
     child_code: Option<u8>,
     /// Exit code of a server that exited on its own; not 0 if the command was still running.
-    door_code: Option<u8>,
+    server_code: Option<u8>,
     phase: Phase,
     stays: bool,
     /// Connection for reporting the exit of the command to the server.
@@ -117,32 +117,32 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
         Some(source) => drop(load::config(&source, global)?),
         None => drop(load::without_file(global)?),
     }
-    let (sender, notes) = sync_channel(64);
+    let (sender, events) = sync_channel(64);
     watch(sender.clone())?;
     // Orphans are reparented to this process even if it is not process 1.
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|errno| Failure::new(Exit::Failure, format!("cannot become child subreaper: {errno}")))?;
-    let mut pair = Pair::start(args, global, sender)?;
-    pair.supervise(&notes)
+    let mut processes = Processes::start(args, global, sender)?;
+    processes.supervise(&events)
 }
 
 /// Sends received signals to the channel.
-fn watch(sender: SyncSender<Note>) -> Result<(), Failure> {
+fn watch(sender: SyncSender<Event>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}"));
     let all = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
     let mut signals = Signals::new(all).map_err(failed)?;
-    let forward = move || signals.forever().all(|signal| sender.send(Note::Signal(signal)).is_ok());
+    let forward = move || signals.forever().all(|signal| sender.send(Event::Signal(signal)).is_ok());
     std::thread::Builder::new().name("signals".into()).spawn(forward).map_err(failed)?;
     Ok(())
 }
 
 /// Sends the messages of the server to the channel until the server exits.
-fn listen(mut stream: UnixStream, sender: SyncSender<Note>) -> io::Result<()> {
+fn listen(mut stream: UnixStream, sender: SyncSender<Event>) -> io::Result<()> {
     let forward = move || {
         let mut byte = [0];
         while stream.read_exact(&mut byte).is_ok() {
-            let word = Word::of(byte[0]).map(Note::Server);
-            if word.is_some_and(|word| sender.send(word).is_err()) {
+            let report = ServerReport::of(byte[0]).map(Event::Server);
+            if report.is_some_and(|report| sender.send(report).is_err()) {
                 return;
             }
         }
@@ -150,30 +150,30 @@ fn listen(mut stream: UnixStream, sender: SyncSender<Note>) -> io::Result<()> {
     std::thread::Builder::new().name("doorbell".into()).spawn(forward).map(drop)
 }
 
-impl Pair {
-    fn start(args: &RunArgs, global: &Global, notes: SyncSender<Note>) -> Result<Self, Failure> {
+impl Processes {
+    fn start(args: &RunArgs, global: &Global, events: SyncSender<Event>) -> Result<Self, Failure> {
         let failed = |error| Failure::new(Exit::Failure, format!("cannot start the server process: {error}"));
         let exe = std::env::current_exe().map_err(failed)?;
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let reports = ours.try_clone().map_err(failed)?;
-        listen(ours, notes).map_err(failed)?;
-        let mut door = Command::new(exe);
-        door.args(serve_args(args, global)).env(PARENT, parent_word()).stdin(OwnedFd::from(theirs));
-        let door = Pid::from_child(&door.spawn().map_err(failed)?);
+        listen(ours, events).map_err(failed)?;
+        let mut server = Command::new(exe);
+        server.args(serve_args(args, global)).env(PARENT, own_pid()).stdin(OwnedFd::from(theirs));
+        let server = Pid::from_child(&server.spawn().map_err(failed)?);
         let program = &args.command[0];
         let child = match Command::new(program).args(&args.command[1..]).spawn() {
             Ok(child) => Pid::from_child(&child),
             Err(error) => {
-                let _ = kill_process(door, Signal::INT);
+                let _ = kill_process(server, Signal::INT);
                 let message = format!("cannot start {}: {error}", program.display());
                 return Err(Failure::new(NOT_STARTED, message));
             }
         };
         Ok(Self {
-            door: Some(door),
+            server: Some(server),
             child: Some(child),
             child_code: None,
-            door_code: None,
+            server_code: None,
             phase: Phase::Running,
             stays: args.stay,
             reports,
@@ -181,16 +181,16 @@ impl Pair {
     }
 
     /// Handles events until the server and the command have exited.
-    fn supervise(&mut self, notes: &Receiver<Note>) -> Result<Exit, Failure> {
+    fn supervise(&mut self, events: &Receiver<Event>) -> Result<Exit, Failure> {
         loop {
             self.reap();
-            if self.door.is_none() && self.child.is_none() {
+            if self.server.is_none() && self.child.is_none() {
                 return Ok(Exit::Code(self.code()));
             }
-            match notes.recv() {
-                Ok(Note::Signal(SIGCHLD)) => {}
-                Ok(Note::Signal(signal)) => self.handle_signal(signal),
-                Ok(Note::Server(word)) => self.handle_word(word),
+            match events.recv() {
+                Ok(Event::Signal(SIGCHLD)) => {}
+                Ok(Event::Signal(signal)) => self.handle_signal(signal),
+                Ok(Event::Server(report)) => self.handle_report(report),
                 Err(RecvError) => {
                     return Err(Failure::new(Exit::Failure, "signal thread ended: cannot receive signals"));
                 }
@@ -201,18 +201,18 @@ impl Pair {
     /// Exit code of `doorbell run`: that of the server if it failed, because the command was
     /// stopped for that reason; otherwise that of the command.
     fn code(&self) -> u8 {
-        self.door_code.filter(|code| *code != 0).or(self.child_code).unwrap_or(1)
+        self.server_code.filter(|code| *code != 0).or(self.child_code).unwrap_or(1)
     }
 
     /// Handles a message of the server about the end or the cancellation of its drain.
-    fn handle_word(&mut self, word: Word) {
-        match (word, self.phase) {
-            (Word::Closes, Phase::Delaying) => {
+    fn handle_report(&mut self, report: ServerReport) {
+        match (report, self.phase) {
+            (ServerReport::Closing, Phase::Delaying) => {
                 self.phase = Phase::Ending;
-                tell(self.child, Signal::TERM);
+                send_signal(self.child, Signal::TERM);
             }
-            (Word::GoesOn, Phase::Delaying) => self.phase = Phase::Running,
-            (Word::Closes | Word::GoesOn, Phase::Running | Phase::Ending) => {}
+            (ServerReport::StopCancelled, Phase::Delaying) => self.phase = Phase::Running,
+            (ServerReport::Closing | ServerReport::StopCancelled, Phase::Running | Phase::Ending) => {}
         }
     }
 
@@ -221,20 +221,20 @@ impl Pair {
         match (signal, self.phase) {
             (SIGTERM, Phase::Running) => {
                 self.phase = Phase::Delaying;
-                tell(self.door, Signal::TERM);
+                send_signal(self.server, Signal::TERM);
             }
             (SIGINT | SIGTERM, _) => {
                 self.phase = Phase::Ending;
-                tell(self.child, named);
-                tell(self.door, Signal::INT);
+                send_signal(self.child, named);
+                send_signal(self.server, Signal::INT);
             }
             (SIGHUP | SIGUSR2, _) => {
-                tell(self.child, named);
+                send_signal(self.child, named);
                 // The signal would kill a server that has not installed its handler. Such a server
                 // does not need the signal, because it has not read the configuration yet.
-                tell(self.door.filter(|door| catches(*door, signal)), named);
+                send_signal(self.server.filter(|server| has_handler(*server, signal)), named);
             }
-            _ => tell(self.child, named),
+            _ => send_signal(self.child, named),
         }
     }
 
@@ -250,7 +250,7 @@ impl Pair {
         // A drain would be pointless without the command.
         self.phase = Phase::Ending;
         if report.is_err() {
-            tell(self.door, Signal::INT);
+            send_signal(self.server, Signal::INT);
         }
     }
 
@@ -261,15 +261,15 @@ impl Pair {
             if Some(pid) == self.child {
                 self.child = None;
                 self.command_ended(status);
-            } else if Some(pid) == self.door {
-                self.door = None;
+            } else if Some(pid) == self.server {
+                self.server = None;
                 if self.phase == Phase::Running {
-                    self.door_code = Some(code_of(status).max(u8::from(self.child.is_some())));
+                    self.server_code = Some(code_of(status).max(u8::from(self.child.is_some())));
                 }
                 if self.phase != Phase::Ending {
                     // The program must not run without its health endpoint.
                     self.phase = Phase::Ending;
-                    tell(self.child, Signal::TERM);
+                    send_signal(self.child, Signal::TERM);
                 }
             }
         }
@@ -277,7 +277,7 @@ impl Pair {
 }
 
 /// Whether a process has a handler for a signal (`SigCgt` in proc_pid_status(5)).
-fn catches(pid: Pid, signal: i32) -> bool {
+fn has_handler(pid: Pid, signal: i32) -> bool {
     let status =
         std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -286,7 +286,7 @@ fn catches(pid: Pid, signal: i32) -> bool {
 }
 
 /// Sends a signal unless the process has exited.
-fn tell(pid: Option<Pid>, signal: Signal) {
+fn send_signal(pid: Option<Pid>, signal: Signal) {
     if let Some(pid) = pid {
         let _ = kill_process(pid, signal);
     }
@@ -331,7 +331,7 @@ fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
     words
 }
 
-fn parent_word() -> String {
+fn own_pid() -> String {
     rustix::process::getpid().as_raw_nonzero().to_string()
 }
 

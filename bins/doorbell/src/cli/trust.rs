@@ -50,7 +50,7 @@ impl TrustArgs {
     }
 
     /// Applies `--tls` to a target.
-    pub(super) fn secured(&self, target: Target) -> Target {
+    pub(super) fn with_tls(&self, target: Target) -> Target {
         match target {
             Target::Grpc { at, service, is_tls } => Target::Grpc { at, service, is_tls: is_tls || self.tls },
             other => other,
@@ -58,8 +58,8 @@ impl TrustArgs {
     }
 
     /// Returns an error for an option that applies to none of these targets. The targets must be
-    /// results of [`Self::secured`].
-    pub(super) fn idle(&self, targets: &[Target], prober: Prober) -> Option<String> {
+    /// results of [`Self::with_tls`].
+    pub(super) fn unused_option(&self, targets: &[Target], prober: Prober) -> Option<String> {
         if self.tls && !targets.iter().any(|target| matches!(target, Target::Grpc { .. })) {
             return Some("--tls applies to grpc:// only: use https:// or tls:// for other targets".into());
         }

@@ -7,7 +7,7 @@ use super::output::{print, print_error};
 use super::trust::TrustArgs;
 use crate::config::format_duration;
 use crate::exit::{Exit, Failure};
-use crate::probe::{Ask, Prober, Target, Verdict};
+use crate::probe::{Probe, Prober, Target, Verdict};
 use clap::Args;
 use doorbell_checks::options::ClientTls;
 use std::ffi::OsString;
@@ -66,8 +66,8 @@ type Reasons = Arc<Mutex<Vec<Option<String>>>>;
 
 #[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
 pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure> {
-    args.targets = args.targets.into_iter().map(|target| args.trust.secured(target)).collect();
-    if let Some(why) = args.trust.idle(&args.targets, Prober::Doorbell) {
+    args.targets = args.targets.into_iter().map(|target| args.trust.with_tls(target)).collect();
+    if let Some(why) = args.trust.unused_option(&args.targets, Prober::Doorbell) {
         return Err(Failure::new(Exit::Usage, why));
     }
     let tls = args.trust.client(Prober::Doorbell.verifies());
@@ -76,10 +76,10 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
     let (sender, ready) = sync_channel(args.targets.len());
     for (position, target) in args.targets.iter().enumerate() {
         let (target, tls) = (target.clone(), tls.clone());
-        let asker = Asker { target, tls, position, ends_at, backoff: args.backoff };
+        let poller = Poller { target, tls, position, ends_at, backoff: args.backoff };
         let (sender, reasons) = (sender.clone(), Arc::clone(&reasons));
         // Probes that are running at the deadline end with the process.
-        std::thread::spawn(move || asker.ask(&sender, &reasons));
+        std::thread::spawn(move || poller.poll(&sender, &reasons));
     }
     let mut missing = if args.any { 1 } else { args.targets.len() };
     while missing > 0 {
@@ -114,7 +114,7 @@ fn not_ready(args: &AwaitArgs, reasons: &Reasons) {
 }
 
 /// Probes one target until it is healthy.
-struct Asker {
+struct Poller {
     target: Target,
     tls: ClientTls,
     position: usize,
@@ -122,18 +122,18 @@ struct Asker {
     backoff: Duration,
 }
 
-impl Asker {
+impl Poller {
     #[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
-    fn ask(self, ready: &SyncSender<usize>, reasons: &Reasons) {
-        let mut ask = Ask { tls: self.tls, ..Ask::of(self.target, Prober::Doorbell) };
-        let longest = ask.timeout;
+    fn poll(self, ready: &SyncSender<usize>, reasons: &Reasons) {
+        let mut probe = Probe { tls: self.tls, ..Probe::of(self.target, Prober::Doorbell) };
+        let longest = probe.timeout;
         loop {
             let left = self.ends_at.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            ask.timeout = longest.min(left);
-            let report = ask.run();
+            probe.timeout = longest.min(left);
+            let report = probe.run();
             if report.verdict == Verdict::Healthy {
                 let _ = ready.send(self.position);
                 return;

@@ -76,14 +76,14 @@ pub(super) fn run(args: &ValidateArgs, global: &Global) -> Result<Exit, Failure>
         ValidateForm::Sarif => print(&format!("{:#}\n", source.to_sarif(&problems, TOOL)))?,
         ValidateForm::Text => {
             print_problems(&source, &problems, global.color);
-            say(&source, &problems, &global, (errors, warnings))?;
+            print_summary(&source, &problems, &global, (errors, warnings))?;
         }
     }
     let is_good = errors == 0 && (warnings == 0 || !args.strict);
     Ok(if is_good { Exit::Success } else { Exit::Failure })
 }
 
-fn say(
+fn print_summary(
     source: &Source,
     problems: &[Problem],
     global: &Global,

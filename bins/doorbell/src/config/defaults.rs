@@ -3,7 +3,7 @@
 //! Does not know about: files.
 
 use super::model::{Config, Grpc, Health, Listener, Route, links_to};
-use super::resolve::own_grpc_route;
+use super::resolve::default_grpc_route;
 use doorbell_config::Link;
 
 /// Liveness and startup paths of Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`),
@@ -34,7 +34,7 @@ pub fn default_config() -> Config {
         ..Config::default()
     };
     config.routes = default_routes(&config.listeners, &config.health).into();
-    let grpc = own_grpc_route(&config.listeners, &config.routes);
+    let grpc = default_grpc_route(&config.listeners, &config.routes);
     config.routes.extend(grpc);
     config
 }
@@ -55,7 +55,7 @@ pub(crate) fn default_routes(listeners: &[Listener], health: &[Health]) -> Vec<R
             health: Some(Link { name: name.into(), position }.into()),
             ..Route::default()
         };
-        Some(route.completed())
+        Some(route.with_defaults())
     };
     [route("livez", &LIVE_PATHS), route("readyz", &READY_PATHS)].into_iter().flatten().collect()
 }

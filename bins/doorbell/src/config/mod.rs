@@ -88,7 +88,11 @@ pub fn parse_for_serve(source: &Source, env: Env<'_>, overrides: &Overrides, all
 
 /// Same as [`parse_over`]; also returns the paths of secret files and reply files, including
 /// unreadable ones.
-pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Overrides) -> (Parsed, Vec<PathBuf>) {
+pub(crate) fn parse_with_files(
+    source: &Source,
+    env: Env<'_>,
+    overrides: &Overrides,
+) -> (Parsed, Vec<PathBuf>) {
     let secrets = RefCell::new(Vec::new());
     let read_secret = |path: &Path| {
         secrets.borrow_mut().push(path.to_owned());
@@ -132,7 +136,7 @@ fn parse_all(
             resolve::report_exec(&config, &document.places, problems);
         }
         if let Some(unix_secs) = files_at {
-            files::fill_replies(&mut config, problems);
+            files::read_replies(&mut config, problems);
             files::check(&config, &document.places, unix_secs, problems);
             files::check_secrets(&document.secret_files, problems);
         }

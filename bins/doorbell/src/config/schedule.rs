@@ -34,7 +34,7 @@ pub(crate) fn system_zone() -> Result<String, OsString> {
     let named = |zone: &TimeZone| zone.iana_name().unwrap_or("without a name").to_owned();
     match (TimeZone::try_system(), std::env::var_os("TZ")) {
         (Ok(zone), _) => Ok(named(&zone)),
-        (Err(_), Some(asked)) => Err(asked),
+        (Err(_), Some(name)) => Err(name),
         (Err(_), None) => Ok("UTC".to_owned()),
     }
 }

@@ -35,7 +35,7 @@ pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
     if !greet(&mut stream).await {
         return;
     }
-    let replies = operator.answers();
+    let replies = operator.reply_permits();
     while let Some(request) = read(&mut stream).await {
         if let Ok(Request::Events { since, follow: true }) = request {
             return follow(&mut stream, &operator, since).await;
@@ -45,8 +45,7 @@ pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
             Ok(request) => reply_to(&operator, request).await,
             Err(error) => {
                 // The stream is out of sync after an invalid frame.
-                return turn_away_with(&mut stream, Refusal::new(RefusalKind::Failed, error.to_string()))
-                    .await;
+                return send_refusal(&mut stream, Refusal::new(RefusalKind::Failed, error.to_string())).await;
             }
         };
         if !write(&mut stream, &response).await {
@@ -56,13 +55,13 @@ pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
 }
 
 /// Exchanges greetings, and refuses the first request.
-pub(super) async fn turn_away(mut stream: UnixStream, refusal: Refusal) {
+pub(super) async fn refuse(mut stream: UnixStream, refusal: Refusal) {
     if greet(&mut stream).await && read(&mut stream).await.is_some() {
-        turn_away_with(&mut stream, refusal).await;
+        send_refusal(&mut stream, refusal).await;
     }
 }
 
-async fn turn_away_with(stream: &mut UnixStream, refusal: Refusal) {
+async fn send_refusal(stream: &mut UnixStream, refusal: Refusal) {
     // A failed write cannot be reported.
     let _gone = write(stream, &Response::Refused(refusal)).await;
 }

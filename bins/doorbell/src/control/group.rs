@@ -11,10 +11,10 @@ pub(super) fn number_of(group: &str) -> Option<u32> {
 }
 
 /// Finds a name in lines of `name:password:number:members` (group(5)).
-fn find(groups: &str, wanted: &str) -> Option<u32> {
+fn find(groups: &str, name: &str) -> Option<u32> {
     let mut lines = groups.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {
-        let is_it = fields.next() == Some(wanted);
+        let is_it = fields.next() == Some(name);
         fields.nth(1).filter(|_| is_it)?.parse().ok()
     })
 }

@@ -12,6 +12,6 @@ mod socket;
 mod tests;
 
 pub(crate) use client::{CallError, Client};
-pub(crate) use places::{Found, directories, living};
+pub(crate) use places::{Found, directories, find_running};
 pub(crate) use server::{Access, DESCRIPTORS, serve};
 pub(crate) use socket::{ControlFile, open};

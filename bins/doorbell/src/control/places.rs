@@ -60,17 +60,17 @@ pub(super) fn sockets(directory: &Path) -> Vec<PathBuf> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Sockets with a listening process.
-    pub(crate) living: Vec<PathBuf>,
+    pub(crate) running: Vec<PathBuf>,
     /// Sockets without permission to connect.
     pub(crate) denied: Vec<PathBuf>,
 }
 
 /// Searches the directories for running instances.
-pub(crate) fn living(directories: &[PathBuf]) -> Found {
+pub(crate) fn find_running(directories: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in directories.iter().flat_map(|directory| sockets(directory)) {
-        match reach(&path) {
-            Ok(()) => found.living.push(path),
+        match try_connect(&path) {
+            Ok(()) => found.running.push(path),
             Err(Errno::ACCESS) => found.denied.push(path),
             Err(_) => {}
         }
@@ -80,7 +80,7 @@ pub(crate) fn living(directories: &[PathBuf]) -> Found {
 
 /// Whether a process listens on a socket. Does not block: `EAGAIN` means that the backlog of a
 /// listening process is full.
-pub(super) fn reach(path: &Path) -> Result<(), Errno> {
+pub(super) fn try_connect(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match connect(&socket, &SocketAddrUnix::new(path)?) {

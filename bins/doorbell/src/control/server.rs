@@ -17,7 +17,7 @@ use tokio::time::sleep;
 const CONNS_MAX: usize = 32;
 
 /// Maximum number of connections that are being refused.
-const TURNED_AWAY_MAX: usize = 8;
+const REFUSED_MAX: usize = 8;
 
 /// Upper bound on descriptors: connections, the listener and its lock file.
 pub(crate) const DESCRIPTORS: u32 = 32 + 8 + 2;
@@ -52,7 +52,7 @@ pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Ac
         Err(error) => return tracing::error!("control socket failed: {error}"),
     };
     let places = Arc::new(Semaphore::new(CONNS_MAX));
-    let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
+    let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -62,14 +62,14 @@ pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Ac
                 continue;
             }
         };
-        let refused = may(&stream, access).err();
+        let refused = check_peer(&stream, access).err();
         if let (None, Ok(place)) = (&refused, Arc::clone(&places).try_acquire_owned()) {
             let operator = operator.clone();
             tokio::spawn(async move {
                 conn::serve(stream, operator).await;
                 drop(place);
             });
-        } else if let Ok(place) = Arc::clone(&turned_away).try_acquire_owned() {
+        } else if let Ok(place) = Arc::clone(&refused_places).try_acquire_owned() {
             let refusal = refused.unwrap_or_else(|| {
                 let text = format!(
                     "too many connections to the control socket: the maximum is {CONNS_MAX}; end another command"
@@ -77,14 +77,14 @@ pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Ac
                 Refusal::new(RefusalKind::Busy, text)
             });
             tokio::spawn(async move {
-                conn::turn_away(stream, refusal).await;
+                conn::refuse(stream, refusal).await;
                 drop(place);
             });
         }
     }
 }
 
-fn may(stream: &UnixStream, access: Access) -> Result<(), Refusal> {
+fn check_peer(stream: &UnixStream, access: Access) -> Result<(), Refusal> {
     let text = match stream.peer_cred() {
         Ok(peer) if access.permits(peer.uid()) => return Ok(()),
         Ok(peer) => format!(

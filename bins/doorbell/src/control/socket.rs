@@ -8,7 +8,7 @@
 //! can be replaced, and the file of a running instance cannot.
 
 use super::group;
-use super::places::{NAME, directories, name_of, reach, sockets};
+use super::places::{NAME, directories, name_of, sockets, try_connect};
 use crate::config::model::{Control, ControlSocket};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
@@ -108,15 +108,15 @@ fn open_first(
 }
 
 /// The first instance in a directory gets the name without a number.
-fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), Taken> {
+fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), ClaimError> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed("mkdir"))?;
     remove_left_over(directory);
     let pid = std::process::id();
-    let mut last = Taken::Living;
+    let mut last = ClaimError::OtherInstance;
     for name in std::iter::once(NAME.to_owned()).chain((0..ROUNDS_MAX).map(|round| name_of(pid, round))) {
         match claim(&directory.join(name), group) {
             Ok(opened) => return Ok(opened),
-            Err(why @ Taken::Failed { .. }) => return Err(why),
+            Err(why @ ClaimError::Failed { .. }) => return Err(why),
             Err(why) => last = why,
         }
     }
@@ -130,7 +130,7 @@ fn remove_left_over(directory: &Path) {
         let is_old = age.is_some_and(|age| age > LEFT_OVER_AFTER);
         if is_old
             && let Ok(_lock) = lock(&path)
-            && reach(&path) == Err(Errno::CONNREFUSED)
+            && try_connect(&path) == Err(Errno::CONNREFUSED)
         {
             // Another process may have removed the files.
             let _gone = fs::remove_file(&path);
@@ -141,43 +141,43 @@ fn remove_left_over(directory: &Path) {
 
 /// Reason why a path cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum Taken {
+enum ClaimError {
     /// A system call failed. The message names the call, because a seccomp filter or a mount may
     /// deny it.
     #[error("{call} failed: {error}")]
     Failed { call: &'static str, error: io::Error },
     #[error("another instance listens there")]
-    Living,
+    OtherInstance,
     #[error("exists and is not a socket")]
     NotASocket,
     #[error("another program listens there")]
-    Stranger,
+    OtherProgram,
 }
 
-fn failed<E: Into<io::Error>>(call: &'static str) -> impl Fn(E) -> Taken {
-    move |error| Taken::Failed { call, error: error.into() }
+fn failed<E: Into<io::Error>>(call: &'static str) -> impl Fn(E) -> ClaimError {
+    move |error| ClaimError::Failed { call, error: error.into() }
 }
 
 fn lock_path(path: &Path) -> PathBuf {
     path.with_added_extension("lock")
 }
 
-fn lock(path: &Path) -> Result<File, Taken> {
+fn lock(path: &Path) -> Result<File, ClaimError> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(lock_path(path)).map_err(failed("open of the lock file"))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(Taken::Living),
+        Err(Errno::WOULDBLOCK) => Err(ClaimError::OtherInstance),
         Err(error) => Err(failed("flock")(error)),
     }
 }
 
-fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), Taken> {
+fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), ClaimError> {
     let lock = lock(path)?;
     match fs::symlink_metadata(path) {
-        Ok(meta) if !meta.file_type().is_socket() => return Err(Taken::NotASocket),
-        Ok(_) if reach(path) != Err(Errno::CONNREFUSED) => return Err(Taken::Stranger),
+        Ok(meta) if !meta.file_type().is_socket() => return Err(ClaimError::NotASocket),
+        Ok(_) if try_connect(path) != Err(Errno::CONNREFUSED) => return Err(ClaimError::OtherProgram),
         Ok(_) => fs::remove_file(path).map_err(failed("unlink"))?,
         Err(_) => {}
     }
@@ -197,7 +197,7 @@ fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixList
 }
 
 /// Changes the group, unless the file already has it: chown may be denied (`SystemCallFilter=`).
-fn give(path: &Path, group: u32) -> io::Result<()> {
+fn set_group(path: &Path, group: u32) -> io::Result<()> {
     if fs::metadata(path)?.gid() == group {
         return Ok(());
     }
@@ -205,10 +205,10 @@ fn give(path: &Path, group: u32) -> io::Result<()> {
 }
 
 /// Sets the group and the mode of the file, which the kernel checks on connect (unix(7)).
-fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), Taken> {
+fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), ClaimError> {
     let mut mode = MODE;
     if let Some(Group { name, number }) = group {
-        match give(path, number) {
+        match set_group(path, number) {
             Ok(()) => mode = GROUP_MODE,
             // The user of this process must still be able to connect.
             Err(error) => tracing::error!(

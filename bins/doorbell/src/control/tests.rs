@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the protocol.
 
-use super::places::{NAME, directories, living, sockets};
+use super::places::{NAME, directories, find_running, sockets};
 use super::socket::open;
 use crate::config::model::{Control, ControlSocket};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
@@ -46,7 +46,7 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
     let why = open(&control).unwrap_err();
     assert!(why.contains("another instance listens there"), "{why}");
-    assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
+    assert_eq!(find_running(std::slice::from_ref(&folder.0)).running, [file.path()]);
     // After a kill, the file remains and the lock is released.
     let path = file.path().to_owned();
     drop(listener);
@@ -54,9 +54,9 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     fs::rename(&path, &kept).unwrap();
     drop(file);
     fs::rename(&kept, &path).unwrap();
-    assert_eq!(living(std::slice::from_ref(&folder.0)).living, [] as [&std::path::Path; 0]);
+    assert_eq!(find_running(std::slice::from_ref(&folder.0)).running, [] as [&std::path::Path; 0]);
     let (file, _listener) = open(&control).unwrap().unwrap();
-    assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
+    assert_eq!(find_running(std::slice::from_ref(&folder.0)).running, [file.path()]);
     drop(file);
     let left = fs::read_dir(&folder.0).unwrap().count();
     assert_eq!(left, 0, "the file and its lock file are removed");
@@ -73,10 +73,10 @@ fn a_socket_whose_backlog_is_full_has_a_process() {
     let _waits = UnixStream::connect(&path).unwrap();
     let (sender, receiver) = sync_channel(1);
     let (control, folders) = (folder.control(NAME), [folder.0.clone()]);
-    std::thread::spawn(move || sender.send((open(&control).map(drop), living(&folders))));
+    std::thread::spawn(move || sender.send((open(&control).map(drop), find_running(&folders))));
     let (opened, found) = receiver.recv_timeout(Duration::from_secs(60)).expect("the connect must not block");
     assert!(opened.unwrap_err().contains("another program listens there"));
-    assert_eq!(found.living, [path]);
+    assert_eq!(found.running, [path]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Does not know about: the options of the `dns`, `http` and `tcp` probers.
 
 use super::keys::{KEEP, Keys, Placed};
-use super::notes::Note;
+use super::unconverted::Unconverted;
 use super::yaml::{Unreadable, parse};
 use super::{dns, http, tcp};
 use crate::config::parse_duration;
@@ -20,7 +20,7 @@ pub(crate) struct Converted {
     /// `[blackbox.module.NAME]` tables as TOML; empty if there are none.
     pub(crate) toml: String,
     /// The lines that were not kept, in the order of the file.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<Unconverted>,
 }
 
 /// Limits of `timeout`.
@@ -48,13 +48,13 @@ pub(crate) fn convert(text: &str) -> Result<Converted, Unreadable> {
     for (name, keys) in modules.tables() {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
         {
-            keys.note_itself("a name is made of letters, digits, `_` and `-`", "rename the module");
+            keys.report_table("a name is made of letters, digits, `_` and `-`", "rename the module");
         } else if let Some(table) = module(name, keys) {
             tables.insert(name.to_owned(), table.into());
         }
     }
     let mut notes = notes.into_inner();
-    notes.sort_by_key(|note: &Note| note.line);
+    notes.sort_by_key(|note: &Unconverted| note.line);
     let is_empty = tables.is_empty();
     let toml = toml::to_string_pretty(&json!({ "blackbox": { "module": tables } }))
         .map_err(|error| Unreadable { line: root.line, why: error.to_string() })?;
@@ -64,7 +64,7 @@ pub(crate) fn convert(text: &str) -> Result<Converted, Unreadable> {
 /// Converts one module; `None` if doorbell has no equivalent probe.
 fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
     let Some(prober) = keys.text("prober") else {
-        keys.note_itself("the module has no `prober`", "add it");
+        keys.report_table("the module has no `prober`", "add it");
         return None;
     };
     let timeout = keys.text("timeout");
@@ -76,14 +76,14 @@ fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
         "icmp" => icmp(section),
         "tcp" => tcp::module(section),
         _ => {
-            keys.note(prober.line, prober.name, "doorbell has no such prober", KEEP);
+            keys.report(prober.line, prober.name, "doorbell has no such prober", KEEP);
             None
         }
     }?;
     if let Some(timeout) = timeout {
         match parse_duration(timeout.value).filter(|time| TIMEOUT.contains(time)) {
             Some(_) => drop(module.insert("timeout".to_owned(), timeout.value.into())),
-            None => keys.note(
+            None => keys.report(
                 timeout.line,
                 timeout.name,
                 "this is not a duration from 100ms to 2m",
@@ -92,7 +92,7 @@ fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
         }
     }
     // Like the exporter, ignore sections of other probers.
-    keys.finish_but(&["dns", "grpc", "http", "icmp", "tcp", "unix"]);
+    keys.finish_except(&["dns", "grpc", "http", "icmp", "tcp", "unix"]);
     Some(module)
 }
 
@@ -124,7 +124,7 @@ fn icmp(mut keys: Keys<'_>) -> Option<Module> {
             Some(number) => drop(module.insert(ours.to_owned(), number.into())),
             None => {
                 let why = format!("this is not a number from {} to {}", range.start(), range.end());
-                keys.note(text.line, theirs, &why, "correct the line");
+                keys.report(text.line, theirs, &why, "correct the line");
                 is_expressible = false;
             }
         }
@@ -185,7 +185,7 @@ pub(super) fn tls(keys: &mut Keys<'_>, name: &str) -> Module {
         }
     }
     if let Some(version) = keys.text("min_version").filter(|version| version.value != "TLS12") {
-        keys.note(version.line, version.name, "doorbell uses TLS 1.2 and 1.3", "remove it");
+        keys.report(version.line, version.name, "doorbell uses TLS 1.2 and 1.3", "remove it");
     }
     const IN_FILES: (&str, &str) = ("certificates and keys are read from files", "write it to a file");
     keys.finish(&[

@@ -27,7 +27,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
     // The exporter ignores these options without DNS over TLS.
     drop(keys.table("tls_config"));
     let Some(name) = keys.text("query_name") else {
-        keys.note_itself("the module has no `query_name`", "add it");
+        keys.report_table("the module has no `query_name`", "add it");
         return None;
     };
     let mut module = typed("dns");
@@ -39,9 +39,9 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
             module.insert("record".to_owned(), record.value.into());
         }
         Some(record) => {
-            keys.note(record.line, record.name, "a dns check does not ask for this type", &instead)
+            keys.report(record.line, record.name, "a dns check does not ask for this type", &instead)
         }
-        None => keys.note_itself("without `query_type` the exporter asks for ANY", &instead),
+        None => keys.report_table("without `query_type` the exporter asks for ANY", &instead),
     }
     let codes = keys.texts("valid_rcodes");
     let is_known = |code: &str| DnsCode::WORDS.iter().any(|(word, _)| *word == code);
@@ -55,7 +55,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
         }
         [code, ..] => {
             let why = "a dns check expects one code: NOERROR, NXDOMAIN or REFUSED";
-            keys.note(code.line, code.name, why, KEEP);
+            keys.report(code.line, code.name, why, KEEP);
         }
     }
     resolve(&mut keys, &mut module);

@@ -69,13 +69,13 @@ fn headers(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
     for Placed { line, name, value } in table.all_texts() {
         let lower = name.to_ascii_lowercase();
         if ["connection", "content-length", "transfer-encoding", "upgrade"].contains(&&*lower) {
-            keys.note(line, "headers", "doorbell writes this field itself", "remove it");
+            keys.report(line, "headers", "doorbell writes this field itself", "remove it");
             continue;
         }
         let is_secret = is_credential(name);
         let file = format!("{file}-{lower}");
         if is_secret {
-            keys.note(line, "headers", SECRET_WHY, &format!("write it to {file}"));
+            keys.report(line, "headers", SECRET_WHY, &format!("write it to {file}"));
         }
         headers.insert(name.to_owned(), if is_secret { secret_in(&file) } else { literal(value) });
     }
@@ -85,7 +85,7 @@ fn headers(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
 fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
     let secret = |from: &mut Keys<'_>, clear: &str, in_file: &str| -> Option<Json> {
         if let Some(text) = from.text(clear) {
-            from.note(text.line, clear, SECRET_WHY, &format!("write it to {file}"));
+            from.report(text.line, clear, SECRET_WHY, &format!("write it to {file}"));
             return Some(secret_in(file));
         }
         from.text(in_file).map(|path| secret_in(path.value))
@@ -97,7 +97,7 @@ fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
         match password {
             Some(password) => both["password"] = password,
             // TOML has no null, which would make the whole result fail.
-            None => basic.note_itself("there is no `password`", &format!("write it to {file}")),
+            None => basic.report_table("there is no `password`", &format!("write it to {file}")),
         }
         module.insert("basic".to_owned(), both);
         basic.finish(&[
@@ -113,7 +113,7 @@ fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
         match scheme {
             Some(scheme) => {
                 let instead = "add `Authorization` to `headers`, with the value in a file";
-                authorization.note(scheme.line, "type", "only `Bearer` has a key of its own", instead);
+                authorization.report(scheme.line, "type", "only `Bearer` has a key of its own", instead);
             }
             None => bearer = bearer.or(token),
         }
@@ -150,7 +150,7 @@ fn expect(keys: &mut Keys<'_>) -> Module {
             expect.insert("body_matches".to_owned(), literal(pattern.value));
         } else {
             let why = "a module can have only one such expression";
-            keys.note(pattern.line, pattern.name, why, "write an expression that stands for both");
+            keys.report(pattern.line, pattern.name, why, "write an expression that stands for both");
         }
     }
     fields(keys, &mut expect);
@@ -171,7 +171,7 @@ fn versions(keys: &mut Keys<'_>, expect: &mut Module) {
     if version.is_empty() {
         let line = versions[0].line;
         let why = "a module can require only one version";
-        keys.note(line, "valid_http_versions", why, "set `http_version` in `expect`, or remove it");
+        keys.report(line, "valid_http_versions", why, "set `http_version` in `expect`, or remove it");
     } else {
         expect.insert("http_version".to_owned(), version.into());
     }
@@ -186,7 +186,7 @@ fn fields(keys: &mut Keys<'_>, expect: &mut Module) {
         let (field, pattern) = (rule.text("header"), rule.text("regexp"));
         let may_lack = rule.flag("allow_missing");
         match (field, pattern) {
-            _ if may_lack => rule.note(
+            _ if may_lack => rule.report(
                 node.line,
                 "allow_missing",
                 "an expected header field must be present",
@@ -202,7 +202,7 @@ fn fields(keys: &mut Keys<'_>, expect: &mut Module) {
     const REFUSED: &str = "fail_if_header_matches";
     for node in keys.list(REFUSED) {
         let why = "a module cannot refuse a header field";
-        keys.note(node.line, REFUSED, why, "expect the right value with `expect.headers`");
+        keys.report(node.line, REFUSED, why, "expect the right value with `expect.headers`");
     }
     if !fields.is_empty() {
         expect.insert("headers".to_owned(), fields.into());
@@ -221,7 +221,7 @@ pub(super) fn is_pattern(keys: &Keys<'_>, pattern: Placed<'_, &str>) -> bool {
     let is_valid = Pattern::new(pattern.value).is_ok();
     if !is_valid {
         let why = "doorbell does not support this regular expression";
-        keys.note(pattern.line, pattern.name, why, "rewrite it without look-around and Unicode classes");
+        keys.report(pattern.line, pattern.name, why, "rewrite it without look-around and Unicode classes");
     }
     is_valid
 }

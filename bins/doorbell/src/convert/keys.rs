@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the meaning of keys.
 
-use super::notes::Note;
+use super::unconverted::Unconverted;
 use super::yaml::{Entry, Node, Value};
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ pub(super) struct Keys<'n> {
     path: String,
     line: usize,
     entries: Vec<&'n Entry>,
-    notes: &'n RefCell<Vec<Note>>,
+    notes: &'n RefCell<Vec<Unconverted>>,
 }
 
 /// A value with its place.
@@ -27,7 +27,7 @@ pub(super) struct Placed<'n, T> {
 
 impl<'n> Keys<'n> {
     /// The keys of a node; a table that is null or of another type has none.
-    pub(super) fn of(path: String, node: &'n Node, notes: &'n RefCell<Vec<Note>>) -> Self {
+    pub(super) fn of(path: String, node: &'n Node, notes: &'n RefCell<Vec<Unconverted>>) -> Self {
         let entries = match &node.value {
             Value::Table(table) => table.iter().collect(),
             Value::List(_) | Value::Text(_) => Vec::new(),
@@ -41,12 +41,12 @@ impl<'n> Keys<'n> {
     }
 
     /// Reports a key of this table.
-    pub(super) fn note(&self, line: usize, name: &str, why: &str, instead: &str) {
+    pub(super) fn report(&self, line: usize, name: &str, why: &str, instead: &str) {
         self.push(line, self.path_of(name), why, instead);
     }
 
     /// Reports this table as a whole.
-    pub(super) fn note_itself(&self, why: &str, instead: &str) {
+    pub(super) fn report_table(&self, why: &str, instead: &str) {
         self.push(self.line, self.path.clone(), why, instead);
     }
 
@@ -56,7 +56,7 @@ impl<'n> Keys<'n> {
     }
 
     fn push(&self, line: usize, key: String, why: &str, instead: &str) {
-        let note = Note { line, key, why: why.to_owned(), instead: instead.to_owned() };
+        let note = Unconverted { line, key, why: why.to_owned(), instead: instead.to_owned() };
         self.notes.borrow_mut().push(note);
     }
 
@@ -71,7 +71,7 @@ impl<'n> Keys<'n> {
         match &entry.value.value {
             Value::Text(text) => Some(Placed { line: entry.line, name: &entry.name, value: text }),
             Value::List(_) | Value::Table(_) => {
-                self.note(entry.line, name, "this is not text", "correct the line");
+                self.report(entry.line, name, "this is not text", "correct the line");
                 None
             }
         }
@@ -89,7 +89,7 @@ impl<'n> Keys<'n> {
             "true" | "yes" | "on" => Some(Placed { line, name, value: true }),
             "false" | "no" | "off" => Some(Placed { line, name, value: false }),
             _ => {
-                self.note(line, name, "this is neither true nor false", "correct the line");
+                self.report(line, name, "this is neither true nor false", "correct the line");
                 None
             }
         }
@@ -102,7 +102,7 @@ impl<'n> Keys<'n> {
             Value::List(list) => list,
             Value::Text(text) if text.is_empty() => &[],
             Value::Table(_) | Value::Text(_) => {
-                self.note(entry.line, name, "this is not a list", "correct the line");
+                self.report(entry.line, name, "this is not a list", "correct the line");
                 &[]
             }
         }
@@ -115,7 +115,7 @@ impl<'n> Keys<'n> {
             match &node.value {
                 Value::Text(text) => texts.push(Placed { line: node.line, name, value: text.as_str() }),
                 Value::List(_) | Value::Table(_) => {
-                    self.note(node.line, name, "this is not text", "correct the line");
+                    self.report(node.line, name, "this is not text", "correct the line");
                 }
             }
         }
@@ -128,7 +128,7 @@ impl<'n> Keys<'n> {
         let mut is_known = true;
         for (name, only, why) in known {
             if let Some(text) = self.text(name).filter(|text| !text.value.eq_ignore_ascii_case(only)) {
-                self.note(text.line, text.name, why, KEEP);
+                self.report(text.line, text.name, why, KEEP);
                 is_known = false;
             }
         }
@@ -173,7 +173,7 @@ impl<'n> Keys<'n> {
     }
 
     /// Reports the remaining keys except these.
-    pub(super) fn finish_but(mut self, ignored: &[&str]) {
+    pub(super) fn finish_except(mut self, ignored: &[&str]) {
         self.entries.retain(|entry| !ignored.contains(&entry.name.as_str()));
         self.finish(&[]);
     }
@@ -184,7 +184,7 @@ impl<'n> Keys<'n> {
             let explained = known.iter().find(|(name, ..)| *name == entry.name);
             let unknown = ("", "this key is unknown", "correct the line");
             let (_, why, instead) = explained.unwrap_or(&unknown);
-            self.note(entry.line, &entry.name, why, instead);
+            self.report(entry.line, &entry.name, why, instead);
         }
     }
 }

@@ -9,8 +9,8 @@ mod blackbox;
 mod dns;
 mod http;
 mod keys;
-mod notes;
 mod tcp;
+mod unconverted;
 mod yaml;
 
 pub(crate) use blackbox::convert as blackbox;

@@ -17,7 +17,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
     let steps = keys.list("query_response");
     let mut module = match is_tls {
         Some(place) if !steps.is_empty() => {
-            keys.note(place.line, place.name, "a tcp check does not use TLS", INSTEAD);
+            keys.report(place.line, place.name, "a tcp check does not use TLS", INSTEAD);
             return None;
         }
         Some(_) => {
@@ -33,7 +33,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
         let mut step = keys.element("query_response", node);
         if let Some(pattern) = step.text("expect") {
             if is_read {
-                step.note(pattern.line, pattern.name, DIALOG, INSTEAD);
+                step.report(pattern.line, pattern.name, DIALOG, INSTEAD);
                 return None;
             }
             if !is_pattern(&step, pattern) {
@@ -50,14 +50,14 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
         if let Some(text) = step.text("send") {
             if is_read {
                 let why = "a tcp check sends nothing after it has read; the result is the same";
-                step.note(text.line, text.name, why, "remove it");
+                step.report(text.line, text.name, why, "remove it");
             } else {
                 sent.push_str(text.value);
                 sent.push('\n');
             }
         }
         if let Some(starttls) = step.placed_flag("starttls").filter(|flag| flag.value) {
-            step.note(starttls.line, starttls.name, "a tcp check cannot start TLS", INSTEAD);
+            step.report(starttls.line, starttls.name, "a tcp check cannot start TLS", INSTEAD);
             return None;
         }
         step.finish(&[

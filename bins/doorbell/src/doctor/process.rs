@@ -28,10 +28,10 @@ pub(super) fn findings(read: Read<'_>) -> Vec<Finding> {
     all.push(files(nofile.current, nofile.maximum));
     all.push(locked(getrlimit(Resource::Memlock).current, read));
     all.extend(quota(read));
-    let usual = workers::usual();
-    let workers = format!("{} by default", usual.count);
+    let chosen = workers::default_workers();
+    let workers = format!("{} by default", chosen.count);
     all.push(Finding {
-        why: format!("limited by {}", usual.why),
+        why: format!("limited by {}", chosen.why),
         ..Finding::ok("process", "workers", workers)
     });
     all.push(time_zone(system_zone()));

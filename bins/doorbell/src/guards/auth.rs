@@ -9,7 +9,7 @@ use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
 use crate::http::layer::RequireAuth;
 use crate::http::{Replied, Request, Responder};
-use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Auth {
 
     /// Whether a request has a static token of a fixed policy. Fast path for the usual case.
     #[inline(always)]
-    pub(super) fn knows(&self, request: &Request<'_>, subject: &mut Option<&mut Subject>) -> bool {
+    pub(super) fn admits_static(&self, request: &Request<'_>, subject: &mut Option<&mut Subject>) -> bool {
         let Self::Fixed(policy) = self else { return false };
         let Some(name) = policy.known(request) else { return false };
         if let Some(subject) = subject {
@@ -45,8 +45,8 @@ impl Auth {
         true
     }
 
-    /// Authorizes a request that [`Self::knows`] does not admit. The request is admitted if one
-    /// policy admits it. Otherwise, the first policy that accepts the token but requires other
+    /// Authorizes a request that [`Self::admits_static`] does not admit. The request is admitted if
+    /// one policy admits it. Otherwise, the first policy that accepts the token but requires other
     /// claims refuses it or, if there is none, this policy.
     #[inline(never)]
     pub(super) fn authorize<'a>(
@@ -71,15 +71,17 @@ impl Auth {
             }
         };
         let Some(mut refusal) = refusal_of(&decision) else { return Ok(reply) };
-        let mut by = None;
+        let mut refused_by = None;
         for other in others {
             match other.with(|auth| refusal_of(&auth.decide(request))) {
                 None => return Ok(reply),
-                Some(said) if said.takes_precedence_over(&refusal) => (by, refusal) = (Some(other), said),
+                Some(other_refusal) if other_refusal.takes_precedence_over(&refusal) => {
+                    (refused_by, refusal) = (Some(other), other_refusal)
+                }
                 Some(_) => {}
             }
         }
-        Err(match by {
+        Err(match refused_by {
             None => first.refuse(&refusal, reply),
             Some(other) => other.with(|auth| auth.refuse(&refusal, reply)),
         })
@@ -92,10 +94,10 @@ impl Auth {
         }
     }
 
-    pub(super) fn with<T>(&self, ask: impl FnOnce(&RequireAuth) -> T) -> T {
+    pub(super) fn with<T>(&self, f: impl FnOnce(&RequireAuth) -> T) -> T {
         match self {
-            Self::Fixed(policy) => ask(policy),
-            Self::Watched(policy) => ask(&policy.load()),
+            Self::Fixed(policy) => f(policy),
+            Self::Watched(policy) => f(&policy.load()),
         }
     }
 }
@@ -117,18 +119,18 @@ impl Watched for AuthReader {
         self.auth.jwt.as_ref().and_then(key_path).into_iter().flat_map(directories_of).collect()
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         let stamps = Stamps::of(self.auth.jwt.as_ref().and_then(key_path));
         if stamps == self.stamps {
-            return Look::Same;
+            return Scan::Same;
         }
         match require(&self.auth) {
             Ok(policy) => {
                 self.stamps = stamps;
                 self.policy.store(Arc::new(policy));
-                Look::Changed("new keys in use".to_owned())
+                Scan::Changed("new keys in use".to_owned())
             }
-            Err(why) => Look::Refused(why),
+            Err(why) => Scan::Refused(why),
         }
     }
 }
@@ -185,16 +187,16 @@ fn keys(jwt: &model::Jwt, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal>
         let key = Key::pem(algorithm, &text);
         return key.map(|key| vec![key]).map_err(|error| format!("{}: {error}", path.display()));
     }
-    let set =
-        Jwks::read(&text, algorithms).map_err(|error| format!("{}: {}", path.display(), in_full(&error)))?;
+    let set = Jwks::read(&text, algorithms)
+        .map_err(|error| format!("{}: {}", path.display(), with_cause(&error)))?;
     for why in &set.ignored {
-        tracing::warn!("{}: {}; it is ignored", path.display(), in_full(why));
+        tracing::warn!("{}: {}; it is ignored", path.display(), with_cause(why));
     }
     Ok(set.keys)
 }
 
 /// Formats the error together with the error of the key that caused it.
-fn in_full(error: &JwksError) -> String {
+fn with_cause(error: &JwksError) -> String {
     match error {
         JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
         _ => error.to_string(),

@@ -96,9 +96,9 @@ impl Guards {
             let limit = config.limits.get(link.position)?;
             let limiter = Arc::clone(common.tables.limiter(link.position)?);
             let v6_len = config.runtime.client_ipv6_prefix;
-            let by = RateLimit::new(limiter, limit_key(&limit.key, v6_len)).client_v6_len(v6_len);
-            let by = by.exempt_probes(limit.exempt_probes).send_fields(limit.headers);
-            (!(limit.exempt_probes && is_probe)).then_some(by)
+            let rate_limit = RateLimit::new(limiter, limit_key(&limit.key, v6_len)).client_v6_len(v6_len);
+            let rate_limit = rate_limit.exempt_probes(limit.exempt_probes).send_fields(limit.headers);
+            (!(limit.exempt_probes && is_probe)).then_some(rate_limit)
         });
         let positions: Vec<usize> = route.auth.iter().map(|link| link.position).collect();
         let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
@@ -119,20 +119,20 @@ impl Guards {
         self.limit.is_some()
     }
 
-    /// Calls `answer` for an admitted request, or refuses the request. Stores the name of a token's
-    /// holder in `subject`. A token that is expensive to verify is passed to `put_off`, which calls
-    /// [`Self::around_verified`] after the verification.
+    /// Calls `serve` for an admitted request, or refuses the request. Stores the name of a token's
+    /// holder in `subject`. A token that is expensive to verify is passed to `defer`, which calls
+    /// [`Self::apply_verified`] after the verification.
     ///
     /// Each guard decides without the responder and gets it only to refuse, so that the responder
     /// is not moved for an admitted request.
     #[inline(always)]
-    pub(crate) fn around<'a>(
+    pub(crate) fn apply<'a>(
         &self,
         request: &Request<'_>,
         mut reply: Responder<'a>,
         mut subject: Option<&mut Subject>,
-        put_off: impl FnOnce(TokenJob, Option<Promise>, Responder<'a>) -> Replied<'a>,
-        answer: impl FnOnce(Responder<'_>) -> Replied<'_>,
+        defer: impl FnOnce(TokenJob, Option<Promise>, Responder<'a>) -> Replied<'a>,
+        serve: impl FnOnce(Responder<'_>) -> Replied<'_>,
     ) -> Replied<'a> {
         if let Some(limit) = &self.limit
             && let Err(checked) = limit.ask(request, &mut reply)
@@ -145,29 +145,29 @@ impl Guards {
             return client_cert.refuse(request, reply);
         }
         if let Some((first, others)) = self.auth.split_first()
-            && !first.knows(request, &mut subject)
+            && !first.admits_static(request, &mut subject)
         {
             if let Some(token_job) = token_job_for(self.lane.as_ref(), first, others, request) {
-                return put_off(token_job, subject.map(Subject::promise), reply);
+                return defer(token_job, subject.map(Subject::promise), reply);
             }
             match first.authorize(others, request, reply, &mut subject) {
                 Ok(allowed) => reply = allowed,
                 Err(answered) => return answered,
             }
         }
-        self.around_verified(reply, answer)
+        self.apply_verified(reply, serve)
     }
 
     /// Applies the guards that follow the verification of a token.
     #[inline(always)]
-    pub(crate) fn around_verified<'a>(
+    pub(crate) fn apply_verified<'a>(
         &self,
         reply: Responder<'a>,
-        answer: impl FnOnce(Responder<'_>) -> Replied<'_>,
+        serve: impl FnOnce(Responder<'_>) -> Replied<'_>,
     ) -> Replied<'a> {
         match &self.at_most {
-            None => answer(reply),
-            Some(at_most) => at_most.around(reply, answer),
+            None => serve(reply),
+            Some(at_most) => at_most.around(reply, serve),
         }
     }
 }
@@ -225,8 +225,8 @@ impl Viewers {
         if self.auth.is_empty() {
             return true;
         }
-        let knows = |auth: &Auth| auth.with(|auth| matches!(auth.decide(request), Decision::Allowed(_)));
-        request.header("authorization").is_some() && self.auth.iter().any(knows)
+        let allows = |auth: &Auth| auth.with(|auth| matches!(auth.decide(request), Decision::Allowed(_)));
+        request.header("authorization").is_some() && self.auth.iter().any(allows)
     }
 }
 

@@ -54,7 +54,7 @@ impl Subject {
 
 impl Promise {
     /// Sets the name.
-    pub(crate) fn keep(&self, name: Box<str>) {
+    pub(crate) fn set(&self, name: Box<str>) {
         let _first = self.0.set(name);
     }
 

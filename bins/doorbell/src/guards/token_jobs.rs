@@ -28,7 +28,7 @@ pub(crate) enum Verdict {
 /// Refusal of a request by a policy.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    by: Arc<RequireAuth>,
+    policy: Arc<RequireAuth>,
     decision: Decision<'static>,
 }
 
@@ -63,7 +63,7 @@ impl TokenJob {
 impl Refused {
     /// Sends the refusal.
     pub(crate) fn refuse<'a>(&self, reply: Responder<'a>) -> Replied<'a> {
-        self.by.refuse(&self.decision, reply)
+        self.policy.refuse(&self.decision, reply)
     }
 }
 
@@ -75,5 +75,5 @@ fn refusal(policy: &Arc<RequireAuth>, request: &Request<'_>) -> Result<Refused, 
         Decision::Malformed(reason) => Decision::Malformed(reason),
         Decision::Unauthorized(reason) => Decision::Unauthorized(reason),
     };
-    Ok(Refused { by: Arc::clone(policy), decision })
+    Ok(Refused { policy: Arc::clone(policy), decision })
 }

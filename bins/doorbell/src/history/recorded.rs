@@ -3,7 +3,7 @@
 //! Does not know about: the buffer and the writer of the history.
 
 use crate::config::model::Config;
-use crate::wire::{Event, Happening};
+use crate::wire::{Event, EventKind};
 use doorbell_checks::{Finding, LastRun, ResultSink};
 use doorbell_health::Time;
 use doorbell_history::{CheckResult, History, Operation, Receipt, Row, Transition, millis};
@@ -20,7 +20,7 @@ pub(crate) fn record(history: &History, event: &Event) {
         Row::Operation(Operation { at_ms, what, target, is_on, source, reason, until_ms })
     };
     history.push(match &event.what {
-        Happening::Check { name, from, to, reason } => Row::Transition(Transition {
+        EventKind::Check { name, from, to, reason } => Row::Transition(Transition {
             at_ms,
             subject: "check",
             name: name.as_str().into(),
@@ -29,7 +29,7 @@ pub(crate) fn record(history: &History, event: &Event) {
             cause: "",
             reason: reason.as_str().into(),
         }),
-        Happening::Endpoint { name, from, to, cause, note } => {
+        EventKind::Endpoint { name, from, to, cause, note } => {
             history.moved(name, to.as_str(), at_ms);
             Row::Transition(Transition {
                 at_ms,
@@ -41,16 +41,16 @@ pub(crate) fn record(history: &History, event: &Event) {
                 reason: note.as_str().into(),
             })
         }
-        Happening::Drain { endpoint, on, reason, until_unix_ms } => {
+        EventKind::Drain { endpoint, on, reason, until_unix_ms } => {
             operation("drain", endpoint, *on, "", reason, *until_unix_ms)
         }
-        Happening::Maintenance { target, source, on, reason, until_unix_ms } => {
+        EventKind::Maintenance { target, source, on, reason, until_unix_ms } => {
             operation("maintenance", target, *on, source.as_str(), reason, *until_unix_ms)
         }
-        Happening::Lifecycle { to, reason, .. } => {
+        EventKind::Lifecycle { to, reason, .. } => {
             operation("lifecycle", to.as_str(), true, "", reason, None)
         }
-        Happening::Reload { .. } | Happening::Worker { .. } => return,
+        EventKind::Reload { .. } | EventKind::Worker { .. } => return,
     });
 }
 

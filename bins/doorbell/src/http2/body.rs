@@ -18,7 +18,7 @@ pub(super) enum ReplyBody {
     /// A message stream, and its call, which ends together with the stream.
     Grpc(tonic::body::Body, Option<Call>),
     /// Two pieces, sent in order.
-    Whole([Bytes; 2]),
+    Full([Bytes; 2]),
 }
 
 impl Body for ReplyBody {
@@ -37,7 +37,7 @@ impl Body for ReplyBody {
                 }
                 Poll::Ready(frame)
             }
-            Self::Whole(parts) => Poll::Ready(parts.iter_mut().find(|part| !part.is_empty()).map(|part| {
+            Self::Full(parts) => Poll::Ready(parts.iter_mut().find(|part| !part.is_empty()).map(|part| {
                 let len = part.len().min(PIECE_LEN_MAX);
                 Ok(Frame::data(part.split_to(len)))
             })),
@@ -47,14 +47,14 @@ impl Body for ReplyBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Grpc(body, _) => body.is_end_stream(),
-            Self::Whole(parts) => parts.iter().all(Bytes::is_empty),
+            Self::Full(parts) => parts.iter().all(Bytes::is_empty),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Grpc(body, _) => body.size_hint(),
-            Self::Whole(parts) => SizeHint::with_exact(parts.iter().map(|part| part.len() as u64).sum()),
+            Self::Full(parts) => SizeHint::with_exact(parts.iter().map(|part| part.len() as u64).sum()),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Does not know about: single connections.
 
 use super::flood_limits::Budget;
-use super::grpc::Answers;
+use super::grpc::GrpcService;
 use crate::config::model::{ClientAuthMode, Config};
 use crate::http::Limits;
 use doorbell::Http1;
@@ -36,10 +36,10 @@ pub(crate) struct Http2Config {
     pub(super) http: Http1,
     pub(super) limits: Limits,
     pub(super) acceptor: Option<Acceptor>,
-    pub(super) answers: Option<Answers>,
+    pub(super) grpc_service: Option<GrpcService>,
     /// Whether a certificate is requested from clients; the lack of one may then be the reason for
     /// a refusal.
-    pub(super) asks_client_cert: bool,
+    pub(super) requests_client_cert: bool,
     /// Default `Strict-Transport-Security` of replies.
     pub(super) hsts: Option<HeaderValue>,
     pub(super) budget: Budget,
@@ -71,7 +71,7 @@ impl Http2Config {
         position: usize,
         http: (Http1, Limits),
         acceptor: Option<Acceptor>,
-        answers: Option<Answers>,
+        grpc_service: Option<GrpcService>,
     ) -> Self {
         let (http, limits) = http;
         let listener = config.listeners.get(position).cloned().unwrap_or_default();
@@ -79,8 +79,8 @@ impl Http2Config {
         Self {
             http,
             acceptor,
-            answers,
-            asks_client_cert: tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None),
+            grpc_service,
+            requests_client_cert: tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None),
             // The configuration has validated the value.
             hsts: tls.and_then(|tls| tls.hsts.as_ref()).and_then(|value| HeaderValue::from_str(value).ok()),
             budget: Budget { streams: config.http2.max_requests, ..Budget::default() },

@@ -8,8 +8,8 @@ use super::config::{Http2Config, Times};
 use super::counters::{Counters, count};
 use super::counting_stream::{Account, CountingStream};
 use super::flood_limits::{Abuse, Due, FloodLimits};
-use super::grpc::{Answers, Refusal, asks_by_grpc};
-use super::reply::{Asked, With, answer, ask};
+use super::grpc::{GrpcService, Refusal, is_grpc_request};
+use super::reply::{RequestContext, RequestOutcome, dispatch, reply_to};
 use crate::http::{Client, Peer, Time, TlsInfo};
 use doorbell::HandedConn;
 use doorbell::time::{Clock as _, OsClock};
@@ -42,7 +42,7 @@ const WINDOW_WAIT: Duration = Duration::from_millis(700);
 
 /// The context of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Around {
+pub(super) struct ConnContext {
     pub(super) config: Arc<Http2Config>,
     pub(super) counters: Arc<Counters>,
     pub(super) phase: watch::Receiver<Phase>,
@@ -50,7 +50,7 @@ pub(super) struct Around {
 
 /// The client of a connection.
 #[derive(Debug)]
-struct Asker {
+struct ConnService {
     config: Arc<Http2Config>,
     counters: Arc<Counters>,
     account: Account,
@@ -59,19 +59,19 @@ struct Asker {
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
-    let _live = around.counters.begin();
+pub(super) async fn serve(handed: HandedConn, peer: Peer, context: ConnContext) {
+    let _live = context.counters.begin();
     let HandedConn { fd, bytes, time_left, permit, .. } = handed;
     let Ok(stream) = TcpStream::from_std(std::net::TcpStream::from(fd)) else {
-        return count(&around.counters.unregistered);
+        return count(&context.counters.unregistered);
     };
     let stream = Preread::new(stream, bytes, permit);
-    let Some(acceptor) = &around.config.acceptor else {
-        let silent = time_left.min(around.config.times.silent);
-        return http2(stream, peer, None, silent, around).await;
+    let Some(acceptor) = &context.config.acceptor else {
+        let silent = time_left.min(context.config.times.silent);
+        return http2(stream, peer, None, silent, context).await;
     };
     let Some(handshake) = acceptor.begin_handed(peer, OsClock.now()) else {
-        return count(&around.counters.handshakes_refused);
+        return count(&context.counters.handshakes_refused);
     };
     let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
     // The handshake began on a worker; `time_left` is the rest of its timeout.
@@ -80,19 +80,19 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
             // Only h2 is accepted here. If no protocol was negotiated, the second ClientHello of
             // the client no longer offered h2.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
-                let silent = around.config.times.silent;
-                http2(stream, peer, Some(info), silent, around).await;
+                let silent = context.config.times.silent;
+                http2(stream, peer, Some(info), silent, context).await;
             }
-            _ => count(&around.counters.handshakes_refused),
+            _ => count(&context.counters.handshakes_refused),
         },
         Ok(Err(error)) => {
-            count(&around.counters.handshakes_refused);
+            count(&context.counters.handshakes_refused);
             if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
                 handshake.failed(error);
             }
         }
         Err(_elapsed) => {
-            count(&around.counters.handshakes_refused);
+            count(&context.counters.handshakes_refused);
             handshake.timed_out();
         }
     }
@@ -103,41 +103,42 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     peer: Peer,
     tls: Option<TlsInfo>,
     silent: Duration,
-    around: Around,
+    context: ConnContext,
 ) {
-    let Around { config, counters, phase } = around;
+    let ConnContext { config, counters, phase } = context;
     let times = Times { silent, ..config.times };
     let opened = OsClock.now();
     let account = Account::new(FloodLimits::new(config.budget.clone(), opened));
     let io = TokioIo::new(CountingStream::new(stream, account.clone(), config.times.linger));
-    let asker = Asker {
+    let conn_service = ConnService {
         config: Arc::clone(&config),
         counters: Arc::clone(&counters),
         account: account.clone(),
         peer,
         tls,
     };
-    let asker = Arc::new(asker);
-    let service = service_fn(move |request| Arc::clone(&asker).answer(request));
+    let conn_service = Arc::new(conn_service);
+    let service = service_fn(move |request| Arc::clone(&conn_service).serve_request(request));
     let conn = pin!(config.builder.serve_connection(io, service));
-    let course = Course { times, opened, account, counters };
-    course.attend(conn, |conn| conn.graceful_shutdown(), phase).await;
+    let driver = ConnDriver { times, opened, account, counters };
+    driver.run(conn, |conn| conn.graceful_shutdown(), phase).await;
 }
 
 /// State of a connection in addition to the state of hyper.
-struct Course {
+struct ConnDriver {
     times: Times,
     opened: Time,
     account: Account,
     counters: Arc<Counters>,
 }
 
-impl Course {
-    /// Drives a connection until it ends or a timeout expires. `tell` starts the graceful shutdown.
-    async fn attend<C: Future<Output = hyper::Result<()>>>(
+impl ConnDriver {
+    /// Drives a connection until it ends or a timeout expires. `start_shutdown` starts the graceful
+    /// shutdown.
+    async fn run<C: Future<Output = hyper::Result<()>>>(
         &self,
         mut conn: Pin<&mut C>,
-        tell: impl Fn(Pin<&mut C>),
+        start_shutdown: impl Fn(Pin<&mut C>),
         mut phase: watch::Receiver<Phase>,
     ) {
         let mut ticks = tokio::time::interval(TICK);
@@ -148,12 +149,12 @@ impl Course {
         let mut windowless = None;
         loop {
             let is_windowless = windowless.is_some();
-            let driven = poll_fn(|cx| self.drive(conn.as_mut(), goaway_at.is_some(), is_windowless, cx));
-            let go = tokio::select! {
-                driven = driven => match driven {
-                    Driven::Ended(result) => return end(&result, &self.account, &self.counters),
-                    Driven::UsedUp => Some(&self.counters.used_up),
-                    Driven::Window => {
+            let event = poll_fn(|cx| self.drive(conn.as_mut(), goaway_at.is_some(), is_windowless, cx));
+            let goaway = tokio::select! {
+                event = event => match event {
+                    DriveEvent::Ended(result) => return count_end(&result, &self.account, &self.counters),
+                    DriveEvent::UsedUp => Some(&self.counters.used_up),
+                    DriveEvent::Window => {
                         windowless = time_for_window(&self.account).map(|left| Box::pin(sleep(left)));
                         continue;
                     }
@@ -167,18 +168,18 @@ impl Course {
                     windowless = left.filter(|left| !left.is_zero()).map(|left| Box::pin(sleep(left)));
                     continue;
                 }
-                _ = ticks.tick() => match self.judge(goaway_at) {
-                    Judged::Close(counter) => return count(counter),
-                    Judged::Go(counter) => Some(counter),
-                    Judged::Stay => None,
+                _ = ticks.tick() => match self.check_timeouts(goaway_at) {
+                    TimeoutAction::Close(counter) => return count(counter),
+                    TimeoutAction::Goaway(counter) => Some(counter),
+                    TimeoutAction::Stay => None,
                 },
                 _changed = phase.changed() => None,
             };
             let drains = *phase.borrow_and_update() != Phase::Serving;
-            if goaway_at.is_none() && (drains || go.is_some()) {
+            if goaway_at.is_none() && (drains || goaway.is_some()) {
                 goaway_at = Some(OsClock.now());
-                go.into_iter().for_each(count);
-                tell(conn.as_mut());
+                goaway.into_iter().for_each(count);
+                start_shutdown(conn.as_mut());
             }
             if *phase.borrow() == Phase::Stopped {
                 return;
@@ -189,24 +190,24 @@ impl Course {
     fn drive<C: Future<Output = hyper::Result<()>>>(
         &self,
         conn: Pin<&mut C>,
-        is_told: bool,
+        is_draining: bool,
         is_windowless: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Driven> {
+    ) -> Poll<DriveEvent> {
         if let Poll::Ready(result) = conn.poll(cx) {
-            return Poll::Ready(Driven::Ended(result));
+            return Poll::Ready(DriveEvent::Ended(result));
         }
         let limits = &self.account.lock().limits;
-        if !is_told && limits.is_used_up() {
-            Poll::Ready(Driven::UsedUp)
+        if !is_draining && limits.is_used_up() {
+            Poll::Ready(DriveEvent::UsedUp)
         } else if limits.windowless().is_some() != is_windowless {
-            Poll::Ready(Driven::Window)
+            Poll::Ready(DriveEvent::Window)
         } else {
             Poll::Pending
         }
     }
 
-    fn judge(&self, goaway_at: Option<Time>) -> Judged<'_> {
+    fn check_timeouts(&self, goaway_at: Option<Time>) -> TimeoutAction<'_> {
         let Self { times, counters, .. } = self;
         let now = OsClock.now();
         let (due, stalled) = {
@@ -214,20 +215,20 @@ impl Course {
             (limits.due(now), goaway_at.and_then(|goaway_at| limits.stalled_since(goaway_at, now)))
         };
         match (due, goaway_at) {
-            (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
-            (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
+            (Due::Silent(time), _) if time >= times.silent => TimeoutAction::Close(&counters.silent),
+            (Due::Stalled(time), _) if time >= times.stalled => TimeoutAction::Close(&counters.stalled),
             (_, Some(_)) if stalled.is_some_and(|time| time >= times.stalled) => {
-                Judged::Close(&counters.stalled)
+                TimeoutAction::Close(&counters.stalled)
             }
-            (Due::Idle(time), None) if time >= times.idle => Judged::Go(&counters.idle),
-            (_, None) if now.since(self.opened) >= times.age => Judged::Go(&counters.aged),
-            _ => Judged::Stay,
+            (Due::Idle(time), None) if time >= times.idle => TimeoutAction::Goaway(&counters.idle),
+            (_, None) if now.since(self.opened) >= times.age => TimeoutAction::Goaway(&counters.aged),
+            _ => TimeoutAction::Stay,
         }
     }
 }
 
 /// The result of driving a connection.
-enum Driven {
+enum DriveEvent {
     Ended(hyper::Result<()>),
     UsedUp,
     /// The connection begins or stops waiting for a window.
@@ -249,14 +250,14 @@ async fn wait_for(time: &mut Option<Pin<Box<Sleep>>>) {
 }
 
 /// The effect of a timeout on a connection.
-enum Judged<'a> {
+enum TimeoutAction<'a> {
     Close(&'a AtomicU64),
-    Go(&'a AtomicU64),
+    Goaway(&'a AtomicU64),
     Stay,
 }
 
 /// Counts the end of a connection by its reason.
-fn end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
+fn count_end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
     if let Some(abuse) = account.lock().abuse {
         counters.count_abuse(abuse);
     } else if let Err(error) = result
@@ -272,22 +273,24 @@ fn is_protocol_error(error: &hyper::Error) -> bool {
     cause.is_some_and(|cause| !cause.is_io())
 }
 
-impl Asker {
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
+impl ConnService {
+    async fn serve_request(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
         count(&self.counters.requests);
         let client = Client::new(self.peer).with_tls(self.tls.as_ref());
-        let with = With {
+        let context = RequestContext {
             http: &self.config.http,
             limits: &self.config.limits,
             account: &self.account,
             counters: &self.counters,
             client: &client,
         };
-        let reply = match &self.config.answers {
-            Some(answers) if asks_by_grpc(&request) => self.answer_grpc(answers, &with, request).await,
+        let reply = match &self.config.grpc_service {
+            Some(grpc_service) if is_grpc_request(&request) => {
+                self.serve_grpc(grpc_service, &context, request).await
+            }
             _ => {
                 let (parts, body) = request.into_parts();
-                answer(&with, &parts, body).await
+                reply_to(&context, &parts, body).await
             }
         };
         let mut reply = reply.ok_or(io::ErrorKind::ConnectionAborted)?;
@@ -298,24 +301,24 @@ impl Asker {
     }
 
     /// Applies routes and guards as to any request; admitted and refused calls get replies in gRPC.
-    async fn answer_grpc(
+    async fn serve_grpc(
         &self,
-        answers: &Answers,
-        with: &With<'_>,
+        grpc_service: &GrpcService,
+        context: &RequestContext<'_>,
         request: Request<Incoming>,
     ) -> Option<Response<ReplyBody>> {
         let (parts, body) = request.into_parts();
-        match ask(with, &parts).await {
-            Asked::Answered(said) => {
-                let said = said?;
+        match dispatch(context, &parts).await {
+            RequestOutcome::Reply(reply) => {
+                let reply = reply?;
                 let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
-                let refusal = Refusal::of(&said, self.config.asks_client_cert && !has_cert);
-                Some(with_fields(refusal.into_response(), said.headers()))
+                let refusal = Refusal::of(&reply, self.config.requests_client_cert && !has_cert);
+                Some(with_fields(refusal.into_response(), reply.headers()))
             }
-            Asked::Call(call) => {
+            RequestOutcome::Call(call) => {
                 let (request, account) = (Request::from_parts(parts, body), self.account.clone());
                 let fields = call.fields();
-                let reply = answers.clone().answer(request, call, account, self.peer.addr()).await;
+                let reply = grpc_service.clone().serve_call(request, call, account, self.peer.addr()).await;
                 Some(with_fields(reply, &fields))
             }
         }
@@ -324,9 +327,9 @@ impl Asker {
 
 /// Adds the header fields of the route, its guards and its listener, except those that describe
 /// content.
-fn with_fields(mut reply: Response<ReplyBody>, said: &HeaderMap) -> Response<ReplyBody> {
+fn with_fields(mut reply: Response<ReplyBody>, fields: &HeaderMap) -> Response<ReplyBody> {
     let about_content = [header::ALLOW, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::LOCATION];
-    for (name, value) in said.iter().filter(|(name, _)| !about_content.contains(name)) {
+    for (name, value) in fields.iter().filter(|(name, _)| !about_content.contains(name)) {
         reply.headers_mut().append(name, value.clone());
     }
     reply

@@ -17,10 +17,10 @@ use tokio::time::Sleep;
 
 /// The shared frame counters of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Account(Arc<Mutex<Kept>>);
+pub(super) struct Account(Arc<Mutex<AccountState>>);
 
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct AccountState {
     pub(super) limits: FloodLimits,
     /// Why the connection is ended.
     pub(super) abuse: Option<Abuse>,
@@ -49,10 +49,10 @@ enum Linger {
 
 impl Account {
     pub(super) fn new(limits: FloodLimits) -> Self {
-        Self(Arc::new(Mutex::new(Kept { limits, abuse: None })))
+        Self(Arc::new(Mutex::new(AccountState { limits, abuse: None })))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, AccountState> {
         // No code that can panic runs while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,10 +69,10 @@ impl<S> CountingStream<S> {
     }
 
     fn count_sent(&self, bytes: &[u8]) {
-        let mut kept = self.account.lock();
-        if let Err(abuse) = kept.limits.handle_sent(bytes, OsClock.now()) {
+        let mut state = self.account.lock();
+        if let Err(abuse) = state.limits.handle_sent(bytes, OsClock.now()) {
             // Reported at the next read, because the writer is in the middle of a frame.
-            kept.abuse.get_or_insert(abuse);
+            state.abuse.get_or_insert(abuse);
         }
     }
 }
@@ -87,8 +87,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CountingStream<S> {
     /// Ends the connection, with a GOAWAY if the frame can be written now.
     fn end(&mut self, cx: &mut Context<'_>) -> io::Error {
         let (is_between, last_stream) = {
-            let kept = self.account.lock();
-            (kept.limits.is_between_sent(), kept.limits.last_stream())
+            let state = self.account.lock();
+            (state.limits.is_between_sent(), state.limits.last_stream())
         };
         if is_between && Pin::new(&mut self.stream).poll_write(cx, &goaway(last_stream)).is_ready() {
             let _flushed = Pin::new(&mut self.stream).poll_flush(cx);
@@ -109,11 +109,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CountingStream<S> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let abuse = {
-            let mut kept = self.account.lock();
+            let mut state = self.account.lock();
             let fresh = buf.filled().get(before..).unwrap_or_default();
-            let counted = kept.limits.handle_received(fresh, OsClock.now());
-            kept.abuse = kept.abuse.or_else(|| counted.err());
-            kept.abuse
+            let counted = state.limits.handle_received(fresh, OsClock.now());
+            state.abuse = state.abuse.or_else(|| counted.err());
+            state.abuse
         };
         if abuse.is_some() {
             buf.set_filled(before);

@@ -19,7 +19,7 @@ pub(super) type Start = Box<dyn Fn() -> io::Result<JoinHandle<()>> + Send>;
 #[derive(Debug, Default)]
 struct Inside {
     conns: Mutex<Conns>,
-    left: Notify,
+    arrived: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -52,12 +52,12 @@ impl Inbox {
     /// Waits for connections and takes all of them.
     pub(super) async fn take(&self) -> Vec<HandedConn> {
         loop {
-            let left = self.0.left.notified();
+            let arrived = self.0.arrived.notified();
             let conns = core::mem::take(&mut self.lock().waiting);
             if !conns.is_empty() {
                 return conns;
             }
-            left.await;
+            arrived.await;
         }
     }
 
@@ -98,7 +98,7 @@ impl Taker for Inbox {
         }
         inside.waiting.append(conns);
         drop(inside);
-        self.0.left.notify_one();
+        self.0.arrived.notify_one();
     }
 }
 

@@ -26,14 +26,14 @@ use crate::registry::HealthRegistry;
 use addresses::Addresses;
 pub(crate) use common::Common;
 use config::Http2Config;
-use conn::Around;
+use conn::ConnContext;
 pub(crate) use counters::Counters;
 use counters::count;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
-use grpc::Answers;
-pub(crate) use grpc::{GoOn, is_grpc};
+use grpc::GrpcService;
+pub(crate) use grpc::{GrpcAdmission, is_grpc};
 use inbox::Inbox;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -44,7 +44,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Interval at which the shutdown of the lane checks whether its deadline was shortened.
-const END_LOOK_EVERY: Duration = Duration::from_millis(200);
+const END_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Phase of the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ pub(crate) enum Phase {
 /// The settings of the lane, collected while listeners are built.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    answers: Option<Answers>,
+    grpc_service: Option<GrpcService>,
     /// Settings by listener, in the order of the server.
     configs: Vec<Option<Arc<Http2Config>>>,
     inbox: Inbox,
@@ -78,7 +78,7 @@ pub(crate) struct Http2 {
     phase: watch::Sender<Phase>,
     ends: watch::Sender<bool>,
     /// Deadline of a drain, once it has begun.
-    until: Mutex<Option<Time>>,
+    deadline: Mutex<Option<Time>>,
     /// Channel that closes when the thread ends.
     ended: Mutex<Receiver<()>>,
 }
@@ -89,9 +89,9 @@ impl Plan {
     pub(crate) fn new(config: &Config, registry: &HealthRegistry, common: Arc<Common>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let (ends, ended) = watch::channel(false);
-        let answers = config.grpc.enabled.then(|| Answers::new(config, registry, &common, ended));
+        let grpc_service = config.grpc.enabled.then(|| GrpcService::new(config, registry, &common, ended));
         Some(Self {
-            answers,
+            grpc_service,
             configs: Vec::new(),
             inbox: Inbox::default(),
             common,
@@ -114,7 +114,7 @@ impl Plan {
         http: (Http1, Limits),
         acceptor: Option<Acceptor>,
     ) {
-        let config = Http2Config::new(config, position, http, acceptor, self.answers.clone());
+        let config = Http2Config::new(config, position, http, acceptor, self.grpc_service.clone());
         self.configs.push(Some(Arc::new(config)));
     }
 
@@ -126,13 +126,13 @@ impl Plan {
 
     /// Opens the lane. The first connection starts its thread.
     pub(crate) fn start(self) -> Http2 {
-        let (keeps, ended) = sync_channel(0);
+        let (alive, ended) = sync_channel(0);
         let Self { configs, inbox, common, phase, ends, .. } = self;
         let (addresses, counters) = (common.addresses().clone(), Arc::clone(common.counters()));
         let work = Work { configs, addresses, counters, phase: phase.subscribe() };
-        let taken = inbox.clone();
-        inbox.open(Box::new(move || work.clone().spawn(taken.clone(), keeps.clone())));
-        Http2 { inbox, phase, ends, until: Mutex::default(), ended: Mutex::new(ended) }
+        let thread_inbox = inbox.clone();
+        inbox.open(Box::new(move || work.clone().spawn(thread_inbox.clone(), alive.clone())));
+        Http2 { inbox, phase, ends, deadline: Mutex::default(), ended: Mutex::new(ended) }
     }
 }
 
@@ -140,51 +140,51 @@ impl Http2 {
     /// Shuts every connection down gracefully within `timeout`. Watch streams have received
     /// NOT_SERVING before and end now.
     pub(crate) fn drain(&self, timeout: Duration) {
-        self.allow(timeout);
+        self.set_deadline(timeout);
         self.ends.send_replace(true);
-        self.go_to(Phase::Draining);
+        self.advance_to(Phase::Draining);
     }
 
     /// Limits the time of connections after the end of the server.
-    pub(crate) fn allow(&self, timeout: Duration) {
+    pub(crate) fn set_deadline(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         // An earlier, longer deadline is shortened.
-        *until = Some(until.map_or(over, |until| until.min(over)));
+        *deadline = Some(deadline.map_or(over, |deadline| deadline.min(over)));
     }
 
     /// Closes every connection.
     pub(crate) fn stop(&self) {
-        self.go_to(Phase::Stopped);
+        self.advance_to(Phase::Stopped);
     }
 
     /// Waits for the remaining connections until the deadline. No new connections arrive.
     pub(crate) fn end(&self) {
-        self.go_to(Phase::Ending);
+        self.advance_to(Phase::Ending);
         self.inbox.close_idle();
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         // Waits in short steps, because the deadline may be shortened meanwhile.
         loop {
-            let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
-            let left = until.map_or(Duration::ZERO, |until| until.since(OsClock.now()));
+            let deadline = *self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = deadline.map_or(Duration::ZERO, |deadline| deadline.since(OsClock.now()));
             if left.is_zero() {
                 break;
             }
-            if ended.recv_timeout(left.min(END_LOOK_EVERY)) == Err(RecvTimeoutError::Disconnected) {
+            if ended.recv_timeout(left.min(END_POLL_INTERVAL)) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
         }
-        if ended.try_recv() != Err(TryRecvError::Disconnected) && self.until_was_set() {
+        if ended.try_recv() != Err(TryRecvError::Disconnected) && self.has_deadline() {
             tracing::warn!("HTTP/2 connections closed: they did not end in time");
         }
     }
 
-    fn until_was_set(&self) -> bool {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    fn has_deadline(&self) -> bool {
+        self.deadline.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Enters a phase, unless a later one was reached.
-    fn go_to(&self, phase: Phase) {
+    fn advance_to(&self, phase: Phase) {
         self.phase.send_if_modified(|now| {
             let later = phase > *now;
             *now = phase.max(*now);
@@ -195,7 +195,7 @@ impl Http2 {
 
 impl Drop for Http2 {
     fn drop(&mut self) {
-        self.go_to(Phase::Stopped);
+        self.advance_to(Phase::Stopped);
         if let Some(thread) = self.inbox.close() {
             let _panicked = thread.join();
         }
@@ -212,11 +212,11 @@ struct Work {
 }
 
 impl Work {
-    /// Starts the thread with its runtime. `keeps` is dropped when the thread ends.
-    fn spawn(self, inbox: Inbox, keeps: SyncSender<()>) -> io::Result<JoinHandle<()>> {
+    /// Starts the thread with its runtime. `alive` is dropped when the thread ends.
+    fn spawn(self, inbox: Inbox, alive: SyncSender<()>) -> io::Result<JoinHandle<()>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         std::thread::Builder::new().name("http2".into()).spawn(move || {
-            let _keeps = keeps;
+            let _alive = alive;
             runtime.block_on(self.accept(&inbox));
             drop(runtime);
             // Drops the handle of this thread, which is not needed any more.
@@ -257,9 +257,9 @@ impl Work {
             return count(&self.counters.per_ip);
         };
         let (config, counters) = (Arc::clone(config), Arc::clone(&self.counters));
-        let around = Around { config, counters, phase: self.phase.clone() };
+        let context = ConnContext { config, counters, phase: self.phase.clone() };
         conns.spawn(async move {
-            conn::serve(handed, peer, around).await;
+            conn::serve(handed, peer, context).await;
             drop(place);
         });
     }

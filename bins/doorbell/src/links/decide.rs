@@ -7,7 +7,7 @@ use super::peers::LinkPeers;
 use super::rules::Rule;
 use crate::operator::Operator;
 use doorbell_checks::options::DECISION_TTL;
-use doorbell_link::{Opinion, State};
+use doorbell_link::{RemoteState, State};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -47,10 +47,11 @@ async fn decide_all(rules: impl Iterator<Item = &Rule>, peers: &LinkPeers, opera
 }
 
 fn decide(rule: &Rule, peers: &LinkPeers, operator: &Operator) {
-    let unknown = || Opinion { state: State::Unknown, reason: String::new() };
-    let opinion = |from: &String| peers.opinion(from, &rule.subject, rule.max_age).unwrap_or_else(unknown);
-    let opinions: Vec<Opinion> = rule.from.iter().map(opinion).collect();
-    if let Some(finding) = rule.finding(&opinions) {
+    let unknown = || RemoteState { state: State::Unknown, reason: String::new() };
+    let remote_state =
+        |from: &String| peers.state_of(from, &rule.subject, rule.max_age).unwrap_or_else(unknown);
+    let remote_states: Vec<RemoteState> = rule.from.iter().map(remote_state).collect();
+    if let Some(finding) = rule.finding(&remote_states) {
         // Refused while a reload replaces the check; the decision is repeated.
         let _refused = operator.decide(&rule.check, finding);
     }

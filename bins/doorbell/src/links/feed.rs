@@ -9,7 +9,7 @@ use super::peers::{KnownPeer, LinkPeers};
 use crate::config::model::Peer;
 use crate::operator::{Followed, Operator};
 use crate::wire::{
-    CheckView, CheckWord, EndpointView, EndpointWord, Event, Happening, OutcomeWord, ResultView,
+    CheckView, CheckWord, EndpointView, EndpointWord, Event, EventKind, OutcomeWord, ResultView,
 };
 use doorbell_link::{Link, Measured, Outcome, State, Subject, SubjectKind, Time};
 use std::collections::HashSet;
@@ -60,7 +60,7 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
     loop {
         tokio::select! {
             followed = follower.next() => match followed {
-                Some(Followed::Event(event)) => fed.iter().for_each(|fed| tell(fed, &event)),
+                Some(Followed::Event(event)) => fed.iter().for_each(|fed| report(fed, &event)),
                 Some(Followed::Missed(_)) => {}
                 // The program is shutting down.
                 None => return,
@@ -76,10 +76,10 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
 }
 
 /// Sends a transition. A subject that was not part of the last comparison waits for the next one.
-fn tell(fed: &Fed, event: &Event) {
+fn report(fed: &Fed, event: &Event) {
     let (subject, state, reason) = match &event.what {
-        Happening::Check { name, to, reason, .. } => (Subject::check(name), of_check(*to), reason),
-        Happening::Endpoint { name, to, note, .. } => (Subject::endpoint(name), of_endpoint(*to), note),
+        EventKind::Check { name, to, reason, .. } => (Subject::check(name), of_check(*to), reason),
+        EventKind::Endpoint { name, to, note, .. } => (Subject::endpoint(name), of_endpoint(*to), note),
         _ => return,
     };
     if fed.subjects.contains(&subject) {

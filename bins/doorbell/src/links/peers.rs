@@ -11,7 +11,7 @@ use crate::operator::time_of_day;
 use crate::wire::LinkView;
 use doorbell_history::{Counter, CounterName, History};
 use doorbell_link::net::{LinkClock, LinkHandle, Notice};
-use doorbell_link::{Event, Link, LinkOptions, Opinion, RemoteStates, Subject};
+use doorbell_link::{Event, Link, LinkOptions, RemoteState, RemoteStates, Subject};
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -174,10 +174,10 @@ impl LinkPeers {
     }
 
     /// Returns the state of a subject at a peer; `None` for an unknown peer.
-    pub(super) fn opinion(&self, peer: &str, subject: &Subject, max_age: Duration) -> Option<Opinion> {
+    pub(super) fn state_of(&self, peer: &str, subject: &Subject, max_age: Duration) -> Option<RemoteState> {
         let known = self.get(peer)?;
-        let opinion = lock(&known.remote).states.opinion(self.clock.now(), subject, max_age);
-        Some(opinion)
+        let remote_state = lock(&known.remote).states.state_of(self.clock.now(), subject, max_age);
+        Some(remote_state)
     }
 
     pub(super) fn get(&self, peer: &str) -> Option<Arc<KnownPeer>> {

@@ -6,7 +6,7 @@ use crate::config::model::Config;
 use doorbell_checks::Finding;
 use doorbell_checks::options::CheckKind;
 use doorbell_health::Outcome;
-use doorbell_link::{Decision, Opinion, State, Subject, decide};
+use doorbell_link::{Decision, RemoteState, State, Subject, decide};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,25 +46,26 @@ impl Rule {
         rules.collect()
     }
 
-    /// Returns the decision of the instances; `None` without a decision. `opinions` are in the
+    /// Returns the decision of the instances; `None` without a decision. `remote_states` are in the
     /// order of `from`.
-    pub(super) fn finding(&self, opinions: &[Opinion]) -> Option<Finding> {
-        let states: Vec<State> = opinions.iter().map(|opinion| opinion.state).collect();
+    pub(super) fn finding(&self, remote_states: &[RemoteState]) -> Option<Finding> {
+        let states: Vec<State> = remote_states.iter().map(|remote_state| remote_state.state).collect();
         let outcome = match decide(&states, self.quorum) {
             Decision::Degraded => Outcome::Degraded,
             Decision::Down => Outcome::Failure,
             Decision::Undecided => return None,
             Decision::Up => Outcome::Success,
         };
-        Some(Finding { outcome, latency: Duration::ZERO, reason: self.reason(opinions) })
+        Some(Finding { outcome, latency: Duration::ZERO, reason: self.reason(remote_states) })
     }
 
     /// Lists the instances that do not report up, with their reasons.
-    fn reason(&self, opinions: &[Opinion]) -> String {
-        let others = self.from.iter().zip(opinions).filter(|(_, opinion)| opinion.state != State::Up);
-        let texts = others.map(|(from, opinion)| match opinion.reason.as_str() {
-            "" => format!("{from} {}", opinion.state),
-            reason => format!("{from} {} ({reason})", opinion.state),
+    fn reason(&self, remote_states: &[RemoteState]) -> String {
+        let others =
+            self.from.iter().zip(remote_states).filter(|(_, remote_state)| remote_state.state != State::Up);
+        let texts = others.map(|(from, remote_state)| match remote_state.reason.as_str() {
+            "" => format!("{from} {}", remote_state.state),
+            reason => format!("{from} {} ({reason})", remote_state.state),
         });
         let mut reason = texts.collect::<Vec<_>>().join(", ");
         reason.truncate(reason.floor_char_boundary(REASON_LEN_MAX));
@@ -85,21 +86,21 @@ mod tests {
             quorum: 2,
             max_age: Duration::from_secs(15),
         };
-        let opinion = |state, reason: &str| Opinion { state, reason: reason.into() };
-        let (up, unknown) = (opinion(State::Up, "fine"), opinion(State::Unknown, ""));
-        let down = opinion(State::Down, "refused");
-        for (opinions, expected) in [
+        let remote_state = |state, reason: &str| RemoteState { state, reason: reason.into() };
+        let (up, unknown) = (remote_state(State::Up, "fine"), remote_state(State::Unknown, ""));
+        let down = remote_state(State::Down, "refused");
+        for (remote_states, expected) in [
             ([&up, &up, &up], Some((Outcome::Success, ""))),
             ([&up, &down, &up], Some((Outcome::Success, "us down (refused)"))),
             ([&down, &up, &down], Some((Outcome::Failure, "eu down (refused), ap down (refused)"))),
             ([&up, &down, &unknown], None),
             ([&up, &up, &unknown], Some((Outcome::Success, "ap unknown"))),
         ] {
-            let opinions: Vec<Opinion> = opinions.into_iter().cloned().collect();
-            let found = rule.finding(&opinions).map(|finding| (finding.outcome, finding.reason));
+            let remote_states: Vec<RemoteState> = remote_states.into_iter().cloned().collect();
+            let found = rule.finding(&remote_states).map(|finding| (finding.outcome, finding.reason));
             assert_eq!(found, expected.map(|(outcome, reason)| (outcome, reason.to_owned())));
         }
-        let long = opinion(State::Down, &"é".repeat(200));
+        let long = remote_state(State::Down, &"é".repeat(200));
         let found = rule.finding(&[long.clone(), up, long]).expect("two of three");
         assert!(found.reason.starts_with("eu down (éé") && found.reason.len() == REASON_LEN_MAX - 1);
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 const QUEUED_LEN_MAX: usize = 1 << 20;
 
 /// Maximum size of an empty buffer; a larger one is freed.
-const KEPT_LEN_MAX: usize = 64 << 10;
+const IDLE_LEN_MAX: usize = 64 << 10;
 
 /// `PIPE_BUF` of pipe(7): writes up to this size are atomic, so lines of other processes do not
 /// interleave. A writable pipe has at least this much free space.
@@ -112,7 +112,7 @@ impl Lines {
     /// Waits for lines, and takes all lines of the queue.
     fn take(&self, batch: &mut Vec<u8>) {
         batch.clear();
-        if batch.capacity() > KEPT_LEN_MAX {
+        if batch.capacity() > IDLE_LEN_MAX {
             *batch = Vec::new();
         }
         let is_idle = |inside: &mut Inside| {

@@ -28,7 +28,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tracing target of lines that an operator requested, which are logged at every level.
-pub(crate) const ASKED: &str = "doorbell_asked";
+pub(crate) const REQUESTED: &str = "doorbell_asked";
 
 /// The queue, once logging has started.
 static LINES: OnceLock<Arc<Lines>> = OnceLock::new();
@@ -91,7 +91,7 @@ fn shown(level: LogLevel) -> Targets {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    Targets::new().with_target("doorbell", level).with_target(ASKED, LevelFilter::INFO)
+    Targets::new().with_target("doorbell", level).with_target(REQUESTED, LevelFilter::INFO)
 }
 
 /// Lines lost because the reader was too slow or a write failed.

@@ -12,7 +12,7 @@ use std::time::Instant;
 pub(crate) struct Throttle {
     /// Earliest time of the next line.
     next_ms: AtomicU64,
-    left_out: AtomicU64,
+    suppressed: AtomicU64,
 }
 
 /// Minimum time between two lines of a kind.
@@ -20,7 +20,7 @@ const PAUSE_MS: u64 = 1000;
 
 impl Throttle {
     pub(crate) const fn new() -> Self {
-        Self { next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
+        Self { next_ms: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
     /// Returns the number of suppressed lines before this one; `None` if this line is also
@@ -39,9 +39,9 @@ impl Throttle {
                 .compare_exchange(next, now_ms + PAUSE_MS, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         if is_first {
-            return Some(self.left_out.swap(0, Ordering::Relaxed));
+            return Some(self.suppressed.swap(0, Ordering::Relaxed));
         }
-        self.left_out.fetch_add(1, Ordering::Relaxed);
+        self.suppressed.fetch_add(1, Ordering::Relaxed);
         None
     }
 }

@@ -7,7 +7,7 @@ use super::maintenance::{self, Hold};
 use super::{Inside, Operator, end_of, lasts, one_line, with_note};
 use crate::config::format_duration;
 use crate::supervisor::queue::Message;
-use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
+use crate::wire::{EventKind, HoldSource, Refusal, RefusalKind};
 use doorbell_probes::Subject;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Operator {
     ) -> Result<String, Refusal> {
         let mut inside = self.lock();
         let (_, name) = inside.subject(target)?;
-        if !inside.maintenance.has_place_for(&name) {
+        if !inside.maintenance.has_capacity_for(&name) {
             let text =
                 format!("too many targets in maintenance: the maximum is {}", maintenance::TARGETS_MAX);
             return Err(Refusal::new(RefusalKind::Busy, text));
@@ -33,7 +33,7 @@ impl Operator {
         let hold = Hold { reason: one_line(reason), until };
         self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
         drop(inside);
-        self.0.queue.nudge();
+        self.0.queue.wake();
         let lasts = lasts(for_time, &format!("doorbell ready {name}"));
         tracing::info!(reason, "{name}: maintenance {lasts}");
         Ok(with_note(&format!("{name}: maintenance {lasts}"), self.save()))
@@ -45,9 +45,11 @@ impl Operator {
         let mut inside = self.lock();
         let (subject, name) = inside.subject(target)?;
         let ended: Vec<String> = match subject {
-            Subject::All => {
-                inside.maintenance.by(HoldSource::Operator).map(|(target, _)| target.to_owned()).collect()
-            }
+            Subject::All => inside
+                .maintenance
+                .of_source(HoldSource::Operator)
+                .map(|(target, _)| target.to_owned())
+                .collect(),
             _ => inside
                 .maintenance
                 .by_source(&name, HoldSource::Operator)
@@ -60,7 +62,7 @@ impl Operator {
             self.hold(&mut inside, target, HoldSource::Operator, None, now);
         }
         let windows = inside.end_windows(subject, &name);
-        self.look_at_windows(&mut inside, now);
+        self.evaluate_windows(&mut inside, now);
         let drains = match subject {
             Subject::All => inside.life.is_draining() || inside.drains.all().next().is_some(),
             Subject::Check(_) => false,
@@ -68,23 +70,24 @@ impl Operator {
         };
         let still = inside.still_held(subject, &name);
         drop(inside);
-        self.0.queue.nudge();
-        let mut said: Vec<String> =
+        self.0.queue.wake();
+        let mut messages: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
-        said.extend(windows.into_iter().map(|target| format!("{target}: maintenance window ended early")));
+        messages
+            .extend(windows.into_iter().map(|target| format!("{target}: maintenance window ended early")));
         // The end of the drain may be refused, and then this function returns early.
         if !ended.is_empty() {
             tracing::info!("maintenance ended: {}", ended.join(", "));
-            said.extend(self.save().filter(|_| self.keeps()));
+            messages.extend(self.save().filter(|_| self.has_state_file()));
         }
         if drains {
-            said.push(self.undrain(&name)?);
+            messages.push(self.undrain(&name)?);
         }
-        said.extend(still);
-        if said.is_empty() {
-            said.push(format!("{name}: was not in maintenance"));
+        messages.extend(still);
+        if messages.is_empty() {
+            messages.push(format!("{name}: was not in maintenance"));
         }
-        Ok(said.join("\n"))
+        Ok(messages.join("\n"))
     }
 
     /// Whether there is an endpoint or check of this name, or it is `all`.
@@ -94,32 +97,32 @@ impl Operator {
 
     /// Sets the maintenance declared by files; `reasons` maps each target to its reason. Returns
     /// unknown targets.
-    pub(super) fn maintain_by_files(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
+    pub(super) fn set_file_maintenance(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
         let mut inside = self.lock();
         inside.files.clone_from(reasons);
-        self.look_at_files(&mut inside, self.0.clock.now())
+        self.apply_files(&mut inside, self.0.clock.now())
     }
 
     /// Resolves the file names in the current registry, and sets their maintenance. Returns unknown
     /// targets.
-    pub(super) fn look_at_files(&self, inside: &mut Inside, now: Duration) -> BTreeSet<String> {
-        let mut strange = BTreeSet::new();
-        let mut wanted = BTreeMap::new();
+    pub(super) fn apply_files(&self, inside: &mut Inside, now: Duration) -> BTreeSet<String> {
+        let mut unknown = BTreeSet::new();
+        let mut declared = BTreeMap::new();
         for (target, reason) in &inside.files {
             match inside.subject(target) {
-                Ok((_, name)) => drop(wanted.insert(name, one_line(reason))),
-                Err(_) => drop(strange.insert(target.clone())),
+                Ok((_, name)) => drop(declared.insert(name, one_line(reason))),
+                Err(_) => drop(unknown.insert(target.clone())),
             }
         }
         let before: Vec<String> =
-            inside.maintenance.by(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
-        for target in before.iter().filter(|target| !wanted.contains_key(*target)) {
+            inside.maintenance.of_source(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
+        for target in before.iter().filter(|target| !declared.contains_key(*target)) {
             self.hold(inside, target, HoldSource::File, None, now);
         }
-        for (target, reason) in wanted {
+        for (target, reason) in declared {
             self.hold(inside, &target, HoldSource::File, Some(Hold { reason, until: None }), now);
         }
-        strange
+        unknown
     }
 
     /// Reloads the configuration and returns the result as a sentence.
@@ -135,7 +138,7 @@ impl Operator {
         };
         let refused = (!ok).then(|| (text.clone(), self.0.clock.now()));
         self.lock().refused_reload = refused;
-        self.0.event_log.record(Happening::Reload { ok, text });
+        self.0.event_log.record(EventKind::Reload { ok, text });
         outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
     }
 
@@ -148,7 +151,7 @@ impl Operator {
         self.lock().refuse_if_closing()?;
         self.begin_stop("doorbell quit");
         let left = self.status().stops_in_ms.map_or(Duration::ZERO, Duration::from_millis);
-        self.0.queue.nudge();
+        self.0.queue.wake();
         Ok(match left.is_zero() {
             true => "draining: listeners close now".into(),
             false => format!(

@@ -22,11 +22,11 @@ const BLOCKING_THREADS_MAX: usize = 8;
 const RUNS_MAX: usize = 4;
 
 /// Maximum number of replies in progress; further ones wait.
-const ANSWERS_MAX: u32 = 64;
+const REPLIES_MAX: u32 = 64;
 
 /// Maximum time that the shutdown waits for replies in progress, including the reply to the command
 /// that requested it.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Descriptors of the runtime: epoll and two to wake it.
 pub(crate) const DESCRIPTORS: u32 = 3;
@@ -38,16 +38,16 @@ const FOLLOWERS_MAX: u32 = 1024;
 /// Counts replies in progress and event streams, for which the shutdown of the thread waits, and
 /// commands that wait for a check.
 #[derive(Clone, Debug)]
-pub(crate) struct Answers {
-    answers: Arc<Semaphore>,
+pub(crate) struct ReplyPermits {
+    replies: Arc<Semaphore>,
     followers: Arc<Semaphore>,
     runs: Arc<Semaphore>,
 }
 
-impl Answers {
+impl ReplyPermits {
     /// Acquires a permit, to be held from the request to the last byte of the reply.
     pub(crate) async fn begin(&self) -> Option<SemaphorePermit<'_>> {
-        self.answers.acquire().await.ok()
+        self.replies.acquire().await.ok()
     }
 
     /// Acquires a permit, to be held until the last event is sent.
@@ -64,15 +64,15 @@ impl Answers {
     /// Waits until no permit is held.
     async fn all_sent(&self) {
         // The semaphores are never closed.
-        let _all = self.answers.acquire_many(ANSWERS_MAX).await;
+        let _all = self.replies.acquire_many(REPLIES_MAX).await;
         let _all = self.followers.acquire_many(FOLLOWERS_MAX).await;
     }
 }
 
-impl Default for Answers {
+impl Default for ReplyPermits {
     fn default() -> Self {
         Self {
-            answers: Arc::new(Semaphore::new(ANSWERS_MAX as usize)),
+            replies: Arc::new(Semaphore::new(REPLIES_MAX as usize)),
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX as usize)),
             runs: Arc::new(Semaphore::new(RUNS_MAX)),
         }
@@ -88,7 +88,7 @@ pub(crate) struct AdminRuntime {
 }
 
 impl AdminRuntime {
-    pub(crate) fn start(answers: Answers) -> io::Result<Self> {
+    pub(crate) fn start(replies: ReplyPermits) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -99,7 +99,7 @@ impl AdminRuntime {
         let run = move || {
             runtime.block_on(async {
                 let _closed = stopped.wait_for(|stopped| *stopped).await;
-                let _late = timeout(LAST_ANSWERS, answers.all_sent()).await;
+                let _late = timeout(LAST_REPLIES_TIMEOUT, replies.all_sent()).await;
             });
             // A thread that hangs in a system call must not block the shutdown.
             runtime.shutdown_background();

@@ -9,13 +9,13 @@ use super::maintenance::{ALL, TARGETS_MAX};
 use super::{Inside, Operator, end_of, lasts, one_line, unix_ms, with_note};
 use crate::operator::millis;
 use crate::parent;
-use crate::wire::{Happening, Refusal, RefusalKind};
+use crate::wire::{EventKind, Refusal, RefusalKind};
 use doorbell_probes::Subject;
 use std::time::Duration;
 
 /// The target of a drain.
 #[derive(Debug)]
-enum Drained {
+enum DrainTarget {
     All,
     /// An endpoint, by the name under which it is stored.
     Endpoint(String),
@@ -33,20 +33,20 @@ impl Operator {
     ) -> Result<String, Refusal> {
         let mut inside = self.lock();
         inside.refuse_if_closing()?;
-        let drained = inside.drained(target)?;
+        let drain_target = inside.drain_target(target)?;
         let now = self.0.clock.now();
         let until = end_of(for_time, now)?;
         let drain = Drain { reason: one_line(reason), since: now, until, is_kept };
-        let done = match &drained {
-            Drained::All => {
-                let moved = inside.life.set_drain(drain, now);
-                self.record(&inside, moved);
+        let done = match &drain_target {
+            DrainTarget::All => {
+                let change = inside.life.set_drain(drain, now);
+                self.record(&inside, change);
                 self.publish_drain(&inside);
                 let lasts = lasts(for_time, "doorbell undrain");
                 tracing::info!(reason, "draining {lasts}: not ready, requests are still served");
                 format!("draining {lasts}: not ready, requests are still served")
             }
-            Drained::Endpoint(name) => {
+            DrainTarget::Endpoint(name) => {
                 self.drain_one(&mut inside, name, drain)?;
                 let lasts = lasts(for_time, &format!("doorbell undrain {name}"));
                 tracing::info!(reason, "{name}: draining {lasts}: requests are still served");
@@ -55,7 +55,7 @@ impl Operator {
         };
         drop(inside);
         // The supervisor has to compute its next deadline again.
-        self.0.queue.nudge();
+        self.0.queue.wake();
         Ok(with_note(&done, if is_kept { self.save() } else { None }))
     }
 
@@ -64,9 +64,9 @@ impl Operator {
     pub(crate) fn undrain(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         inside.refuse_if_closing()?;
-        let said = match inside.drained(target)? {
-            Drained::All => self.undrain_all(&mut inside),
-            Drained::Endpoint(name) => {
+        let outcome = match inside.drain_target(target)? {
+            DrainTarget::All => self.undrain_all(&mut inside),
+            DrainTarget::Endpoint(name) => {
                 let was_draining = self.undrain_one(&mut inside, &name);
                 if was_draining {
                     tracing::info!("{name}: drain ended");
@@ -80,8 +80,8 @@ impl Operator {
             }
         };
         drop(inside);
-        self.0.queue.nudge();
-        Ok(with_note(&said, self.save().filter(|_| self.keeps())))
+        self.0.queue.wake();
+        Ok(with_note(&outcome, self.save().filter(|_| self.has_state_file())))
     }
 
     fn undrain_all(&self, inside: &mut Inside) -> String {
@@ -93,14 +93,14 @@ impl Operator {
             self.undrain_one(inside, &endpoint);
         }
         let cancels_stop = inside.life.stop().is_some();
-        let moved = inside.life.cancel(self.0.clock.now());
-        self.record(inside, moved);
+        let change = inside.life.cancel(self.0.clock.now());
+        self.record(inside, change);
         self.publish_drain(inside);
         if cancels_stop {
-            parent::tell(parent::Word::GoesOn);
+            parent::send_report(parent::ServerReport::StopCancelled);
             tracing::warn!("stop cancelled: doorbell keeps running");
         }
-        if let Some(reason) = inside.life.lost_command() {
+        if let Some(reason) = inside.life.command_exit() {
             return format!(
                 "still not ready: {reason}; stop doorbell, or restart it together with the command"
             );
@@ -113,7 +113,7 @@ impl Operator {
     }
 
     fn drain_one(&self, inside: &mut Inside, endpoint: &str, drain: Drain) -> Result<(), Refusal> {
-        if !inside.drains.has_place_for(endpoint) {
+        if !inside.drains.has_capacity_for(endpoint) {
             let text = format!("too many draining endpoints: the maximum is {TARGETS_MAX}");
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
@@ -121,7 +121,7 @@ impl Operator {
         inside.registries().for_each(|registry| registry.drain_one(endpoint, Some(&drain.reason)));
         let left =
             |until: Duration| unix_ms().saturating_add(millis(until.saturating_sub(self.0.clock.now())));
-        self.0.event_log.record(Happening::Drain {
+        self.0.event_log.record(EventKind::Drain {
             endpoint: endpoint.to_owned(),
             on: true,
             reason: drain.reason,
@@ -134,16 +134,16 @@ impl Operator {
     fn undrain_one(&self, inside: &mut Inside, endpoint: &str) -> bool {
         let was_draining = inside.drains.end(endpoint);
         if was_draining {
-            self.drained_one(inside, endpoint);
+            self.publish_undrain(inside, endpoint);
         }
         was_draining
     }
 
     /// Publishes and records the end of an endpoint's drain.
-    fn drained_one(&self, inside: &Inside, endpoint: &str) {
+    fn publish_undrain(&self, inside: &Inside, endpoint: &str) {
         inside.registries().for_each(|registry| registry.drain_one(endpoint, None));
         let (endpoint, reason) = (endpoint.to_owned(), String::new());
-        self.0.event_log.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
+        self.0.event_log.record(EventKind::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
     /// Publishes the drain of all endpoints with its reason, or its end. During a drain,
@@ -162,10 +162,10 @@ impl Operator {
         let ended = inside.drains.expire(now);
         for endpoint in &ended {
             tracing::info!("{endpoint}: drain ended: time limit reached");
-            self.drained_one(inside, endpoint);
+            self.publish_undrain(inside, endpoint);
         }
-        let Some(moved) = inside.life.end_drain_if_due(now) else { return !ended.is_empty() };
-        self.record(inside, moved);
+        let Some(change) = inside.life.end_drain_if_due(now) else { return !ended.is_empty() };
+        self.record(inside, change);
         tracing::info!("drain of all endpoints ended: time limit reached");
         self.publish_drain(inside);
         true
@@ -174,35 +174,35 @@ impl Operator {
     /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain
     /// of all endpoints, connections are open. The requests of one connection may be for several
     /// endpoints, so the drain of one endpoint does not depend on connections.
-    pub(crate) fn has_to_drain(&self, target: &str) -> bool {
+    pub(crate) fn is_drain_pending(&self, target: &str) -> bool {
         let Some(running) = self.running() else { return false };
         let inside = self.lock();
-        let Ok(drained) = inside.drained(target) else { return false };
-        let begun = match &drained {
-            Drained::All => inside.drain_begun(),
-            Drained::Endpoint(name) => inside.drains.get(name).map(|drain| drain.since),
+        let Ok(drain_target) = inside.drain_target(target) else { return false };
+        let since = match &drain_target {
+            DrainTarget::All => inside.drain_since(),
+            DrainTarget::Endpoint(name) => inside.drains.get(name).map(|drain| drain.since),
         };
         drop(inside);
-        let Some(begun) = begun else { return false };
-        let is_announced = self.0.clock.now().saturating_sub(begun) >= running.lifecycle.drain_delay;
-        !is_announced || (matches!(drained, Drained::All) && running.conns_open() > 0)
+        let Some(since) = since else { return false };
+        let is_announced = self.0.clock.now().saturating_sub(since) >= running.lifecycle.drain_delay;
+        !is_announced || (matches!(drain_target, DrainTarget::All) && running.conns_open() > 0)
     }
 }
 
 impl Inside {
     /// Start of the drain of all endpoints, if one is in progress.
-    pub(super) fn drain_begun(&self) -> Option<Duration> {
-        let begun = self.life.drain().map_or_else(|| self.life.since(), |drain| drain.since);
-        self.life.is_draining().then_some(begun)
+    pub(super) fn drain_since(&self) -> Option<Duration> {
+        let since = self.life.drain().map_or_else(|| self.life.since(), |drain| drain.since);
+        self.life.is_draining().then_some(since)
     }
 
-    fn drained(&self, target: &str) -> Result<Drained, Refusal> {
+    fn drain_target(&self, target: &str) -> Result<DrainTarget, Refusal> {
         if target == ALL {
-            return Ok(Drained::All);
+            return Ok(DrainTarget::All);
         }
         match self.subject(target)? {
-            (Subject::All, _) => Ok(Drained::All),
-            (Subject::Endpoint(_), name) => Ok(Drained::Endpoint(name)),
+            (Subject::All, _) => Ok(DrainTarget::All),
+            (Subject::Endpoint(_), name) => Ok(DrainTarget::Endpoint(name)),
             (Subject::Check(_), name) => {
                 let text = format!("a check cannot drain: use `doorbell maint {name}`");
                 Err(Refusal::new(RefusalKind::NotSupported, text))

@@ -16,12 +16,12 @@ pub(super) struct Drains(BTreeMap<String, Drain>);
 impl Drains {
     /// Starts a drain. If the endpoint is already draining, only the reason and the end change.
     pub(super) fn set(&mut self, endpoint: &str, drain: Drain) -> &Drain {
-        let drain = drain.follows(self.0.get(endpoint));
+        let drain = drain.continuing(self.0.get(endpoint));
         self.0.entry(endpoint.to_owned()).insert_entry(drain).into_mut()
     }
 
     /// Whether the maximum number of drains permits a drain of this endpoint.
-    pub(super) fn has_place_for(&self, endpoint: &str) -> bool {
+    pub(super) fn has_capacity_for(&self, endpoint: &str) -> bool {
         self.0.len() < TARGETS_MAX || self.0.contains_key(endpoint)
     }
 
@@ -53,7 +53,7 @@ impl Drains {
         let view = |(endpoint, drain): (&str, &Drain)| DrainView {
             endpoint: endpoint.to_owned(),
             reason: drain.reason.clone(),
-            heard_in_ms: millis(drain.since.saturating_add(delay).saturating_sub(now)),
+            observed_in_ms: millis(drain.since.saturating_add(delay).saturating_sub(now)),
             left_ms: drain.until.map(|until| millis(until.saturating_sub(now))),
         };
         self.all().map(view).collect()
@@ -77,9 +77,10 @@ mod tests {
         assert_eq!(drains.set("a", drain("longer", 5, Some(20))).since, at(1), "the start does not change");
         assert_eq!((drains.next_end(), drains.expire(at(19)).len()), (Some(at(20)), 0));
         let views = drains.views(at(5), at(4));
-        let told = views.iter().map(|view| (&*view.endpoint, &*view.reason, view.heard_in_ms, view.left_ms));
+        let shown =
+            views.iter().map(|view| (&*view.endpoint, &*view.reason, view.observed_in_ms, view.left_ms));
         assert_eq!(
-            told.collect::<Vec<_>>(),
+            shown.collect::<Vec<_>>(),
             [("a", "longer", 2_000, Some(16_000)), ("b", "endless", 3_000, None)]
         );
         assert_eq!(drains.expire(at(20)), ["a"]);
@@ -93,9 +94,9 @@ mod tests {
     fn they_are_bounded() {
         let mut drains = Drains::default();
         for n in 0..TARGETS_MAX {
-            assert!(drains.has_place_for(&n.to_string()));
+            assert!(drains.has_capacity_for(&n.to_string()));
             drains.set(&n.to_string(), drain("", 0, None));
         }
-        assert!(!drains.has_place_for("one more") && drains.has_place_for("7"));
+        assert!(!drains.has_capacity_for("one more") && drains.has_capacity_for("7"));
     }
 }

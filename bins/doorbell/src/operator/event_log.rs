@@ -7,7 +7,7 @@
 
 use super::clock::{Clock, millis, unix_ms};
 use crate::history;
-use crate::wire::{Event, Happening};
+use crate::wire::{Event, EventKind};
 use doorbell_history::History;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 /// Maximum number of stored events: about half a megabyte with names and reasons of usual length.
-const KEPT_MAX: usize = 2048;
+const STORED_MAX: usize = 2048;
 
 /// Maximum number of pending events of a follower.
 const WAITING_MAX: usize = 1024;
@@ -32,7 +32,7 @@ pub(crate) struct EventLog {
 struct Inside {
     /// Number of the last event.
     number: u64,
-    kept: VecDeque<Arc<Event>>,
+    stored: VecDeque<Arc<Event>>,
     /// `None` once the log has ended.
     sender: Option<broadcast::Sender<Arc<Event>>>,
     /// Stores events, if one is configured.
@@ -62,7 +62,7 @@ impl Default for Inside {
     fn default() -> Self {
         Self {
             number: 0,
-            kept: VecDeque::new(),
+            stored: VecDeque::new(),
             sender: Some(broadcast::Sender::new(WAITING_MAX)),
             history: None,
         }
@@ -81,7 +81,7 @@ impl EventLog {
     }
 
     /// Records an event and sends it to the followers. Must be called in the order of events.
-    pub(crate) fn record(&self, what: Happening) {
+    pub(crate) fn record(&self, what: EventKind) {
         let mut inside = self.lock();
         inside.number += 1;
         let event = Arc::new(Event {
@@ -90,12 +90,12 @@ impl EventLog {
             at_uptime_ms: millis(self.clock.now()),
             what,
         });
-        if inside.kept.len() == KEPT_MAX {
-            inside.kept.pop_front();
+        if inside.stored.len() == STORED_MAX {
+            inside.stored.pop_front();
         }
         // Recording in a history only waits for its lock, never for the store.
         inside.history.iter().for_each(|history| history::record(history, &event));
-        inside.kept.push_back(Arc::clone(&event));
+        inside.stored.push_back(Arc::clone(&event));
         // Sent under the lock, so that a new follower gets each event exactly once. An error only
         // means that there is no follower.
         let _no_follower = inside.sender.as_ref().map(|sender| sender.send(event));
@@ -145,10 +145,10 @@ impl EventLog {
 
 impl Inside {
     fn since(&self, since: u64) -> (VecDeque<Arc<Event>>, u64) {
-        let kept = self.kept.iter().filter(|event| event.number > since);
-        let kept: VecDeque<_> = kept.map(Arc::clone).collect();
-        let wanted = self.number.saturating_sub(since);
-        (kept.clone(), wanted - kept.len() as u64)
+        let stored = self.stored.iter().filter(|event| event.number > since);
+        let stored: VecDeque<_> = stored.map(Arc::clone).collect();
+        let requested = self.number.saturating_sub(since);
+        (stored.clone(), requested - stored.len() as u64)
     }
 }
 
@@ -179,8 +179,8 @@ mod tests {
     use super::*;
     use tokio::runtime::Builder;
 
-    fn happening(text: &str) -> Happening {
-        Happening::Reload { ok: true, text: text.to_owned() }
+    fn happening(text: &str) -> EventKind {
+        EventKind::Reload { ok: true, text: text.to_owned() }
     }
 
     fn record(event_log: &EventLog, count: usize) {
@@ -200,9 +200,9 @@ mod tests {
         assert_eq!((numbers(&event_log.since(2).0), event_log.last()), (vec![3], 3));
         let (events, missed) = event_log.since(99);
         assert_eq!((numbers(&events), missed), (vec![], 0), "a number of another process");
-        record(&event_log, KEPT_MAX);
+        record(&event_log, STORED_MAX);
         let (events, missed) = event_log.since(1);
-        assert_eq!((events.len(), missed), (KEPT_MAX, 2));
+        assert_eq!((events.len(), missed), (STORED_MAX, 2));
         assert_eq!(event_log.since(3).1, 0);
     }
 

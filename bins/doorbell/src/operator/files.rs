@@ -4,7 +4,7 @@
 //! Does not know about: when the directory changes.
 
 use super::Operator;
-use crate::reload::watch::{Look, Watched};
+use crate::reload::watch::{Scan, Watched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of files without a target to read. They are only logged, and may name targets of
 /// a later configuration.
-const STRANGE_MAX: usize = 1024;
+const UNKNOWN_MAX: usize = 1024;
 
 /// Maximum number of bytes of a file that are read as the reason.
 const REASON_READ_MAX: u64 = 1024;
@@ -24,7 +24,7 @@ pub(crate) struct MaintenanceFiles {
     operator: Operator,
     known: BTreeMap<String, String>,
     /// File names without a target; each is logged once.
-    strange: BTreeSet<String>,
+    unknown: BTreeSet<String>,
     /// True while there are more files without a target than are read.
     has_more: bool,
 }
@@ -35,7 +35,7 @@ struct Declared {
     /// The reasons by file name.
     reasons: BTreeMap<String, String>,
     /// Number of files without a target that were not read.
-    left_out: usize,
+    skipped: usize,
 }
 
 impl MaintenanceFiles {
@@ -45,16 +45,16 @@ impl MaintenanceFiles {
             directory: directory.to_owned(),
             operator: operator.clone(),
             known: BTreeMap::new(),
-            strange: BTreeSet::new(),
+            unknown: BTreeSet::new(),
             has_more: false,
         };
-        if let Look::Refused(why) = files.look() {
+        if let Scan::Refused(why) = files.scan() {
             tracing::error!("{}: {why}", files.name());
         }
         files
     }
 
-    /// Reads all files with a target, and the first [`STRANGE_MAX`] others in the order of their
+    /// Reads all files with a target, and the first [`UNKNOWN_MAX`] others in the order of their
     /// names. Returns no files if the directory does not exist.
     fn read(&self, is_target: impl Fn(&str) -> bool) -> Result<Declared, String> {
         let entries = match fs::read_dir(&self.directory) {
@@ -62,7 +62,7 @@ impl MaintenanceFiles {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Declared::default()),
             Err(error) => return Err(error.to_string()),
         };
-        let (mut names, mut strange, mut left_out) = (Vec::new(), BTreeSet::new(), 0);
+        let (mut names, mut unknown, mut skipped) = (Vec::new(), BTreeSet::new(), 0);
         for entry in entries {
             let entry = entry.map_err(|error| error.to_string())?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -72,13 +72,13 @@ impl MaintenanceFiles {
             }
             if is_target(&name) {
                 names.push(name);
-            } else if strange.insert(name) && strange.len() > STRANGE_MAX {
-                strange.pop_last();
-                left_out += 1;
+            } else if unknown.insert(name) && unknown.len() > UNKNOWN_MAX {
+                unknown.pop_last();
+                skipped += 1;
             }
         }
         let mut reasons = BTreeMap::new();
-        for name in names.into_iter().chain(strange) {
+        for name in names.into_iter().chain(unknown) {
             let path = self.directory.join(&name);
             match fs::metadata(&path) {
                 Ok(meta) if meta.is_file() => drop(reasons.insert(name, first_line(&path))),
@@ -89,7 +89,7 @@ impl MaintenanceFiles {
                 Err(error) => return Err(format!("{name}: {error}")),
             }
         }
-        Ok(Declared { reasons, left_out })
+        Ok(Declared { reasons, skipped })
     }
 }
 
@@ -111,30 +111,30 @@ impl Watched for MaintenanceFiles {
         vec![self.directory.clone()]
     }
 
-    fn look(&mut self) -> Look {
-        let Declared { reasons, left_out } = match self.read(|name| self.operator.is_target(name)) {
+    fn scan(&mut self) -> Scan {
+        let Declared { reasons, skipped } = match self.read(|name| self.operator.is_target(name)) {
             Ok(declared) => declared,
-            Err(why) => return Look::Refused(why),
+            Err(why) => return Scan::Refused(why),
         };
-        if left_out > 0 && !self.has_more {
+        if skipped > 0 && !self.has_more {
             tracing::warn!(
-                "{}: {left_out} files are ignored: besides those of endpoints and checks, only {STRANGE_MAX} are read",
+                "{}: {skipped} files are ignored: besides those of endpoints and checks, only {UNKNOWN_MAX} are read",
                 self.name()
             );
         }
-        self.has_more = left_out > 0;
+        self.has_more = skipped > 0;
         // A reload may have added or removed targets.
-        let strange = self.operator.maintain_by_files(&reasons);
-        for name in strange.difference(&self.strange) {
+        let unknown = self.operator.set_file_maintenance(&reasons);
+        for name in unknown.difference(&self.unknown) {
             tracing::warn!("{}: unknown endpoint or check {name:?}", self.name());
         }
-        self.strange = strange;
+        self.unknown = unknown;
         if reasons == self.known {
-            return Look::Same;
+            return Scan::Same;
         }
         self.known = reasons;
         let names: Vec<&str> = self.known.keys().map(String::as_str).collect();
-        Look::Changed(if names.is_empty() { "no files".into() } else { names.join(", ") })
+        Scan::Changed(if names.is_empty() { "no files".into() } else { names.join(", ") })
     }
 }
 
@@ -158,9 +158,9 @@ mod tests {
         }
         let operator = Operator::new(Supervisor::without_signals().queue());
         let files = MaintenanceFiles::new(&directory, &operator);
-        let Declared { reasons, left_out } = files.read(|name| name.starts_with("target-")).unwrap();
+        let Declared { reasons, skipped } = files.read(|name| name.starts_with("target-")).unwrap();
         assert!(targets().all(|target| reasons.get(&target).is_some_and(|reason| reason == "disks")));
-        assert_eq!((reasons.len(), left_out), (40 + STRANGE_MAX, 1200 - STRANGE_MAX));
+        assert_eq!((reasons.len(), skipped), (40 + UNKNOWN_MAX, 1200 - UNKNOWN_MAX));
         assert!(files.has_more, "it was logged");
         fs::remove_dir_all(&directory).unwrap();
     }
@@ -175,11 +175,11 @@ mod tests {
         assert_eq!(files.known, BTreeMap::from([("readyz".to_owned(), "disks".to_owned())]));
         let link = directory.join("second");
         std::os::unix::fs::symlink(&link, &link).unwrap();
-        assert!(matches!(files.look(), Look::Refused(why) if why.starts_with("second: ")));
+        assert!(matches!(files.scan(), Scan::Refused(why) if why.starts_with("second: ")));
         assert_eq!(files.known.len(), 1);
         fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(directory.join("missing"), &link).unwrap();
-        assert!(matches!(files.look(), Look::Same), "a link to a missing file is ignored");
+        assert!(matches!(files.scan(), Scan::Same), "a link to a missing file is ignored");
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Life {
     stop: Option<Stop>,
     closing: bool,
     /// The reason, if the command of `doorbell run` has exited.
-    lost_command: Option<String>,
+    command_exit: Option<String>,
     /// Time at which the current state was reached.
     since: Duration,
 }
@@ -40,7 +40,7 @@ impl Drain {
     }
 
     /// Returns this drain as the continuation of an earlier one, with the start of the earlier one.
-    pub(super) fn follows(self, before: Option<&Self>) -> Self {
+    pub(super) fn continuing(self, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         Self { since: before.since, is_kept: self.is_kept || before.is_kept, ..self }
     }
@@ -55,7 +55,7 @@ pub(super) struct Stop {
 }
 
 /// A transition: the old and the new state, if they differ.
-pub(super) type Moved = Option<(Lifecycle, Lifecycle)>;
+pub(super) type StateChange = Option<(Lifecycle, Lifecycle)>;
 
 impl Life {
     pub(super) fn state(&self) -> Lifecycle {
@@ -74,7 +74,7 @@ impl Life {
 
     /// Whether all endpoints drain.
     pub(super) const fn is_draining(&self) -> bool {
-        self.drain.is_some() || self.stop.is_some() || self.closing || self.lost_command.is_some()
+        self.drain.is_some() || self.stop.is_some() || self.closing || self.command_exit.is_some()
     }
 
     /// Whether listeners are closing; nothing can be cancelled then.
@@ -94,7 +94,7 @@ impl Life {
     pub(super) fn reason(&self) -> &str {
         let stop = self.stop.as_ref().map(|stop| stop.reason.as_str());
         let drain = || Some(self.drain.as_ref()?.reason.as_str());
-        stop.or(self.lost_command.as_deref()).or_else(drain).unwrap_or_default()
+        stop.or(self.command_exit.as_deref()).or_else(drain).unwrap_or_default()
     }
 
     /// The operator's reason for the drain of all endpoints, which may be empty; `None` if they do
@@ -104,31 +104,31 @@ impl Life {
     }
 
     /// The reason of a drain that cannot be cancelled.
-    pub(super) fn lost_command(&self) -> Option<&str> {
-        self.lost_command.as_deref()
+    pub(super) fn command_exit(&self) -> Option<&str> {
+        self.command_exit.as_deref()
     }
 
     /// Records that listeners are open.
-    pub(super) fn set_serving(&mut self, now: Duration) -> Moved {
-        self.moving(now, |life| life.serving = true)
+    pub(super) fn set_serving(&mut self, now: Duration) -> StateChange {
+        self.change_state(now, |life| life.serving = true)
     }
 
     /// Starts an operator's drain, or changes the reason and the end of the current one.
-    pub(super) fn set_drain(&mut self, drain: Drain, now: Duration) -> Moved {
-        self.moving(now, |life| life.drain = Some(drain.follows(life.drain.as_ref())))
+    pub(super) fn set_drain(&mut self, drain: Drain, now: Duration) -> StateChange {
+        self.change_state(now, |life| life.drain = Some(drain.continuing(life.drain.as_ref())))
     }
 
     /// Ends an operator's drain if its time limit is reached; `None` if there is no such drain. A
     /// stop continues to drain.
-    pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Option<Moved> {
+    pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Option<StateChange> {
         self.drain.as_ref().filter(|drain| drain.is_over(now))?;
-        Some(self.moving(now, |life| life.drain = None))
+        Some(self.change_state(now, |life| life.drain = None))
     }
 
     /// Requests a stop after a drain of length `delay`; the elapsed time of an operator's drain
     /// counts towards it.
-    pub(super) fn set_stop(&mut self, reason: String, delay: Duration, now: Duration) -> Moved {
-        self.moving(now, |life| {
+    pub(super) fn set_stop(&mut self, reason: String, delay: Duration, now: Duration) -> StateChange {
+        self.change_state(now, |life| {
             let begun = life.drain.as_ref().map_or(now, |drain| drain.since);
             let closes_at = begun.saturating_add(delay).max(now);
             life.stop.get_or_insert(Stop { reason, closes_at });
@@ -137,15 +137,15 @@ impl Life {
 
     /// Records that the command of `doorbell run` has exited: starts a drain that cannot be
     /// cancelled.
-    pub(super) fn lose_command(&mut self, reason: String, now: Duration) -> Moved {
-        self.moving(now, |life| {
-            life.lost_command.get_or_insert(reason);
+    pub(super) fn record_command_exit(&mut self, reason: String, now: Duration) -> StateChange {
+        self.change_state(now, |life| {
+            life.command_exit.get_or_insert(reason);
         })
     }
 
     /// Cancels an operator's drain and a stop, unless listeners are already closing.
-    pub(super) fn cancel(&mut self, now: Duration) -> Moved {
-        self.moving(now, |life| {
+    pub(super) fn cancel(&mut self, now: Duration) -> StateChange {
+        self.change_state(now, |life| {
             if !life.closing {
                 life.drain = None;
                 life.stop = None;
@@ -154,21 +154,21 @@ impl Life {
     }
 
     /// Closes the listeners if the delay of a stop has passed.
-    pub(super) fn close_if_due(&mut self, now: Duration) -> Moved {
-        self.moving(now, |life| {
+    pub(super) fn close_if_due(&mut self, now: Duration) -> StateChange {
+        self.change_state(now, |life| {
             life.closing |= life.stop.as_ref().is_some_and(|stop| stop.closes_at <= now);
         })
     }
 
     /// Closes the listeners immediately.
-    pub(super) fn close(&mut self, reason: &str, now: Duration) -> Moved {
-        self.moving(now, |life| {
+    pub(super) fn close(&mut self, reason: &str, now: Duration) -> StateChange {
+        self.change_state(now, |life| {
             life.stop.get_or_insert_with(|| Stop { reason: reason.to_owned(), closes_at: now });
             life.closing = true;
         })
     }
 
-    fn moving(&mut self, now: Duration, change: impl FnOnce(&mut Self)) -> Moved {
+    fn change_state(&mut self, now: Duration, change: impl FnOnce(&mut Self)) -> StateChange {
         let before = self.state();
         change(self);
         let after = self.state();
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn the_drain_of_a_lost_command_cannot_be_cancelled() {
         let mut life = serving();
-        assert_eq!(life.lose_command("exit status: 7".to_owned(), at(10)), Some((Ready, Draining)));
+        assert_eq!(life.record_command_exit("exit status: 7".to_owned(), at(10)), Some((Ready, Draining)));
         life.set_drain(drain("kernel", 11), at(11));
         assert_eq!((life.cancel(at(12)), life.reason()), (None, "exit status: 7"));
         assert!(life.is_draining() && !life.is_closing());

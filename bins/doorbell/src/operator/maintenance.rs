@@ -44,7 +44,7 @@ impl Maintenance {
     }
 
     /// Whether the maximum number of targets permits maintenance of this target.
-    pub(super) fn has_place_for(&self, target: &str) -> bool {
+    pub(super) fn has_capacity_for(&self, target: &str) -> bool {
         self.by_target.len() < TARGETS_MAX || self.by_target.contains_key(target)
     }
 
@@ -54,9 +54,9 @@ impl Maintenance {
     }
 
     /// The declarations of one source, by target.
-    pub(super) fn by(&self, source: HoldSource) -> impl Iterator<Item = (&str, &Hold)> {
+    pub(super) fn of_source(&self, source: HoldSource) -> impl Iterator<Item = (&str, &Hold)> {
         let all = self.by_target.iter();
-        all.filter_map(move |(target, said)| Some((target.as_str(), said[source as usize].as_ref()?)))
+        all.filter_map(move |(target, holds)| Some((target.as_str(), holds[source as usize].as_ref()?)))
     }
 
     /// The targets with a declaration.
@@ -65,7 +65,7 @@ impl Maintenance {
     }
 
     /// Returns the declaration in effect for a target; `takes_all` includes those for `all`.
-    pub(super) fn holding(&self, target: &str, takes_all: bool) -> Option<&Hold> {
+    pub(super) fn in_effect(&self, target: &str, takes_all: bool) -> Option<&Hold> {
         let first = |target: &str| self.by_target.get(target)?.iter().flatten().next();
         first(target).or_else(|| if takes_all { first(ALL) } else { None })
     }
@@ -73,14 +73,14 @@ impl Maintenance {
     /// Removes declarations whose time limit is reached, and returns them.
     pub(super) fn expire(&mut self, now: Duration) -> Vec<(String, HoldSource, Hold)> {
         let mut over = Vec::new();
-        self.by_target.retain(|target, said| {
+        self.by_target.retain(|target, holds| {
             for source in HoldSource::ALL {
-                let place = &mut said[source as usize];
+                let place = &mut holds[source as usize];
                 if let Some(hold) = place.take_if(|hold| hold.until.is_some_and(|until| until <= now)) {
                     over.push((target.clone(), source, hold));
                 }
             }
-            said.iter().any(Option::is_some)
+            holds.iter().any(Option::is_some)
         });
         over
     }
@@ -91,8 +91,9 @@ impl Maintenance {
     }
 
     pub(super) fn views(&self, now: Duration) -> Vec<HoldView> {
-        let all =
-            HoldSource::ALL.into_iter().flat_map(|source| self.by(source).map(move |(t, h)| (source, t, h)));
+        let all = HoldSource::ALL
+            .into_iter()
+            .flat_map(|source| self.of_source(source).map(move |(t, h)| (source, t, h)));
         let view = |(source, target, hold): (HoldSource, &str, &Hold)| HoldView {
             target: target.to_owned(),
             source,
@@ -112,8 +113,8 @@ mod tests {
         Some(Hold { reason: reason.to_owned(), until: until.map(Duration::from_secs) })
     }
 
-    fn holding<'a>(maintenance: &'a Maintenance, target: &str, takes_all: bool) -> Option<&'a str> {
-        maintenance.holding(target, takes_all).map(|hold| hold.reason.as_str())
+    fn in_effect<'a>(maintenance: &'a Maintenance, target: &str, takes_all: bool) -> Option<&'a str> {
+        maintenance.in_effect(target, takes_all).map(|hold| hold.reason.as_str())
     }
 
     #[test]
@@ -121,19 +122,19 @@ mod tests {
         let mut maintenance = Maintenance::default();
         assert!(maintenance.set(ALL, Operator, hold("everything", None)));
         assert!(maintenance.set("readyz", Window, hold("weekly", None)));
-        assert_eq!(holding(&maintenance, "readyz", true), Some("weekly"));
+        assert_eq!(in_effect(&maintenance, "readyz", true), Some("weekly"));
         assert!(maintenance.set("readyz", File, hold("touched", None)));
-        assert_eq!(holding(&maintenance, "readyz", true), Some("touched"));
+        assert_eq!(in_effect(&maintenance, "readyz", true), Some("touched"));
         assert!(maintenance.set("readyz", Operator, hold("said", None)));
         assert!(!maintenance.set("readyz", Operator, hold("said", None)), "no change");
-        assert_eq!(holding(&maintenance, "readyz", true), Some("said"));
-        assert_eq!(holding(&maintenance, "other", true), Some("everything"));
-        assert_eq!(holding(&maintenance, "livez", false), None);
+        assert_eq!(in_effect(&maintenance, "readyz", true), Some("said"));
+        assert_eq!(in_effect(&maintenance, "other", true), Some("everything"));
+        assert_eq!(in_effect(&maintenance, "livez", false), None);
         for source in HoldSource::ALL {
             assert!(maintenance.set("readyz", source, None));
         }
-        assert_eq!(holding(&maintenance, "readyz", true), Some("everything"));
-        assert_eq!(maintenance.by(Operator).map(|(target, _)| target).collect::<Vec<_>>(), [ALL]);
+        assert_eq!(in_effect(&maintenance, "readyz", true), Some("everything"));
+        assert_eq!(maintenance.of_source(Operator).map(|(target, _)| target).collect::<Vec<_>>(), [ALL]);
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
             [("a", Operator)]
         );
         assert_eq!(
-            (holding(&maintenance, "a", false), maintenance.next_end()),
+            (in_effect(&maintenance, "a", false), maintenance.next_end()),
             (Some("endless"), Some(Duration::from_secs(20)))
         );
         assert_eq!(maintenance.expire(Duration::MAX).len(), 1);
@@ -164,9 +165,9 @@ mod tests {
     fn targets_are_bounded() {
         let mut maintenance = Maintenance::default();
         for n in 0..TARGETS_MAX {
-            assert!(maintenance.has_place_for(&n.to_string()));
+            assert!(maintenance.has_capacity_for(&n.to_string()));
             maintenance.set(&n.to_string(), Operator, hold("", None));
         }
-        assert!(!maintenance.has_place_for("one more") && maintenance.has_place_for("7"));
+        assert!(!maintenance.has_capacity_for("one more") && maintenance.has_capacity_for("7"));
     }
 }

@@ -29,7 +29,7 @@ mod tests;
 mod view;
 mod windows;
 
-pub(crate) use admin_runtime::Answers;
+pub(crate) use admin_runtime::ReplyPermits;
 pub(crate) use admin_runtime::{AdminRuntime, DESCRIPTORS as RUNTIME_DESCRIPTORS};
 pub(crate) use clock::{millis, time_of_day};
 pub(crate) use event_log::EventLog;
@@ -41,13 +41,13 @@ pub(crate) use windows::Window;
 use crate::config::format_duration;
 use crate::registry::HealthRegistry;
 use crate::supervisor::queue::Queue;
-use crate::wire::{Happening, HoldSource, LinkView, Refusal, RefusalKind};
+use crate::wire::{EventKind, HoldSource, LinkView, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
 use doorbell_history::{History, Stats};
 use doorbell_probes::Subject;
 use drains::Drains;
-use lifecycle::{Life, Moved};
+use lifecycle::{Life, StateChange};
 use maintenance::{Hold, Maintenance};
 use state_file::StateFile;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ struct Shared {
     /// The state file, or the error if another instance uses the file.
     state_file: OnceLock<Result<Mutex<StateFile>, String>>,
     hooks: Hooks,
-    answers: Answers,
+    reply_permits: ReplyPermits,
     /// The address of the admin listener.
     admin: OnceLock<String>,
 }
@@ -118,7 +118,7 @@ impl Operator {
             inside: Mutex::default(),
             state_file: OnceLock::new(),
             hooks: Hooks::default(),
-            answers: Answers::default(),
+            reply_permits: ReplyPermits::default(),
             admin: OnceLock::new(),
         }))
     }
@@ -153,12 +153,12 @@ impl Operator {
         inside.registries.push(Arc::downgrade(registry));
         inside.windows.replace(registry.take_windows());
         let now = self.0.clock.now();
-        self.look_at_windows(&mut inside, now);
+        self.evaluate_windows(&mut inside, now);
         // Unknown targets are logged when the directory is read.
-        let _unknown = self.look_at_files(&mut inside, now);
+        let _unknown = self.apply_files(&mut inside, now);
         drop(inside);
         // The supervisor has to compute its next deadline again.
-        self.0.queue.nudge();
+        self.0.queue.wake();
     }
 
     /// Sets the running server, whose registry has been adopted.
@@ -169,13 +169,13 @@ impl Operator {
         if inside.life.is_draining() {
             self.publish_drain(&inside);
         }
-        let moved = inside.life.set_serving(self.0.clock.now());
-        self.record(&inside, moved);
+        let change = inside.life.set_serving(self.0.clock.now());
+        self.record(&inside, change);
     }
 
     /// Records that a worker fell back to epoll, or failed.
     pub(crate) fn record_worker(&self, worker: u16, text: String) {
-        self.0.event_log.record(Happening::Worker { worker, text });
+        self.0.event_log.record(EventKind::Worker { worker, text });
     }
 
     /// Sets the callback of [`Operator::reload`], which runs on the thread of the caller; only the
@@ -200,8 +200,8 @@ impl Operator {
     }
 
     /// Permits for replies in progress, for the servers of the control plane.
-    pub(crate) fn answers(&self) -> Answers {
-        self.0.answers.clone()
+    pub(crate) fn reply_permits(&self) -> ReplyPermits {
+        self.0.reply_permits.clone()
     }
 
     /// The running server.
@@ -212,13 +212,13 @@ impl Operator {
     /// Sets, publishes and records the declaration of a source for a target.
     fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
         if inside.maintenance.set(target, source, hold.clone()) {
-            self.changed_hold(inside, target, source, hold.as_ref(), now);
+            self.publish_hold(inside, target, source, hold.as_ref(), now);
         }
     }
 
     /// Opens and closes maintenance windows by the time of day.
-    fn look_at_windows(&self, inside: &mut Inside, now: Duration) {
-        for (name, hold) in inside.windows.look(now, unix_ms()) {
+    fn evaluate_windows(&self, inside: &mut Inside, now: Duration) {
+        for (name, hold) in inside.windows.evaluate(now, unix_ms()) {
             match &hold {
                 Some(hold) => tracing::info!(reason = hold.reason, "{name}: maintenance window begins"),
                 None => tracing::info!("{name}: maintenance window ended"),
@@ -227,7 +227,7 @@ impl Operator {
         }
     }
 
-    fn changed_hold(
+    fn publish_hold(
         &self,
         inside: &Inside,
         target: &str,
@@ -235,7 +235,7 @@ impl Operator {
         hold: Option<&Hold>,
         now: Duration,
     ) {
-        self.0.event_log.record(Happening::Maintenance {
+        self.0.event_log.record(EventKind::Maintenance {
             target: target.to_owned(),
             source,
             on: hold.is_some(),
@@ -247,10 +247,10 @@ impl Operator {
         inside.registries().for_each(|registry| inside.apply_to(&registry, target, now));
     }
 
-    fn record(&self, inside: &Inside, moved: Moved) {
-        if let Some((from, to)) = moved {
+    fn record(&self, inside: &Inside, change: StateChange) {
+        if let Some((from, to)) = change {
             let reason = inside.life.reason().to_owned();
-            self.0.event_log.record(Happening::Lifecycle { from, to, reason });
+            self.0.event_log.record(EventKind::Lifecycle { from, to, reason });
         }
     }
 
@@ -272,7 +272,7 @@ impl Inside {
         let readiness: Vec<Subject> = registry.readiness().collect();
         let meant = if subject == Subject::All { readiness.clone() } else { vec![subject] };
         let wanted = |subject| {
-            let hold = self.maintenance.holding(&registry.name_of(subject)?, readiness.contains(&subject));
+            let hold = self.maintenance.in_effect(&registry.name_of(subject)?, readiness.contains(&subject));
             let left = |until: Duration| until.saturating_sub(now);
             Some((subject, hold.map(|hold| (hold.reason.as_str(), hold.until.map(left)))))
         };
@@ -308,9 +308,9 @@ impl Inside {
     /// Returns notes about maintenance that is still in effect.
     fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
-        let said =
-            others.flat_map(|source| self.maintenance.by(source).map(move |(target, _)| (source, target)));
-        let about = said
+        let declared = others
+            .flat_map(|source| self.maintenance.of_source(source).map(move |(target, _)| (source, target)));
+        let about = declared
             .filter(|(_, target)| subject == Subject::All || *target == name || *target == maintenance::ALL);
         about
             .map(|(source, target)| match source {
@@ -332,9 +332,9 @@ impl Inside {
 fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>, Refusal> {
     match for_time {
         Some(time) if time > HOLD_MAX => {
-            let (asked, max) = (format_duration(time), format_duration(HOLD_MAX));
+            let (requested, max) = (format_duration(time), format_duration(HOLD_MAX));
             let text =
-                format!("{asked} is longer than {max}: omit the time, and end it with `doorbell ready`");
+                format!("{requested} is longer than {max}: omit the time, and end it with `doorbell ready`");
             Err(Refusal::new(RefusalKind::NotSupported, text))
         }
         time => Ok(time.map(|time| now.saturating_add(time))),

@@ -15,7 +15,7 @@ use std::time::Duration;
 impl Operator {
     /// Restores the state of the last run, and saves later changes. Must be called before a
     /// registry is adopted.
-    pub(crate) fn keep_in(&self, path: &Path) {
+    pub(crate) fn open_state_file(&self, path: &Path) {
         let mut state_file = StateFile::new(path);
         if state_file.claim_after_predecessor().is_err() {
             let path = path.display();
@@ -27,12 +27,12 @@ impl Operator {
                 .get_or_init(|| Err(format!("the state file {path} is in use by another instance")));
             return;
         }
-        let kept = state_file.load();
+        let saved = state_file.load();
         self.0.state_file.get_or_init(|| Ok(Mutex::new(state_file)));
-        let Some(kept) = kept else { return };
+        let Some(saved) = saved else { return };
         let mut inside = self.lock();
         let now = self.0.clock.now();
-        inside.restore(kept, now);
+        inside.restore(saved, now);
         let left = |until: Option<Duration>, ends: &str| {
             // Whole seconds, because the time since the save is not known exactly.
             let left = until.map(|until| Duration::from_secs(until.saturating_sub(now).as_secs()));
@@ -46,14 +46,14 @@ impl Operator {
             let lasts = left(drain.until, &format!("doorbell undrain {endpoint}"));
             tracing::warn!(reason = drain.reason, "{endpoint}: drain restored {lasts}");
         }
-        for (target, hold) in inside.maintenance.by(HoldSource::Operator) {
+        for (target, hold) in inside.maintenance.of_source(HoldSource::Operator) {
             let lasts = left(hold.until, &format!("doorbell ready {target}"));
             tracing::warn!(reason = hold.reason, "{target}: maintenance restored {lasts}");
         }
     }
 
     /// Whether there is a state file.
-    pub(super) fn keeps(&self) -> bool {
+    pub(super) fn has_state_file(&self) -> bool {
         matches!(self.0.state_file.get(), Some(Ok(_)))
     }
 
@@ -67,30 +67,30 @@ impl Operator {
         // The lock covers collecting and writing the state, so that the latest state is written
         // last.
         let mut state_file = state_file.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = self.lock().kept(self.0.clock.now());
-        state_file.save(&kept).err().map(|why| format!("not kept across restarts: {why}"))
+        let saved = self.lock().saved_state(self.0.clock.now());
+        state_file.save(&saved).err().map(|why| format!("not kept across restarts: {why}"))
     }
 }
 
 impl Inside {
-    fn kept(&self, now: Duration) -> SavedState {
-        let kept = |target: &str, reason: &str, until: Option<Duration>| SavedHold {
+    fn saved_state(&self, now: Duration) -> SavedState {
+        let saved = |target: &str, reason: &str, until: Option<Duration>| SavedHold {
             target: target.to_owned(),
             reason: reason.to_owned(),
             left_ms: until.map(|until| millis(until.saturating_sub(now))),
         };
         let drains = self.life.drain().map(|drain| (ALL, drain)).into_iter().chain(self.drains.all());
         let drains = drains.filter(|(_, drain)| drain.is_kept);
-        let maintenance = self.maintenance.by(HoldSource::Operator);
+        let maintenance = self.maintenance.of_source(HoldSource::Operator);
         SavedState {
             moment: Moment::now(),
-            drains: drains.map(|(target, drain)| kept(target, &drain.reason, drain.until)).collect(),
-            maintenance: maintenance.map(|(target, hold)| kept(target, &hold.reason, hold.until)).collect(),
+            drains: drains.map(|(target, drain)| saved(target, &drain.reason, drain.until)).collect(),
+            maintenance: maintenance.map(|(target, hold)| saved(target, &hold.reason, hold.until)).collect(),
         }
     }
 
-    fn restore(&mut self, kept: SavedState, now: Duration) {
-        let passed = kept.moment.until(&Moment::now());
+    fn restore(&mut self, saved: SavedState, now: Duration) {
+        let passed = saved.moment.until(&Moment::now());
         // The new end; `None` if the time limit has passed.
         let until = |left_ms: Option<u64>| match left_ms {
             None => Some(None),
@@ -99,19 +99,19 @@ impl Inside {
                 (!left.is_zero()).then(|| Some(now.saturating_add(left)))
             }
         };
-        for SavedHold { target, reason, left_ms } in kept.maintenance.into_iter().take(TARGETS_MAX) {
+        for SavedHold { target, reason, left_ms } in saved.maintenance.into_iter().take(TARGETS_MAX) {
             if let Some(until) = until(left_ms) {
                 let hold = Hold { reason: one_line(&reason), until };
                 self.maintenance.set(&target, HoldSource::Operator, Some(hold));
             }
         }
-        for SavedHold { target, reason, left_ms } in kept.drains.into_iter().take(TARGETS_MAX) {
+        for SavedHold { target, reason, left_ms } in saved.drains.into_iter().take(TARGETS_MAX) {
             let Some(until) = until(left_ms) else { continue };
             let drain = Drain { reason: one_line(&reason), since: now, until, is_kept: true };
             // No event is recorded, because there is no follower yet.
             match target.as_str() {
                 ALL => {
-                    let _moved = self.life.set_drain(drain, now);
+                    let _change = self.life.set_drain(drain, now);
                 }
                 endpoint => {
                     self.drains.set(endpoint, drain);

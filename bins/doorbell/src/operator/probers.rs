@@ -21,7 +21,7 @@ pub(super) fn views(stats: &ProberStats) -> Vec<ProberView> {
         age_ms: millis(now.since(row.last)),
         interval_ms: row.interval.map(millis),
         verdict: row.state_last.into(),
-        their_view: their_view(stats, &row, now),
+        their_view: reported_states(stats, &row, now),
     };
     stats.rows().into_iter().map(view).collect()
 }
@@ -41,9 +41,9 @@ pub(super) fn counters(stats: &ProberStats) -> Vec<Counter> {
 }
 
 /// Summarizes the states that load balancers of this kind report to the endpoint.
-fn their_view(stats: &ProberStats, row: &ProberRow, now: Time) -> Option<String> {
+fn reported_states(stats: &ProberStats, row: &ProberRow, now: Time) -> Option<String> {
     // Only HAProxy reports its state.
     let (_, views) = stats.views(now).find(|(name, _)| *name == &*row.endpoint)?;
-    let said: Vec<String> = views.iter().map(ToString::to_string).collect();
-    (row.prober == Some(Prober::Haproxy) && !said.is_empty()).then(|| said.join(", "))
+    let reported: Vec<String> = views.iter().map(ToString::to_string).collect();
+    (row.prober == Some(Prober::Haproxy) && !reported.is_empty()).then(|| reported.join(", "))
 }

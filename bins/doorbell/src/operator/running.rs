@@ -39,11 +39,11 @@ pub(crate) struct Running {
     /// Counters of this server and all earlier ones.
     pub(crate) process_stats: Arc<ProcessStats>,
     /// Requests runs of checks; `None` without checks.
-    pub(crate) hurry: Option<RunNow>,
+    pub(crate) run_now_handle: Option<RunNow>,
     /// Accepts pushed results; `None` without checks.
     pub(crate) push: Option<Push>,
     /// Heartbeat of the check thread; `None` without checks.
-    pub(crate) pulse: Option<Heartbeat>,
+    pub(crate) heartbeat: Option<Heartbeat>,
     /// The shared checks and their store; `None` without `[shared]`.
     pub(crate) shared_checks: Option<SharedChecks>,
 }
@@ -81,13 +81,13 @@ pub(crate) struct Kind {
     /// The value of `type`.
     word: &'static str,
     /// Whether the check runs on demand.
-    is_asked: bool,
+    is_on_demand: bool,
 }
 
 impl Running {
     /// The kinds of the checks of a configuration.
     pub(crate) fn check_kinds(config: &Config) -> Vec<Kind> {
-        let kind = |check: &Check| Kind { word: check.kind.word(), is_asked: check.pace.cache.is_some() };
+        let kind = |check: &Check| Kind { word: check.kind.word(), is_on_demand: check.pace.cache.is_some() };
         config.checks.iter().map(kind).collect()
     }
 
@@ -105,7 +105,7 @@ impl Running {
         let named = |(at, view): (usize, CheckView)| {
             let kind = self.check_kinds.get(at).copied().unwrap_or_default();
             // An on-demand check has a next run only before its first result.
-            let next_in_ms = view.next_in_ms.filter(|_| !kind.is_asked || view.last.is_none());
+            let next_in_ms = view.next_in_ms.filter(|_| !kind.is_on_demand || view.last.is_none());
             let from = self.shared_checks.as_ref().and_then(|checks| checks.view(at)?.from);
             CheckView { kind: kind.word.to_owned(), next_in_ms, from, ..view }
         };

@@ -7,7 +7,7 @@
 
 use super::Operator;
 use crate::config::format_duration;
-use crate::log::ASKED;
+use crate::log::REQUESTED;
 use crate::wire::{CheckView, EndpointView, ProberView, Status};
 use serde::Serialize;
 use std::time::Duration;
@@ -26,28 +26,28 @@ struct State<'a> {
 }
 
 /// Logs the state.
-pub(crate) fn tell(operator: &Operator) {
+pub(crate) fn log_state(operator: &Operator) {
     let (status, probers) = (operator.status(), operator.probers());
     let checks = operator.checks(None, false).unwrap_or_default();
     let state = State { status: &status, checks: &checks, probers: &probers };
     if let Some(json) = serde_json::to_string(&state).ok().filter(|json| json.len() <= JSON_LEN_MAX) {
-        info!(target: ASKED, json, "state in JSON");
+        info!(target: REQUESTED, json, "state in JSON");
     }
     program(&status);
     status.endpoints.iter().for_each(endpoint);
     checks.iter().for_each(check);
     for drain in &status.drains {
         let left = drain.left_ms.map(length);
-        info!(target: ASKED, reason = drain.reason, left, "state: drain of {}", drain.endpoint);
+        info!(target: REQUESTED, reason = drain.reason, left, "state: drain of {}", drain.endpoint);
     }
     for hold in &status.maintenance {
         let left = hold.left_ms.map(length);
-        info!(target: ASKED, source = %hold.source, reason = hold.reason, left, "state: maintenance of {}", hold.target);
+        info!(target: REQUESTED, source = %hold.source, reason = hold.reason, left, "state: maintenance of {}", hold.target);
     }
     for prober in &probers {
         let ProberView { endpoint, prober, count, age_ms, interval_ms, verdict, .. } = prober;
         let (last, interval) = (length(*age_ms), interval_ms.map(length));
-        info!(target: ASKED, count, last, interval, %verdict, "state: {prober} probes {endpoint}");
+        info!(target: REQUESTED, count, last, interval, %verdict, "state: {prober} probes {endpoint}");
     }
 }
 
@@ -55,7 +55,7 @@ fn program(status: &Status) {
     let counters: Vec<String> =
         status.counters.iter().map(|(name, count)| format!("{name}={count}")).collect();
     info!(
-        target: ASKED,
+        target: REQUESTED,
         reason = status.reason,
         up = length(status.uptime_ms),
         stops_in = status.stops_in_ms.map(length),
@@ -71,7 +71,7 @@ fn program(status: &Status) {
     for (number, worker) in status.workers.iter().enumerate() {
         let failed = if worker.has_failed { "failed " } else { "" };
         info!(
-            target: ASKED,
+            target: REQUESTED,
             why = worker.why,
             connections = worker.conns_live,
             requests = worker.requests,
@@ -86,14 +86,14 @@ fn endpoint(endpoint: &EndpointView) {
     let answers: Vec<String> =
         answers.iter().map(|answer| format!("{}={}", answer.audience, answer.code)).collect();
     let answers = answers.join(" ");
-    info!(target: ASKED, %cause, note, answers, weight, "state: health {name}: {state} for {}", length(*age_ms));
+    info!(target: REQUESTED, %cause, note, answers, weight, "state: health {name}: {state} for {}", length(*age_ms));
 }
 
 fn check(check: &CheckView) {
     let CheckView { name, kind, state, age_ms, reason, .. } = check;
     let last = check.last.map(|last| format!("{} {} ago", last.outcome, length(last.age_ms)));
     let next = check.next_in_ms.map(length);
-    info!(target: ASKED, kind, reason, last, next, "state: check {name}: {state} for {}", length(*age_ms));
+    info!(target: REQUESTED, kind, reason, last, next, "state: check {name}: {state} for {}", length(*age_ms));
 }
 
 /// A duration in whole seconds, unless it is shorter.

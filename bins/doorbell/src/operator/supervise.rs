@@ -15,8 +15,8 @@ impl Operator {
         if inside.life.stop().is_some() {
             return false;
         }
-        let moved = inside.life.set_stop(reason.to_owned(), lifecycle.drain_delay, self.0.clock.now());
-        self.record(&inside, moved);
+        let change = inside.life.set_stop(reason.to_owned(), lifecycle.drain_delay, self.0.clock.now());
+        self.record(&inside, change);
         self.publish_drain(&inside);
         drop(inside);
         tracing::info!(
@@ -30,10 +30,10 @@ impl Operator {
 
     /// Records that the command of `doorbell run` has exited; this server never becomes ready
     /// again.
-    pub(crate) fn lose_command(&self, reason: &str) {
+    pub(crate) fn record_command_exit(&self, reason: &str) {
         let mut inside = self.lock();
-        let moved = inside.life.lose_command(reason.to_owned(), self.0.clock.now());
-        self.record(&inside, moved);
+        let change = inside.life.record_command_exit(reason.to_owned(), self.0.clock.now());
+        self.record(&inside, change);
         self.publish_drain(&inside);
         drop(inside);
         tracing::warn!(reason, "not ready; doorbell keeps running until it is stopped");
@@ -41,25 +41,25 @@ impl Operator {
 
     /// Ends drains and maintenance whose time limit is reached. True if listeners must be closed
     /// now.
-    pub(crate) fn let_time_pass(&self) -> bool {
+    pub(crate) fn expire_due(&self) -> bool {
         let now = self.0.clock.now();
         let mut inside = self.lock();
         // Windows come first: they end by the time of day, and a step of the clock may move their
         // end.
-        self.look_at_windows(&mut inside, now);
+        self.evaluate_windows(&mut inside, now);
         let maintenance = inside.maintenance.expire(now);
         let mut is_saved = maintenance.is_empty();
         for (target, source, hold) in maintenance {
             tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
-            self.changed_hold(&inside, &target, source, None, now);
+            self.publish_hold(&inside, &target, source, None, now);
         }
         is_saved &= !self.expire_drains(&mut inside, now);
         let was_closing = inside.life.is_closing();
-        let moved = inside.life.close_if_due(now);
-        self.record(&inside, moved);
+        let change = inside.life.close_if_due(now);
+        self.record(&inside, change);
         let closes_now = inside.life.is_closing() && !was_closing;
         drop(inside);
-        if !is_saved && self.keeps() {
+        if !is_saved && self.has_state_file() {
             // A failure has been logged.
             let _note = self.save();
         }
@@ -69,8 +69,8 @@ impl Operator {
     /// Closes the listeners immediately.
     pub(crate) fn close(&self, reason: &str) {
         let mut inside = self.lock();
-        let moved = inside.life.close(reason, self.0.clock.now());
-        self.record(&inside, moved);
+        let change = inside.life.close(reason, self.0.clock.now());
+        self.record(&inside, change);
     }
 
     /// Ends the event log: followers get the events up to here.
@@ -78,13 +78,13 @@ impl Operator {
         self.0.event_log.end();
     }
 
-    /// Time until [`Self::let_time_pass`] must be called again.
-    pub(crate) fn idle_for(&self) -> Option<Duration> {
+    /// Time until [`Self::expire_due`] must be called again.
+    pub(crate) fn next_deadline_in(&self) -> Option<Duration> {
         let inside = self.lock();
         let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);
         let drains =
             inside.life.drain().and_then(|drain| drain.until).into_iter().chain(inside.drains.next_end());
-        let maintenance = inside.maintenance.next_end().into_iter().chain(inside.windows.look_at());
+        let maintenance = inside.maintenance.next_end().into_iter().chain(inside.windows.evaluate_at());
         let next = closes.into_iter().chain(drains).chain(maintenance).min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }

@@ -6,7 +6,7 @@ use super::clock::jump;
 use super::*;
 use crate::config::model::Config;
 use crate::config::{Source, parse};
-use crate::reload::watch::{Look, Watched as _};
+use crate::reload::watch::{Scan, Watched as _};
 use crate::supervisor::Supervisor;
 use crate::wire::{CheckWord, EndpointView, EndpointWord, Event, Lifecycle};
 use doorbell_checks::{Finding, ResultSink as _};
@@ -27,7 +27,7 @@ fn registry() -> Arc<HealthRegistry> {
 /// Returns an operator that was started with this state file.
 fn operator_kept_in(path: &Path) -> (Operator, Arc<HealthRegistry>) {
     let operator = Operator::new(Supervisor::without_signals().queue());
-    operator.keep_in(path);
+    operator.open_state_file(path);
     let registry = registry();
     operator.prepare(&registry);
     operator.adopt(&registry);
@@ -74,26 +74,26 @@ fn a_drain_and_its_end_take_effect_before_the_call_returns() {
     assert_eq!(missed, 0);
     assert!(events.iter().any(|event| matches!(
         &event.what,
-        Happening::Lifecycle { to: Lifecycle::Draining, reason, .. } if reason == "new kernel"
+        EventKind::Lifecycle { to: Lifecycle::Draining, reason, .. } if reason == "new kernel"
     )));
     assert!(events.iter().any(|event| matches!(
         &event.what,
-        Happening::Endpoint { name, to: EndpointWord::Drain, .. } if name == "readyz"
+        EventKind::Endpoint { name, to: EndpointWord::Drain, .. } if name == "readyz"
     )));
 }
 
 #[test]
 fn undrain_cancels_a_stop_until_it_closes() {
     let (operator, registry) = operator();
-    assert!(operator.begin_stop("SIGTERM") && !operator.let_time_pass());
+    assert!(operator.begin_stop("SIGTERM") && !operator.expire_due());
     assert!(!operator.begin_stop("SIGTERM"), "begun already");
     assert_eq!(state(&registry, "readyz"), EndpointWord::Drain);
-    assert!(operator.idle_for().is_some());
+    assert!(operator.next_deadline_in().is_some());
     operator.undrain("all").unwrap();
-    assert_eq!(operator.idle_for(), None);
+    assert_eq!(operator.next_deadline_in(), None);
     assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
     operator.close("SIGINT");
-    assert!(!operator.let_time_pass(), "listeners are closed");
+    assert!(!operator.expire_due(), "listeners are closed");
     for refused in [operator.undrain("all"), operator.drain("all", "", None, true)] {
         assert_eq!(refused.unwrap_err().kind, RefusalKind::TooLate);
     }
@@ -144,7 +144,7 @@ fn an_endpoint_drains_alone_until_it_is_cancelled() {
     let of_drains: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.what {
-            Happening::Drain { endpoint, on, reason, .. } => Some((&**endpoint, *on, &**reason)),
+            EventKind::Drain { endpoint, on, reason, .. } => Some((&**endpoint, *on, &**reason)),
             _ => None,
         })
         .collect();
@@ -160,15 +160,15 @@ fn limited_drains_end() {
     operator.drain("second", "short", Some(Duration::ZERO), true).unwrap();
     operator.drain("readyz", "long", Some(Duration::from_secs(3600)), true).unwrap();
     assert_eq!([state(&registry, "readyz"), state(&registry, "livez")], [EndpointWord::Drain; 2]);
-    assert!(operator.idle_for().unwrap().is_zero());
-    assert!(!operator.let_time_pass());
+    assert!(operator.next_deadline_in().unwrap().is_zero());
+    assert!(!operator.expire_due());
     assert_eq!(state(&registry, "livez"), EndpointWord::Up);
     assert_eq!(state(&registry, "second"), EndpointWord::Down);
     assert_eq!(state(&registry, "readyz"), EndpointWord::Drain);
-    let left = operator.idle_for().unwrap();
+    let left = operator.next_deadline_in().unwrap();
     assert!(left > Duration::from_secs(3500) && left <= Duration::from_secs(3600), "{left:?}");
     let view = operator.status();
-    assert_eq!((view.heard_in_ms, view.drain_ends_in_ms, view.drains.len()), (None, None, 1));
+    assert_eq!((view.observed_in_ms, view.drain_ends_in_ms, view.drains.len()), (None, None, 1));
     assert!(view.drains[0].left_ms.is_some_and(|left| left > 3_500_000), "{view:?}");
 }
 
@@ -229,10 +229,13 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
         jump::to(shift + jumped_ms);
         let last = operator.status().event;
         registry.tick();
-        assert!(operator.idle_for().unwrap() <= Duration::from_secs(30), "windows are evaluated again soon");
+        assert!(
+            operator.next_deadline_in().unwrap() <= Duration::from_secs(30),
+            "windows are evaluated again soon"
+        );
         // Simulates that the interval between evaluations has passed.
         operator.lock().windows.replace(Window::all(&config));
-        assert!(!operator.let_time_pass());
+        assert!(!operator.expire_due());
         let expected = if is_open { EndpointWord::Maintenance } else { EndpointWord::Up };
         assert_eq!(state(&registry, "patched"), expected, "{jumped_ms}");
         let others = ["readyz", "second", "third", "fourth"].map(|name| state(&registry, name));
@@ -252,10 +255,10 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
         assert!(is_long(declared.left_ms) && is_long(status.drains[0].left_ms), "{status:?}");
         let (events, _) = operator.events_since(last);
         let is_of_window = |event: &Event| match &event.what {
-            Happening::Maintenance { target, source, .. } => {
+            EventKind::Maintenance { target, source, .. } => {
                 target == "patched" && *source == HoldSource::Window
             }
-            Happening::Endpoint { name, .. } => name == "patched",
+            EventKind::Endpoint { name, .. } => name == "patched",
             _ => false,
         };
         assert!(events.iter().all(|event| is_of_window(event) && event.at_uptime_ms < 60_000), "{events:?}");
@@ -292,10 +295,10 @@ fn limited_maintenance_ends() {
     let (operator, registry) = operator();
     operator.maintain("readyz", "short", Some(Duration::ZERO)).unwrap();
     operator.maintain("second", "long", Some(Duration::from_secs(3600))).unwrap();
-    assert!(!operator.let_time_pass());
+    assert!(!operator.expire_due());
     assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
     assert_eq!(state(&registry, "second"), EndpointWord::Maintenance);
-    let left = operator.idle_for().unwrap();
+    let left = operator.next_deadline_in().unwrap();
     assert!(left > Duration::from_secs(3500) && left <= Duration::from_secs(3600), "{left:?}");
 }
 
@@ -307,7 +310,7 @@ fn a_reload_needs_a_callback() {
     assert_eq!(operator.reload().unwrap_err(), Refusal::new(RefusalKind::Failed, "line 3"));
     let (events, _) = operator.events_since(0);
     let last = &events.last().unwrap().what;
-    assert_eq!(*last, Happening::Reload { ok: false, text: "line 3".to_owned() });
+    assert_eq!(*last, EventKind::Reload { ok: false, text: "line 3".to_owned() });
     let refused = operator.status().refused_reload.unwrap();
     assert_eq!(refused.reason, "line 3");
 }
@@ -370,12 +373,12 @@ fn files_declare_maintenance_until_they_are_gone() {
     let folder = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
     let (operator, registry) = operator();
     let mut files = MaintenanceFiles::new(&folder, &operator);
-    assert_eq!(files.look(), Look::Same, "no directory, no maintenance");
+    assert_eq!(files.scan(), Scan::Same, "no directory, no maintenance");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("second"), "new disks\nsecond line\n").unwrap();
     std::fs::write(folder.join("nobody"), "").unwrap();
     std::fs::write(folder.join(".hidden"), "").unwrap();
-    assert_eq!(files.look(), Look::Changed("nobody, second".to_owned()));
+    assert_eq!(files.scan(), Scan::Changed("nobody, second".to_owned()));
     assert_eq!(endpoint(&registry, "second").note, "new disks");
     assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
     assert!(operator.ready("second").unwrap().contains("still in maintenance by a file"));
@@ -383,10 +386,10 @@ fn files_declare_maintenance_until_they_are_gone() {
     assert_eq!(endpoint(&registry, "second").note, "said", "an operator takes precedence");
     operator.ready("second").unwrap();
     std::fs::write(folder.join("all"), "").unwrap();
-    files.look();
+    files.scan();
     assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(files.look(), Look::Changed("no files".to_owned()));
+    assert_eq!(files.scan(), Scan::Changed("no files".to_owned()));
     assert_eq!(
         [state(&registry, "readyz"), state(&registry, "second")],
         [EndpointWord::Up, EndpointWord::Down]
@@ -417,7 +420,7 @@ fn a_window_ends_with_its_endpoint() {
 fn a_maintenance_file_applies_to_an_endpoint_that_a_reload_adds() {
     let (operator, _registry) = operator();
     let reasons = BTreeMap::from([("third".to_owned(), "disks".to_owned())]);
-    assert_eq!(operator.maintain_by_files(&reasons).len(), 1, "unknown");
+    assert_eq!(operator.set_file_maintenance(&reasons).len(), 1, "unknown");
     let later = HealthRegistry::build(&config("[health.third]\n")).unwrap();
     operator.prepare(&later);
     operator.adopt(&later);
@@ -431,7 +434,7 @@ fn the_end_of_a_limited_drain_is_saved() {
     let (operator, registry) = operator_kept_in(&path);
     operator.drain("second", "fans", Some(Duration::ZERO), true).unwrap();
     operator.maintain("readyz", "disks", Some(Duration::ZERO)).unwrap();
-    operator.let_time_pass();
+    operator.expire_due();
     drop((operator, registry));
     let kept = StateFile::new(&path).load().unwrap();
     assert_eq!((kept.drains.len(), kept.maintenance.len()), (0, 0), "{kept:?}");

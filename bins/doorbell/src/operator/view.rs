@@ -21,7 +21,7 @@ use std::time::Duration;
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// The state of an endpoint as other instances know it.
-const fn stated(state: EndpointWord) -> State {
+const fn shared_state(state: EndpointWord) -> State {
     match state {
         EndpointWord::Degraded => State::Degraded,
         EndpointWord::Down => State::Down,
@@ -54,7 +54,7 @@ impl Operator {
             lifecycle_age_ms: millis(now.saturating_sub(life.since())),
             reason: life.reason().to_owned(),
             stops_in_ms: stop.map(|stop| left(stop.closes_at)),
-            heard_in_ms: inside.drain_begun().map(|begun| left(begun.saturating_add(delay))),
+            observed_in_ms: inside.drain_since().map(|begun| left(begun.saturating_add(delay))),
             drain_ends_in_ms: life.drain().and_then(|drain| drain.until).map(left),
             config: String::new(),
             generation: inside.generation,
@@ -101,7 +101,7 @@ impl Operator {
         let shared = running.as_ref().and_then(|running| running.shared_checks.as_ref());
         let endpoint = |one: &EndpointView| EndpointState {
             name: one.name.clone(),
-            state: stated(one.state),
+            state: shared_state(one.state),
             note: one.note.clone(),
         };
         Announcement {
@@ -131,7 +131,7 @@ impl Operator {
     pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Result<Vec<CheckView>, Refusal> {
         let views = self.running().map(|running| running.checks(name, history)).unwrap_or_default();
         match name {
-            Some(name) if views.is_empty() => no_check(name),
+            Some(name) if views.is_empty() => unknown_check(name),
             _ => Ok(views),
         }
     }
@@ -139,23 +139,25 @@ impl Operator {
     /// Runs a check now and waits for its result.
     pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
         let refused = |kind, text: String| Err(Refusal::new(kind, text));
-        let Some((running, check)) = self.check_named(name) else { return no_check(name) };
-        let (Some(position), Some(hurry)) = (running.registry.position_of_run(check), &running.hurry) else {
+        let Some((running, check)) = self.check_named(name) else { return unknown_check(name) };
+        let (Some(position), Some(run_now_handle)) =
+            (running.registry.position_of_run(check), &running.run_now_handle)
+        else {
             let text = format!("check {name} cannot be run: its results are pushed");
             return refused(RefusalKind::NotSupported, text);
         };
-        let Some(_permit) = self.0.answers.run() else {
+        let Some(_permit) = self.0.reply_permits.run() else {
             return refused(RefusalKind::Busy, "too many commands wait for a check: try again".to_owned());
         };
-        let asked = running.registry.now();
-        if !hurry.run_now(position) {
+        let requested_at = running.registry.now();
+        if !run_now_handle.run_now(position) {
             return refused(RefusalKind::Busy, "too many requested runs: try again".to_owned());
         }
-        if !running.registry.wait_for_result(check, asked, RUN_TIMEOUT) {
+        if !running.registry.wait_for_result(check, requested_at, RUN_TIMEOUT) {
             let text = format!("check {name} has no result yet: see `doorbell checks {name}`");
             return refused(RefusalKind::Busy, text);
         }
-        running.checks(Some(name), true).pop().map_or_else(|| no_check(name), Ok)
+        running.checks(Some(name), true).pop().map_or_else(|| unknown_check(name), Ok)
     }
 
     /// Accepts a pushed result of a check of type ttl.
@@ -169,7 +171,7 @@ impl Operator {
     }
 
     fn push_to(&self, kind: &str, name: &str, finding: Finding) -> Result<String, Refusal> {
-        let Some((running, check)) = self.check_named(name) else { return no_check(name) };
+        let Some((running, check)) = self.check_named(name) else { return unknown_check(name) };
         let position = running.registry.position_of_pushed(check);
         let position = position.filter(|position| running.has_kind(*position, kind));
         let (Some(position), Some(push)) = (position, &running.push) else {
@@ -181,7 +183,7 @@ impl Operator {
             Err(PushRefused::Full) => {
                 Err(Refusal::new(RefusalKind::Busy, "too many results: try again".to_owned()))
             }
-            Err(PushRefused::NoCheck) => no_check(name),
+            Err(PushRefused::NoCheck) => unknown_check(name),
         }
     }
 
@@ -222,11 +224,11 @@ impl Operator {
 
     /// Follows the log: first the stored events after this number, then new events.
     pub(crate) fn follow(&self, since: u64) -> Follower {
-        self.0.event_log.follow(since).hold(self.0.answers.follow())
+        self.0.event_log.follow(since).hold(self.0.reply_permits.follow())
     }
 }
 
-fn no_check<T>(name: &str) -> Result<T, Refusal> {
+fn unknown_check<T>(name: &str) -> Result<T, Refusal> {
     let text = format!("unknown check {name:?}: `doorbell checks` lists the checks");
     Err(Refusal::new(RefusalKind::NotFound, text))
 }

@@ -9,8 +9,8 @@ use doorbell_probes::endpoint_target;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Maximum time between two calls of [`Windows::look`], because the time of day may jump.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Maximum time between two calls of [`Windows::evaluate`], because the time of day may jump.
+const EVALUATE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Minimum step of the time of day; smaller changes are slewing.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
@@ -32,8 +32,8 @@ pub(super) struct Windows {
     open: BTreeMap<String, Open>,
     /// Windows that an operator ended early: index, start and target.
     ended: BTreeSet<(usize, u64, String)>,
-    /// Time of the next evaluation by [`Self::look`], since the start of the program.
-    look_at: Option<Duration>,
+    /// Time of the next evaluation by [`Self::evaluate`], since the start of the program.
+    evaluate_at: Option<Duration>,
 }
 
 /// An open window.
@@ -48,7 +48,7 @@ struct Open {
 
 impl Open {
     /// Whether `known` is the same window with the same end. The end differs if the clock was set.
-    fn is(&self, known: &Self) -> bool {
+    fn is_same(&self, known: &Self) -> bool {
         (self.which, self.since) == (known.which, known.since)
             && self.until.abs_diff(known.until) <= CLOCK_STEP_MIN
     }
@@ -77,13 +77,13 @@ impl Window {
         config.maintenance.windows.iter().map(window).collect()
     }
 
-    fn is_about(&self, target: &str) -> bool {
+    fn has_target(&self, target: &str) -> bool {
         self.targets.iter().any(|known| known == target)
     }
 }
 
 impl Windows {
-    /// Replaces the windows. The next [`Self::look`] closes the open windows that the new
+    /// Replaces the windows. The next [`Self::evaluate`] closes the open windows that the new
     /// configuration does not contain unchanged.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
         let place = |which: usize| {
@@ -93,7 +93,7 @@ impl Windows {
         self.open.values_mut().for_each(|open| open.which = place(open.which));
         let ended = std::mem::take(&mut self.ended).into_iter();
         self.ended = ended.map(|(which, since, target)| (place(which), since, target)).collect();
-        self.look_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
+        self.evaluate_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
         self.all = all;
     }
 
@@ -102,26 +102,26 @@ impl Windows {
         self.open.keys().map(String::as_str)
     }
 
-    /// Ends the open windows of a target early; the next [`Self::look`] reports it. Each window
+    /// Ends the open windows of a target early; the next [`Self::evaluate`] reports it. Each window
     /// opens again at its next scheduled start.
     pub(super) fn end(&mut self, target: &str, now_unix_ms: u64) {
-        for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.is_about(target)) {
+        for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.has_target(target)) {
             if let Some(since) = window.schedule.slot(now_unix_ms, window.length).open_since {
                 self.ended.insert((which, since, target.to_owned()));
             }
         }
-        self.look_at = Some(Duration::ZERO);
+        self.evaluate_at = Some(Duration::ZERO);
     }
 
-    /// Time of the next evaluation by [`Self::look`], since the start of the program.
-    pub(super) const fn look_at(&self) -> Option<Duration> {
-        self.look_at
+    /// Time of the next evaluation by [`Self::evaluate`], since the start of the program.
+    pub(super) const fn evaluate_at(&self) -> Option<Duration> {
+        self.evaluate_at
     }
 
     /// Evaluates the windows and returns the changes since the last call. If several windows of a
     /// target are open, the one that ends last counts.
-    pub(super) fn look(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
-        if self.look_at.is_none_or(|at| at > now) {
+    pub(super) fn evaluate(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
+        if self.evaluate_at.is_none_or(|at| at > now) {
             return Changes::new();
         }
         let mut open: BTreeMap<String, Open> = BTreeMap::new();
@@ -143,12 +143,12 @@ impl Windows {
                 }
             }
         }
-        let wait = Duration::from_millis(next.saturating_sub(now_unix_ms)).min(LOOK_EVERY);
-        self.look_at = (!self.all.is_empty()).then(|| now.saturating_add(wait));
+        let wait = Duration::from_millis(next.saturating_sub(now_unix_ms)).min(EVALUATE_INTERVAL);
+        self.evaluate_at = (!self.all.is_empty()).then(|| now.saturating_add(wait));
         let over = self.open.keys().filter(|target| !open.contains_key(*target));
         let mut changes: Changes = over.map(|target| (target.clone(), None)).collect();
         for (target, one) in &mut open {
-            match self.open.get(target).filter(|known| one.is(known)) {
+            match self.open.get(target).filter(|known| one.is_same(known)) {
                 // Compares with the reported end, so that small shifts add up to a step.
                 Some(known) => one.until = known.until,
                 None => {
@@ -197,97 +197,101 @@ mod tests {
     #[test]
     fn windows_open_and_end_each_once() {
         let mut windows = windows();
-        assert_eq!(windows.look(minutes(0), SUNDAY - MINUTE), []);
-        assert_eq!(windows.look_at(), Some(LOOK_EVERY), "not later, because the clock may jump");
-        assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
-        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "no change");
-        assert_eq!(windows.look(minutes(11), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(51)));
-        assert_eq!(windows.look(minutes(40), SUNDAY + 39 * MINUTE), []);
-        assert_eq!(windows.look(minutes(51), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
-        assert_eq!(windows.look(minutes(52), SUNDAY + 51 * MINUTE), []);
+        assert_eq!(windows.evaluate(minutes(0), SUNDAY - MINUTE), []);
+        assert_eq!(windows.evaluate_at(), Some(EVALUATE_INTERVAL), "not later, because the clock may jump");
+        assert_eq!(windows.evaluate(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
+        assert_eq!(windows.evaluate(minutes(2), SUNDAY + MINUTE), [], "no change");
+        assert_eq!(windows.evaluate(minutes(11), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(51)));
+        assert_eq!(windows.evaluate(minutes(40), SUNDAY + 39 * MINUTE), []);
+        assert_eq!(windows.evaluate(minutes(51), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.evaluate(minutes(52), SUNDAY + 51 * MINUTE), []);
     }
 
     #[test]
     fn a_clock_that_jumps_is_followed() {
         let mut windows = windows();
-        windows.look(minutes(0), SUNDAY);
-        assert_eq!(windows.look(minutes(1), SUNDAY + 61 * MINUTE), [("a".to_owned(), None)], "an hour ahead");
+        windows.evaluate(minutes(0), SUNDAY);
         assert_eq!(
-            windows.look(minutes(2), SUNDAY + 2 * MINUTE),
+            windows.evaluate(minutes(1), SUNDAY + 61 * MINUTE),
+            [("a".to_owned(), None)],
+            "an hour ahead"
+        );
+        assert_eq!(
+            windows.evaluate(minutes(2), SUNDAY + 2 * MINUTE),
             hold("30 minutes", minutes(30)),
             "and back"
         );
-        assert_eq!(windows.look(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.evaluate(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
     }
 
     /// A step of the time of day moves the end of an open window.
     #[test]
     fn a_window_ends_by_the_time_of_day() {
         let mut windows = windows();
-        assert_eq!(windows.look(minutes(0), SUNDAY + 9 * MINUTE), hold("30 minutes", minutes(21)));
-        assert_eq!(windows.look(minutes(1), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(41)));
+        assert_eq!(windows.evaluate(minutes(0), SUNDAY + 9 * MINUTE), hold("30 minutes", minutes(21)));
+        assert_eq!(windows.evaluate(minutes(1), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(41)));
         let back = hold("40 minutes", minutes(62));
-        assert_eq!(windows.look(minutes(32), SUNDAY + 20 * MINUTE), back, "set back by 21 minutes");
-        assert_eq!(windows.look(minutes(33), SUNDAY + 21 * MINUTE + 300), [], "too small for a step");
+        assert_eq!(windows.evaluate(minutes(32), SUNDAY + 20 * MINUTE), back, "set back by 21 minutes");
+        assert_eq!(windows.evaluate(minutes(33), SUNDAY + 21 * MINUTE + 300), [], "too small for a step");
         assert_eq!(
-            windows.look(minutes(34), SUNDAY + 22 * MINUTE + 900),
+            windows.evaluate(minutes(34), SUNDAY + 22 * MINUTE + 900),
             [],
             "this difference alone is too small"
         );
-        let ahead = windows.look(minutes(35), SUNDAY + 23 * MINUTE + 1_100);
+        let ahead = windows.evaluate(minutes(35), SUNDAY + 23 * MINUTE + 1_100);
         assert_eq!(
             ahead,
             hold("40 minutes", minutes(62) - Duration::from_millis(1_100)),
             "both together are a step"
         );
-        assert_eq!(windows.look(minutes(62), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.evaluate(minutes(62), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
     }
 
     #[test]
     fn an_unchanged_window_continues_and_a_changed_one_begins() {
         let mut windows = windows();
-        assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
+        assert_eq!(windows.evaluate(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
         windows.replace(vec![window("0 4 * * SUN UTC", 5, "b"), window("0 3 * * SUN UTC", 30, "a")]);
         assert_eq!(
-            windows.look(minutes(2), SUNDAY + MINUTE),
+            windows.evaluate(minutes(2), SUNDAY + MINUTE),
             [],
             "only the position of the window in the list changes"
         );
         windows.replace(vec![Window { reason: "disks".to_owned(), ..window("0 3 * * SUN UTC", 30, "a") }]);
-        assert_eq!(windows.look(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
+        assert_eq!(windows.evaluate(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
     }
 
     #[test]
     fn a_window_that_was_ended_early_opens_at_its_next_start() {
         const WEEK: u64 = 7 * 24 * 60 * MINUTE;
         let mut windows = windows();
-        assert_eq!(windows.look(minutes(0), SUNDAY + 15 * MINUTE), hold("40 minutes", minutes(35)));
+        assert_eq!(windows.evaluate(minutes(0), SUNDAY + 15 * MINUTE), hold("40 minutes", minutes(35)));
         assert_eq!(windows.open().collect::<Vec<_>>(), ["a"]);
         // Both are open, and both end.
         windows.end("a", SUNDAY + 16 * MINUTE);
-        assert_eq!(windows.look(minutes(1), SUNDAY + 16 * MINUTE), [("a".to_owned(), None)]);
-        assert_eq!(windows.look(minutes(10), SUNDAY + 25 * MINUTE), []);
+        assert_eq!(windows.evaluate(minutes(1), SUNDAY + 16 * MINUTE), [("a".to_owned(), None)]);
+        assert_eq!(windows.evaluate(minutes(10), SUNDAY + 25 * MINUTE), []);
         // A reload does not open an unchanged window again.
         windows.replace(vec![window("10 3 * * SUN UTC", 40, "a"), window("0 9 * * SUN UTC", 5, "b")]);
-        assert_eq!(windows.look(minutes(11), SUNDAY + 26 * MINUTE), []);
-        assert_eq!(windows.look(minutes(60), SUNDAY + 75 * MINUTE), []);
+        assert_eq!(windows.evaluate(minutes(11), SUNDAY + 26 * MINUTE), []);
+        assert_eq!(windows.evaluate(minutes(60), SUNDAY + 75 * MINUTE), []);
         assert_eq!(windows.ended.len(), 0, "closed windows are removed");
-        let later = windows.look(minutes(99), SUNDAY + WEEK + 15 * MINUTE);
+        let later = windows.evaluate(minutes(99), SUNDAY + WEEK + 15 * MINUTE);
         assert_eq!(later, hold("40 minutes", minutes(99 + 35)));
     }
 
     #[test]
     fn without_windows_there_is_no_look() {
         let mut windows = windows();
-        windows.look(minutes(0), SUNDAY);
+        windows.evaluate(minutes(0), SUNDAY);
         windows.replace(Vec::new());
         assert_eq!(
-            windows.look(minutes(1), SUNDAY + MINUTE),
+            windows.evaluate(minutes(1), SUNDAY + MINUTE),
             [("a".to_owned(), None)],
             "removed by a reload"
         );
-        assert_eq!(windows.look_at(), None);
+        assert_eq!(windows.evaluate_at(), None);
         windows.replace(Vec::new());
-        assert_eq!(windows.look_at(), None);
+        assert_eq!(windows.evaluate_at(), None);
     }
 }

@@ -4,7 +4,7 @@
 //! Does not know about: frames and datagrams. Apart from the user agent of gRPC, they are the same
 //! for every prober.
 
-use super::{Ask, Facts, Report, Verdict};
+use super::{Facts, Probe, Report, Verdict};
 use doorbell_checks::options::{
     Address, Check, CheckKind, EgressOptions, FieldValue, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
 };
@@ -13,25 +13,25 @@ use doorbell_health::Outcome;
 use std::sync::Arc;
 
 /// Calls `grpc.health.v1`.
-pub(super) fn grpc(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Report {
+pub(super) fn grpc(probe: &Probe, at: &HostPort, service: &str, is_tls: bool) -> Report {
     // An empty value removes the prober's user agent.
     let is_mute =
-        ask.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("user-agent") && value.is_empty());
-    let metadata = ask.headers.iter().filter(|(_, value)| !value.is_empty());
+        probe.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("user-agent") && value.is_empty());
+    let metadata = probe.headers.iter().filter(|(_, value)| !value.is_empty());
     let metadata = metadata.map(|(name, value)| (name.clone(), FieldValue::Open(value.clone())));
     let grpc = GrpcCheck {
         service: service.to_owned(),
-        user_agent: ask.prober.grpc_agent().filter(|_| !is_mute),
-        tls: is_tls.then(|| ask.tls.clone()),
-        authority: ask.host.clone(),
+        user_agent: probe.prober.grpc_agent().filter(|_| !is_mute),
+        tls: is_tls.then(|| probe.tls.clone()),
+        authority: probe.host.clone(),
         metadata: metadata.collect(),
         ..GrpcCheck::new(Address::Tcp(at.clone()))
     };
     // The client is built again later; this only reports an unusable file.
-    if let Some(Err(why)) = is_tls.then(|| tls_client(&ask.tls, "h2")) {
+    if let Some(Err(why)) = is_tls.then(|| tls_client(&probe.tls, "h2")) {
         return Report { reason: format!("TLS: {why}"), ..blank() };
     }
-    run(ask, grpc.into(), "SERVING", |reason| {
+    run(probe, grpc.into(), "SERVING", |reason| {
         match ["NOT_SERVING", "UNKNOWN", GRPC_UNKNOWN].contains(&reason) {
             true => Verdict::Unhealthy,
             false => Verdict::ProtocolFailed,
@@ -40,23 +40,23 @@ pub(super) fn grpc(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Rep
 }
 
 /// Sends an empty datagram.
-pub(super) fn udp(ask: &Ask, at: &HostPort) -> Report {
+pub(super) fn udp(probe: &Probe, at: &HostPort) -> Report {
     let udp = UdpCheck::new(Address::Tcp(at.clone()));
-    run(ask, udp.into(), "no ICMP error", |_reason| Verdict::ConnectFailed)
+    run(probe, udp.into(), "no ICMP error", |_reason| Verdict::ConnectFailed)
 }
 
 /// Sends an echo request.
-pub(super) fn icmp(ask: &Ask, host: &HostPort) -> Report {
-    run(ask, IcmpCheck::new(host.clone()).into(), "echo reply", |_reason| Verdict::ConnectFailed)
+pub(super) fn icmp(probe: &Probe, host: &HostPort) -> Report {
+    run(probe, IcmpCheck::new(host.clone()).into(), "echo reply", |_reason| Verdict::ConnectFailed)
 }
 
 /// Checks a database, a mail server or a WebSocket.
-pub(super) fn session(ask: &Ask, target: &str) -> Report {
+pub(super) fn session(probe: &Probe, target: &str) -> Report {
     let Some(mut kind) = CheckKind::parse(target) else { return blank() };
     if let CheckKind::Websocket(socket) = &mut kind {
-        socket.tls = ask.tls.clone();
+        socket.tls = probe.tls.clone();
     }
-    run(ask, kind, "answered", |_reason| Verdict::Unhealthy)
+    run(probe, kind, "answered", |_reason| Verdict::Unhealthy)
 }
 
 fn blank() -> Report {
@@ -74,8 +74,8 @@ fn blank() -> Report {
 
 /// Runs a check once. `healthy` is the reason of a success; `judge` evaluates the reason of a
 /// failure after connecting.
-fn run(ask: &Ask, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict) -> Report {
-    let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
+fn run(probe: &Probe, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict) -> Report {
+    let pace = Pace { timeout: probe.timeout, connect_timeout: probe.timeout, ..Pace::default() };
     let check = Check { pace, ..Check::new("probe", kind) };
     let mut report = blank();
     let runner = Connector::open(&EgressOptions::default())

@@ -5,8 +5,8 @@
 #![expect(clippy::disallowed_methods, reason = "a probe measures real time, and does not run on a worker")]
 
 use super::prober::{Closing, Redirects};
-use super::reply::{Content, Head, Reply};
-use super::{Ask, Facts, Report, Target, Verdict};
+use super::response::{Content, Head, Response};
+use super::{Facts, Probe, Report, Target, Verdict};
 use crate::unix::connect_within;
 use doorbell_checks::options::{ClientTls, HostPort, Url};
 use doorbell_checks::{Phases, Seen, cause_of, is_same_origin, tls_client, url_of_location};
@@ -28,8 +28,8 @@ const REDIRECTS_MAX: usize = 10;
 type Judged = (Verdict, String);
 
 /// The state of one exchange.
-struct Run<'a> {
-    ask: &'a Ask,
+struct Exchange<'a> {
+    probe: &'a Probe,
     start: Instant,
     phases: Phases,
     facts: Facts,
@@ -45,10 +45,10 @@ struct Timed<S> {
     ends_at: Instant,
 }
 
-pub(super) fn run(ask: &Ask) -> Report {
+pub(super) fn run(probe: &Probe) -> Report {
     let start = Instant::now();
-    let mut run = Run {
-        ask,
+    let mut exchange = Exchange {
+        probe,
         start,
         phases: Phases::default(),
         facts: Facts::default(),
@@ -56,16 +56,16 @@ pub(super) fn run(ask: &Ask) -> Report {
         sent: Vec::new(),
         received: Vec::new(),
     };
-    let (verdict, reason) = match run.ask(&ask.target) {
+    let (verdict, reason) = match exchange.run(&probe.target) {
         Ok(reason) => (Verdict::Healthy, reason),
         Err(judged) => judged,
     };
-    let Run { phases, facts, status, sent, received, .. } = run;
+    let Exchange { phases, facts, status, sent, received, .. } = exchange;
     Report { verdict, reason, status, phases, facts, total: start.elapsed(), sent, received }
 }
 
-impl Run<'_> {
-    fn ask(&mut self, target: &Target) -> Result<String, Judged> {
+impl Exchange<'_> {
+    fn run(&mut self, target: &Target) -> Result<String, Judged> {
         match target {
             Target::Http(url) => self.http(url),
             Target::Redis(at) => {
@@ -80,7 +80,7 @@ impl Run<'_> {
             Target::Tls(at) => {
                 let stream = self.connect(at)?;
                 let from = Instant::now();
-                let mut secured = self.secure(stream, &at.host, &self.ask.tls)?;
+                let mut secured = self.secure(stream, &at.host, &self.probe.tls)?;
                 self.phases.tls += from.elapsed();
                 secured.conn.send_close_notify();
                 // A failure to send close_notify does not affect the result.
@@ -90,7 +90,7 @@ impl Run<'_> {
             }
             Target::Unix(path) => match connect_within(path, self.left()) {
                 Ok(_stream) => Ok("connected".into()),
-                Err(error) if error.kind() == ErrorKind::TimedOut => Err(self.overdue("connection")),
+                Err(error) if error.kind() == ErrorKind::TimedOut => Err(self.timeout_error("connection")),
                 Err(error) => Err((Verdict::ConnectFailed, cause_of(&error))),
             },
             Target::Check(_) | Target::Grpc { .. } | Target::Icmp(_) | Target::Udp(_) => {
@@ -100,21 +100,21 @@ impl Run<'_> {
     }
 
     fn http(&mut self, first: &Url) -> Result<String, Judged> {
-        let (mut url, mut is_home) = (first.clone(), true);
+        let (mut url, mut is_first_origin) = (first.clone(), true);
         for _redirect in 0..=REDIRECTS_MAX {
             let before = std::mem::take(&mut self.phases);
-            let asked = self.one_request(&url, is_home);
+            let response = self.one_request(&url, is_first_origin);
             self.phases += before;
-            let head = asked?;
+            let head = response?;
             self.status = Some(head.status);
-            self.note(&head);
+            self.record(&head);
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
-            let redirects = self.ask.prober.redirects();
+            let redirects = self.probe.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
             // These probers use Go's client, which ignores an empty location.
             let leads = |location: &&String| follows && !location.is_empty();
             let Some(location) = head.location.as_ref().filter(leads) else {
-                let judged = self.ask.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
+                let judged = self.probe.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
                 return judged.map(|()| format!("status {}", head.status));
             };
             let Some(next) = url_of_location(&url, location) else {
@@ -123,14 +123,14 @@ impl Run<'_> {
             if redirects == Redirects::OwnHost && !next.at.host.eq_ignore_ascii_case(&url.at.host) {
                 return Ok(self.warning(head.len));
             }
-            is_home &= is_same_origin(&next, first);
+            is_first_origin &= is_same_origin(&next, first);
             url = next;
             self.facts.redirects += 1;
         }
         Err((Verdict::Unhealthy, format!("more than {REDIRECTS_MAX} redirects")))
     }
 
-    fn note(&mut self, head: &Head) {
+    fn record(&mut self, head: &Head) {
         let seen = &mut self.facts.seen;
         seen.status = Some(head.status);
         seen.version = Some(head.version);
@@ -149,16 +149,17 @@ impl Run<'_> {
         format!("warning: Probe terminated redirects, Response body: {content}")
     }
 
-    /// Sends one request and reads its response. `is_home`: no redirect has led to another origin.
-    fn one_request(&mut self, url: &Url, is_home: bool) -> Result<Head, Judged> {
+    /// Sends one request and reads its response. `is_first_origin`: no redirect has led to another
+    /// origin.
+    fn one_request(&mut self, url: &Url, is_first_origin: bool) -> Result<Head, Judged> {
         let mut stream = self.connect(&url.at)?;
-        let own: &Ask = self.ask;
-        let ask = if is_home { Cow::Borrowed(own) } else { Cow::Owned(own.elsewhere()) };
-        let request = ask.prober.request(&ask, url);
+        let own: &Probe = self.probe;
+        let probe = if is_first_origin { Cow::Borrowed(own) } else { Cow::Owned(own.without_credentials()) };
+        let request = probe.prober.request(&probe, url);
         self.sent.extend_from_slice(&request);
         let head = if url.is_https {
             let from = Instant::now();
-            let mut secured = self.secure(stream, &url.at.host, &ask.tls)?;
+            let mut secured = self.secure(stream, &url.at.host, &probe.tls)?;
             self.phases.tls = from.elapsed();
             let head = self.exchange(&mut secured, &request);
             stream = secured.sock;
@@ -167,7 +168,7 @@ impl Run<'_> {
             self.exchange(&mut stream, &request)
         };
         let head = match head {
-            Ok(head) if self.ask.prober.minds_resets() => self.until_end(&mut stream).map(|()| head),
+            Ok(head) if self.probe.prober.fails_on_reset() => self.read_to_end(&mut stream).map(|()| head),
             other => other,
         };
         self.close(stream.socket.as_fd());
@@ -175,7 +176,7 @@ impl Run<'_> {
     }
 
     /// Waits for the end of the connection, which must be a FIN.
-    fn until_end(&self, stream: &mut Timed<TcpStream>) -> Result<(), Judged> {
+    fn read_to_end(&self, stream: &mut Timed<TcpStream>) -> Result<(), Judged> {
         // If the connection has ended, the read below reports the reason.
         let _ = stream.socket.shutdown(std::net::Shutdown::Write);
         let mut rest = [0; 4096];
@@ -206,7 +207,7 @@ impl Run<'_> {
         let mut secured = StreamOwned::new(connection, stream);
         while secured.conn.is_handshaking() {
             secured.conn.complete_io(&mut secured.sock).map_err(|error| match is_timeout(&error) {
-                true => self.overdue("TLS handshake"),
+                true => self.timeout_error("TLS handshake"),
                 false => failed(cause_of(&error)),
             })?;
         }
@@ -216,18 +217,18 @@ impl Run<'_> {
 
     fn exchange(&mut self, stream: &mut (impl Read + Write), request: &[u8]) -> Result<Head, Judged> {
         let sent = stream.write_all(request).and_then(|()| stream.flush());
-        let asked_at = Instant::now();
-        sent.map_err(|error| self.broken(&error, "response"))?;
-        let content_len_max = self.ask.prober.content_len_max();
+        let sent_at = Instant::now();
+        sent.map_err(|error| self.io_failure(&error, "response"))?;
+        let content_len_max = self.probe.prober.content_len_max();
         self.received.clear();
         let mut head: Option<Head> = None;
         let mut piece = [0; 8192];
         loop {
             let read = stream.read(&mut piece);
             if self.received.is_empty() {
-                self.phases.processing = asked_at.elapsed();
+                self.phases.processing = sent_at.elapsed();
             }
-            self.phases.transfer = asked_at.elapsed().saturating_sub(self.phases.processing);
+            self.phases.transfer = sent_at.elapsed().saturating_sub(self.phases.processing);
             match read {
                 Ok(0) => return self.ended(head, None),
                 Ok(len) => self.received.extend_from_slice(&piece[..len]),
@@ -236,13 +237,13 @@ impl Run<'_> {
                 Err(error) => return self.ended(head, Some(&error)),
             }
             if head.is_none() {
-                match Reply::parse(&self.received, request.starts_with(b"HEAD ")) {
-                    Reply::Begun => continue,
-                    Reply::Broken(why) => return Err((Verdict::ProtocolFailed, why.into())),
-                    Reply::Head(found) => head = Some(found),
+                match Response::parse(&self.received, request.starts_with(b"HEAD ")) {
+                    Response::Incomplete => continue,
+                    Response::Invalid(why) => return Err((Verdict::ProtocolFailed, why.into())),
+                    Response::Head(found) => head = Some(found),
                 }
             }
-            if let Some(found) = head.take_if(|head| head.is_whole(&self.received, content_len_max)) {
+            if let Some(found) = head.take_if(|head| head.is_complete(&self.received, content_len_max)) {
                 return Ok(found);
             }
         }
@@ -252,7 +253,7 @@ impl Run<'_> {
     fn ended(&self, head: Option<Head>, error: Option<&std::io::Error>) -> Result<Head, Judged> {
         match (head, error) {
             (Some(head), None) if head.content == Content::UntilClose => Ok(head),
-            (_, Some(error)) => Err(self.broken(error, "end of the response")),
+            (_, Some(error)) => Err(self.io_failure(error, "end of the response")),
             (None, None) if self.received.is_empty() => {
                 Err((Verdict::ProtocolFailed, "connection closed without a response".into()))
             }
@@ -265,7 +266,7 @@ impl Run<'_> {
     fn redis(&mut self, mut stream: Timed<TcpStream>) -> Result<String, Judged> {
         const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
         self.sent.extend_from_slice(PING);
-        stream.write_all(PING).map_err(|error| self.broken(&error, "response"))?;
+        stream.write_all(PING).map_err(|error| self.io_failure(&error, "response"))?;
         while !self.received.contains(&b'\n') && self.received.len() < 1024 {
             let mut piece = [0; 256];
             match stream.read(&mut piece) {
@@ -273,7 +274,7 @@ impl Run<'_> {
                     return Err((Verdict::ProtocolFailed, "connection closed without a response".into()));
                 }
                 Ok(len) => self.received.extend_from_slice(&piece[..len]),
-                Err(error) => return Err(self.broken(&error, "response")),
+                Err(error) => return Err(self.io_failure(&error, "response")),
             }
         }
         self.close(stream.socket.as_fd());
@@ -290,11 +291,11 @@ impl Run<'_> {
     fn connect(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let mut stream = self.dial(at)?;
         self.sent.clear();
-        if let Some(header) = self.ask.proxy_header {
+        if let Some(header) = self.probe.proxy_header {
             let addrs = stream.socket.local_addr().and_then(|from| Ok((from, stream.socket.peer_addr()?)));
-            let addrs = addrs.map_err(|error| self.broken(&error, "connection"))?;
+            let addrs = addrs.map_err(|error| self.io_failure(&error, "connection"))?;
             self.sent = header.bytes(Some(addrs));
-            stream.write_all(&self.sent).map_err(|error| self.broken(&error, "connection"))?;
+            stream.write_all(&self.sent).map_err(|error| self.io_failure(&error, "connection"))?;
         }
         Ok(stream)
     }
@@ -309,7 +310,7 @@ impl Run<'_> {
         for addr in addrs {
             let left = self.left();
             if left.is_zero() {
-                return Err(self.overdue("connection"));
+                return Err(self.timeout_error("connection"));
             }
             match TcpStream::connect_timeout(&addr, left)
                 .and_then(|socket| refuse_self_connection(socket, addr))
@@ -317,9 +318,9 @@ impl Run<'_> {
                 Ok(socket) => {
                     self.phases.connect = from.elapsed();
                     self.facts.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
-                    return Ok(Timed { socket, ends_at: self.start + self.ask.timeout });
+                    return Ok(Timed { socket, ends_at: self.start + self.probe.timeout });
                 }
-                Err(error) if error.kind() == ErrorKind::TimedOut => last = self.overdue("connection"),
+                Err(error) if error.kind() == ErrorKind::TimedOut => last = self.timeout_error("connection"),
                 Err(error) => last = (Verdict::ConnectFailed, format!("{addr}: {}", cause_of(&error))),
             }
         }
@@ -337,13 +338,13 @@ impl Run<'_> {
         std::thread::spawn(move || sender.send(place.to_socket_addrs().map(Vec::from_iter)));
         match receiver.recv_timeout(self.left()) {
             Ok(found) => found.map_err(|error| (Verdict::ConnectFailed, format!("{}: {error}", at.host))),
-            Err(_) => Err(self.overdue("address")),
+            Err(_) => Err(self.timeout_error("address")),
         }
     }
 
     /// Sets how the kernel ends the connection when the descriptor is closed.
     fn close(&self, socket: BorrowedFd<'_>) {
-        let linger = match self.ask.prober.closing() {
+        let linger = match self.probe.prober.closing() {
             Closing::Fin { linger } => linger,
             Closing::Reset => Some(Duration::ZERO),
         };
@@ -354,16 +355,16 @@ impl Run<'_> {
     }
 
     fn left(&self) -> Duration {
-        self.ask.timeout.saturating_sub(self.start.elapsed())
+        self.probe.timeout.saturating_sub(self.start.elapsed())
     }
 
-    fn overdue(&self, doing: &str) -> Judged {
-        Report::timed_out(self.ask.timeout, doing)
+    fn timeout_error(&self, doing: &str) -> Judged {
+        Report::timed_out(self.probe.timeout, doing)
     }
 
-    fn broken(&self, error: &std::io::Error, doing: &str) -> Judged {
+    fn io_failure(&self, error: &std::io::Error, doing: &str) -> Judged {
         match is_timeout(error) {
-            true => self.overdue(doing),
+            true => self.timeout_error(doing),
             false => (Verdict::ProtocolFailed, cause_of(error)),
         }
     }

@@ -185,20 +185,20 @@ impl Exported {
         let check = connect + tls + processing + transfer;
         let phases = [("phase=\"check\"", check.as_secs_f64()), ("phase=\"resolve\"", resolve.as_secs_f64())];
         // A name without an address only has the lookup phase.
-        let is_asked = self.seen.address.is_some();
-        let phases = if is_asked { &phases[..] } else { &phases[1..] };
+        let has_address = self.seen.address.is_some();
+        let phases = if has_address { &phases[..] } else { &phases[1..] };
         all.labelled("probe_grpc_duration_seconds", "Duration of the phases in seconds", phases);
         const ALL: [&str; 4] = ["NOT_SERVING", "SERVICE_UNKNOWN", "SERVING", "UNKNOWN"];
         let is = |status: &str| if self.seen.serving_status == Some(status) { 1.0 } else { 0.0 };
         let statuses = ALL.map(|status| (format!("serving_status=\"{status}\""), is(status)));
         let statuses = statuses.each_ref().map(|(label, value)| (label.as_str(), *value));
-        if is_asked {
+        if has_address {
             all.labelled("probe_grpc_healthcheck_response", "Serving status in the response", &statuses);
         }
         all.gauge("probe_grpc_ssl", "1 if TLS was used", u8::from(self.seen.tls_version.is_some()));
         let status = match self.seen.grpc_status {
             Some(status) => status,
-            None if !is_asked => 0,
+            None if !has_address => 0,
             // A gRPC client reports DEADLINE_EXCEEDED and UNAVAILABLE itself.
             None if self.is_overdue => 4,
             None => 14,

@@ -6,7 +6,7 @@ mod checked;
 mod exchange;
 mod exported;
 mod prober;
-mod reply;
+mod response;
 #[cfg(test)]
 mod tests;
 
@@ -48,7 +48,7 @@ pub(crate) const TARGET_FORM: &str = "expected http://HOST:PORT/PATH, https://HO
 
 /// Parameters of a probe, which can be run any number of times.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Probe {
     pub(crate) target: Target,
     pub(crate) prober: Prober,
     /// Healthy status codes; `None` for those of the prober.
@@ -101,9 +101,9 @@ pub(crate) struct Report {
     pub(crate) received: Vec<u8>,
 }
 
-impl Ask {
+impl Probe {
     /// Returns the same probe without credentials, for another origin.
-    fn elsewhere(&self) -> Self {
+    fn without_credentials(&self) -> Self {
         let headers = self.headers.iter().filter(|(name, _)| !is_credential(name)).cloned().collect();
         let tls = ClientTls { cert: None, key: None, ..self.tls.clone() };
         Self { headers, host: None, tls, ..self.clone() }
@@ -167,7 +167,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl Ask {
+impl Probe {
     /// Creates the default probe of a target by a prober.
     pub(crate) fn of(target: Target, prober: Prober) -> Self {
         let tls = ClientTls { verify: prober.verifies(), ..ClientTls::default() };
@@ -223,8 +223,8 @@ impl Target {
 
 impl Report {
     /// Converts the report into metrics of blackbox_exporter.
-    pub(crate) fn exported(&self, ask: &Ask) -> String {
-        let kind = match ask.target {
+    pub(crate) fn exported(&self, probe: &Probe) -> String {
+        let kind = match probe.target {
             Target::Grpc { .. } => Kind::Grpc,
             Target::Http(_) => Kind::Http,
             Target::Icmp(_) => Kind::Icmp,
@@ -243,7 +243,7 @@ impl Report {
             redirects,
             phases: self.phases,
             seen: seen.clone(),
-            ..Exported::new(kind, ask.timeout)
+            ..Exported::new(kind, probe.timeout)
         };
         exported.finished(self.total)
     }

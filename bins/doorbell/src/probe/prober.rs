@@ -4,7 +4,7 @@
 //! were captured. Those of Consul, Envoy and keepalived follow their source code. Those of cloud
 //! load balancers contain the documented fields.
 
-use super::Ask;
+use super::Probe;
 use clap::ValueEnum;
 use doorbell_checks::options::Url;
 use std::fmt::Write as _;
@@ -148,7 +148,7 @@ impl Prober {
     }
 
     /// Whether a reset after a complete response is a failure.
-    pub(super) const fn minds_resets(self) -> bool {
+    pub(super) const fn fails_on_reset(self) -> bool {
         matches!(self, Self::Azure)
     }
 
@@ -180,16 +180,16 @@ impl Prober {
     }
 
     /// Returns the exact bytes of the request.
-    pub(super) fn request(self, ask: &Ask, url: &Url) -> Vec<u8> {
+    pub(super) fn request(self, probe: &Probe, url: &Url) -> Vec<u8> {
         let target = &url.target;
         // These probers include the port even if it is the default.
         let with_port = matches!(self, Self::Apache | Self::Elb | Self::Kubelet);
         let host = if with_port { url.at.to_string() } else { url.authority() };
-        let host = ask.host.clone().unwrap_or(host);
+        let host = probe.host.clone().unwrap_or(host);
         let own: &[(&str, &str)] = match self {
-            Self::Apache => return http10(ask, target, &[("Host", &host)]),
+            Self::Apache => return http10(probe, target, &[("Host", &host)]),
             Self::Keepalived => {
-                return http10(ask, target, &[("User-Agent", "KeepAliveClient"), ("Host", &host)]);
+                return http10(probe, target, &[("User-Agent", "KeepAliveClient"), ("Host", &host)]);
             }
             Self::Blackbox => &[("User-Agent", BLACKBOX), ("Connection", "close")],
             Self::Azure => &[("User-Agent", "Load Balancer Agent"), ("Connection", "Keep-Alive")],
@@ -208,16 +208,16 @@ impl Prober {
             Self::Envoy => &[("user-agent", "Envoy/HC")],
             Self::Gcp => &[("User-Agent", "GoogleHC/1.0"), ("Connection", "Keep-alive")],
             Self::GrpcHealthProbe => &[],
-            Self::Haproxy => return haproxy(ask, url, &host),
+            Self::Haproxy => return haproxy(probe, url, &host),
             Self::Kubelet => &[("User-Agent", KUBE_PROBE), ("Accept", "*/*"), ("Connection", "close")],
             Self::Route53 => &[("User-Agent", ROUTE53)],
         };
         let host_name = if self == Self::Envoy { "host" } else { "Host" };
         let mut head = format!("GET {target} HTTP/1.1\r\n{host_name}: {host}\r\n");
-        let given = |name: &str| ask.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        let given = |name: &str| probe.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         let mut fields: Vec<(&str, &str)> = own.iter().filter(|(name, _)| !given(name)).copied().collect();
         // An empty value removes a field of the prober, as in the kubelet.
-        let added = ask.headers.iter().filter(|(_, value)| !value.is_empty());
+        let added = probe.headers.iter().filter(|(_, value)| !value.is_empty());
         let at = fields.iter().position(|(name, _)| *name == "Connection").unwrap_or(fields.len());
         for (offset, (name, value)) in added.enumerate() {
             fields.insert(at + offset, (name, value));
@@ -258,11 +258,11 @@ fn canonical(name: &str) -> String {
 }
 
 /// Returns an HTTP/1.0 request with fixed and added fields.
-fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
+fn http10(probe: &Probe, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
     let mut head = format!("GET {target} HTTP/1.0\r\n");
-    let given = |name: &str| ask.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    let given = |name: &str| probe.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
     let added =
-        ask.headers.iter().map(|(name, value)| (&**name, &**value)).filter(|(_, value)| !value.is_empty());
+        probe.headers.iter().map(|(name, value)| (&**name, &**value)).filter(|(_, value)| !value.is_empty());
     for (name, value) in own.iter().copied().filter(|(name, _)| !given(name)).chain(added) {
         let _infallible = write!(head, "{name}: {value}\r\n");
     }
@@ -272,17 +272,17 @@ fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
 
 /// Returns the request of `option httpchk`, or of `http-check send` if there is a host or an added
 /// field.
-fn haproxy(ask: &Ask, url: &Url, host: &str) -> Vec<u8> {
+fn haproxy(probe: &Probe, url: &Url, host: &str) -> Vec<u8> {
     let target = &url.target;
-    let is_bare = ask.host.is_none() && ask.headers.is_empty();
+    let is_bare = probe.host.is_none() && probe.headers.is_empty();
     let mut head = match is_bare {
         true => format!("OPTIONS {target} HTTP/1.0\r\n"),
         false => format!("OPTIONS {target} HTTP/1.1\r\nhost: {host}\r\n"),
     };
-    for (name, value) in &ask.headers {
+    for (name, value) in &probe.headers {
         let _infallible = write!(head, "{}: {value}\r\n", name.to_ascii_lowercase());
     }
-    if ask.send_state {
+    if probe.send_state {
         let _infallible = write!(head, "x-haproxy-server-state: {}\r\n", state_of(url));
     }
     head.push_str(if is_bare { "\r\n" } else { "connection: close\r\n\r\n" });

@@ -3,7 +3,7 @@
 //! Does not know about: command lines.
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
-use super::{Ask, Prober, Report, Target, Verdict};
+use super::{Probe, Prober, Report, Target, Verdict};
 use crate::http::prober::Prober as Known;
 use clap::ValueEnum as _;
 use doorbell_checks::options::ProxyHeader;
@@ -53,15 +53,15 @@ fn serve(mut stream: &TcpStream, answer: &[u8]) -> Seen {
     Seen { request: String::from_utf8(request).unwrap(), end }
 }
 
-fn http(addr: SocketAddr, path: &str, prober: Prober) -> Ask {
-    Ask::of(Target::parse(&format!("http://{addr}{path}")).unwrap(), prober)
+fn http(addr: SocketAddr, path: &str, prober: Prober) -> Probe {
+    Probe::of(Target::parse(&format!("http://{addr}{path}")).unwrap(), prober)
 }
 
-fn asked(answer: &[u8], prober: Prober, change: impl Fn(&mut Ask)) -> (Report, Seen, SocketAddr) {
+fn asked(answer: &[u8], prober: Prober, change: impl Fn(&mut Probe)) -> (Report, Seen, SocketAddr) {
     let (addr, server) = server(vec![answer.to_vec()]);
-    let mut ask = http(addr, "/readyz?a=1", prober);
-    change(&mut ask);
-    let report = ask.run();
+    let mut probe = http(addr, "/readyz?a=1", prober);
+    change(&mut probe);
+    let report = probe.run();
     let mut seen = server.join().unwrap();
     (report, seen.remove(0), addr)
 }
@@ -183,14 +183,14 @@ fn hosts_and_fields() {
             "GET /readyz?a=1 HTTP/1.1\r\nhost: app.example\r\nuser-agent: Envoy/HC\r\nx-b: 1\r\naccept: text/plain\r\n\r\n",
         ),
     ] {
-        let change = |ask: &mut Ask| {
-            ask.host = Some("app.example".into());
-            ask.headers = vec![("x-b".into(), "1".into()), ("accept".into(), "text/plain".into())];
+        let change = |probe: &mut Probe| {
+            probe.host = Some("app.example".into());
+            probe.headers = vec![("x-b".into(), "1".into()), ("accept".into(), "text/plain".into())];
         };
         let (_, seen, _) = asked(OK, prober, change);
         assert_eq!(seen.request, expected, "{prober:?}");
     }
-    let without = |ask: &mut Ask| ask.headers = vec![("Accept".into(), String::new())];
+    let without = |probe: &mut Probe| probe.headers = vec![("Accept".into(), String::new())];
     let (_, seen, _) = asked(OK, Prober::Kubelet, without);
     assert!(!seen.request.contains("Accept"), "{}", seen.request);
 }
@@ -219,7 +219,7 @@ fn each_prober_accepts_its_own_statuses() {
             );
         }
     }
-    let (report, _, _) = asked(&reply(503), Prober::Gcp, |ask| ask.statuses = Some(vec![500..=503]));
+    let (report, _, _) = asked(&reply(503), Prober::Gcp, |probe| probe.statuses = Some(vec![500..=503]));
     assert_eq!(report.verdict, Verdict::Healthy);
 }
 
@@ -243,7 +243,7 @@ fn answers_of_all_kinds() {
         ("", Verdict::TimedOut),
     ] {
         let (report, _, _) =
-            asked(answer.as_bytes(), Prober::Kubelet, |ask| ask.timeout = Duration::from_millis(200));
+            asked(answer.as_bytes(), Prober::Kubelet, |probe| probe.timeout = Duration::from_millis(200));
         assert_eq!(report.verdict, expected, "{answer:?}: {}", report.reason);
     }
     // The probe reads as much content as the kubelet, so an incomplete long body is healthy.
@@ -271,16 +271,16 @@ fn credentials_are_not_sent_to_another_port() {
     let redirect =
         |to: &str| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes();
     for prober in [Prober::Kubelet, Prober::Consul, Prober::Blackbox] {
-        let (other, elsewhere) = server(vec![OK.to_vec()]);
+        let (other, without_credentials) = server(vec![OK.to_vec()]);
         let (first, home) = server(vec![redirect("../same"), redirect(&format!("http://{other}/next"))]);
-        let mut ask = http(first, "/a/b", prober);
-        ask.headers = [("Authorization", "Bearer x"), ("Cookie", "id=1"), ("X-Team", "a")]
+        let mut probe = http(first, "/a/b", prober);
+        probe.headers = [("Authorization", "Bearer x"), ("Cookie", "id=1"), ("X-Team", "a")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
-        let report = ask.run();
+        let report = probe.run();
         assert_eq!(report.verdict, Verdict::Healthy, "{}", report.reason);
         let mut all = home.join().unwrap();
-        all.extend(elsewhere.join().unwrap());
+        all.extend(without_credentials.join().unwrap());
         assert!(all[1].request.starts_with("GET /same HTTP/1.1\r\n"), "{all:?}");
         for (field, expected) in
             [("Authorization", [true, true, false]), ("Cookie", [true, true, false]), ("X-Team", [true; 3])]
@@ -316,7 +316,7 @@ fn azure_takes_a_reset_for_a_no() {
 
 #[test]
 fn connections_alone() {
-    let tcp = |addr, prober| Ask::of(Target::parse(&format!("tcp://{addr}")).unwrap(), prober);
+    let tcp = |addr, prober| Probe::of(Target::parse(&format!("tcp://{addr}")).unwrap(), prober);
     for (prober, end) in [(Prober::Kubelet, "fin"), (Prober::Haproxy, "reset")] {
         let (addr, server) = server(vec![Vec::new()]);
         assert_eq!(tcp(addr, prober).run().verdict, Verdict::Healthy);
@@ -327,11 +327,11 @@ fn connections_alone() {
     let report = tcp(nobody, Prober::Doorbell).run();
     assert_eq!(report.verdict, Verdict::ConnectFailed);
     assert!(report.reason.ends_with("connection refused"), "{}", report.reason);
-    let missing = Ask::of(Target::parse("unix:/nonexistent/socket").unwrap(), Prober::Doorbell).run();
+    let missing = Probe::of(Target::parse("unix:/nonexistent/socket").unwrap(), Prober::Doorbell).run();
     assert_eq!(missing.verdict, Verdict::ConnectFailed);
-    let grpc = Ask::of(Target::parse(&format!("grpc://{nobody}/x")).unwrap(), Prober::Doorbell).run();
+    let grpc = Probe::of(Target::parse(&format!("grpc://{nobody}/x")).unwrap(), Prober::Doorbell).run();
     assert_eq!(grpc.verdict, Verdict::ConnectFailed, "{}", grpc.reason);
-    let udp = |addr| Ask::of(Target::parse(&format!("udp://{addr}")).unwrap(), Prober::Doorbell).run();
+    let udp = |addr| Probe::of(Target::parse(&format!("udp://{addr}")).unwrap(), Prober::Doorbell).run();
     let refused = udp(nobody);
     assert_eq!(refused.verdict, Verdict::ConnectFailed);
     assert!(refused.reason.ends_with("connection refused"), "{}", refused.reason);
@@ -388,7 +388,7 @@ fn grpc_probes_send_the_user_agent_of_the_prober() {
         (Prober::Route53, ""),
     ] {
         let (addr, server) = grpc_server();
-        let report = Ask::of(Target::parse(&format!("grpc://{addr}/shop.Cart")).unwrap(), prober).run();
+        let report = Probe::of(Target::parse(&format!("grpc://{addr}/shop.Cart")).unwrap(), prober).run();
         assert_eq!(report.verdict, Verdict::Unhealthy, "{prober:?}: {}", report.reason);
         assert_eq!(report.reason, "the server does not know this service", "{prober:?}");
         let seen = server.join().unwrap();
@@ -396,7 +396,7 @@ fn grpc_probes_send_the_user_agent_of_the_prober() {
         assert_eq!(field(&seen, "user-agent"), agent, "{prober:?}");
         assert_eq!(seen.uri.authority().unwrap().as_str(), addr.to_string(), "{prober:?}");
         // The metrics contain all names and the status code.
-        let metrics = report.exported(&Ask::of(Target::parse("grpc://a:1").unwrap(), prober));
+        let metrics = report.exported(&Probe::of(Target::parse("grpc://a:1").unwrap(), prober));
         for line in ["probe_success 0", "probe_grpc_status_code 5", "probe_grpc_ssl 0", "probe_ip_protocol 4"]
         {
             assert!(metrics.lines().any(|one| one == line), "{prober:?} {line}: {metrics}");
@@ -420,7 +420,7 @@ fn by_grpc_fields_are_metadata_and_the_host_is_the_authority() {
     let fields = [("X-B", "1"), ("x-b", "2"), ("User-Agent", "me")];
     let headers = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let host = Some("orders.example:443".to_owned());
-    let report = Ask { headers, host, ..Ask::of(target(addr), Prober::Kubelet) }.run();
+    let report = Probe { headers, host, ..Probe::of(target(addr), Prober::Kubelet) }.run();
     assert_eq!(report.verdict, Verdict::Unhealthy, "{}", report.reason);
     let seen = server.join().unwrap();
     assert_eq!(seen.uri.authority().unwrap().as_str(), "orders.example:443");
@@ -428,7 +428,7 @@ fn by_grpc_fields_are_metadata_and_the_host_is_the_authority() {
     assert_eq!(seen.headers.get_all("user-agent").iter().collect::<Vec<_>>(), ["me"]);
     let (addr, server) = grpc_server();
     let headers = vec![("user-agent".to_owned(), String::new())];
-    Ask { headers, ..Ask::of(target(addr), Prober::Kubelet) }.run();
+    Probe { headers, ..Probe::of(target(addr), Prober::Kubelet) }.run();
     assert!(!server.join().unwrap().headers.contains_key("user-agent"));
 }
 
@@ -443,9 +443,9 @@ fn haproxy_says_how_it_sees_the_server() {
             "OPTIONS /readyz?a=1 HTTP/1.1\r\nhost: web\r\nx-haproxy-server-state: STATE\r\nconnection: close\r\n\r\n",
         ),
     ] {
-        let change = |ask: &mut Ask| {
-            ask.send_state = true;
-            ask.host = host.map(str::to_owned);
+        let change = |probe: &mut Probe| {
+            probe.send_state = true;
+            probe.host = host.map(str::to_owned);
         };
         let (_, seen, addr) = asked(OK, Prober::Haproxy, change);
         let (ip, port) = (addr.ip(), addr.port());
@@ -458,7 +458,7 @@ fn haproxy_says_how_it_sees_the_server() {
 
 #[test]
 fn a_proxy_header_comes_first() {
-    let (report, seen, addr) = asked(OK, Prober::Haproxy, |ask| ask.proxy_header = Some(ProxyHeader::V1));
+    let (report, seen, addr) = asked(OK, Prober::Haproxy, |probe| probe.proxy_header = Some(ProxyHeader::V1));
     assert_eq!((report.verdict, seen.end), (Verdict::Healthy, "reset"), "{}", report.reason);
     let (header, request) = seen.request.split_once("\r\n").unwrap();
     let port = header.strip_prefix("PROXY TCP4 127.0.0.1 127.0.0.1 ").unwrap();
@@ -469,7 +469,7 @@ fn a_proxy_header_comes_first() {
     // A plain TCP probe also sends the header.
     let (addr, server) = server(vec![Vec::new()]);
     let tcp = Target::parse(&format!("tcp://{addr}")).unwrap();
-    let report = Ask { proxy_header: Some(ProxyHeader::Local), ..Ask::of(tcp, Prober::Doorbell) }.run();
+    let report = Probe { proxy_header: Some(ProxyHeader::Local), ..Probe::of(tcp, Prober::Doorbell) }.run();
     assert_eq!((report.verdict, report.sent.len()), (Verdict::Healthy, 16), "{}", report.reason);
     assert!(server.join().unwrap()[0].request.starts_with("\r\n\r\n"));
 }
@@ -491,7 +491,7 @@ fn redis_says_pong() {
             stream.write_all(answer.as_bytes()).unwrap();
             request
         });
-        let report = Ask::of(
+        let report = Probe::of(
             Target::Redis(doorbell_checks::options::HostPort::parse(&addr.to_string(), None).unwrap()),
             Prober::Doorbell,
         )
@@ -516,10 +516,10 @@ fn databases_are_probed() {
             let _len = stream.read(&mut [0; 64]).unwrap();
             stream.write_all(answer).unwrap();
         });
-        let report = Ask::of(Target::parse(&format!("postgres://{addr}")).unwrap(), Prober::Doorbell).run();
+        let report = Probe::of(Target::parse(&format!("postgres://{addr}")).unwrap(), Prober::Doorbell).run();
         server.join().unwrap();
         assert_eq!((report.verdict, report.reason.as_str()), (expected, reason));
-        let gone = Ask::of(Target::parse(&format!("mysql://{addr}")).unwrap(), Prober::Doorbell).run();
+        let gone = Probe::of(Target::parse(&format!("mysql://{addr}")).unwrap(), Prober::Doorbell).run();
         assert_eq!(gone.verdict, Verdict::ConnectFailed, "{}", gone.reason);
     }
 }

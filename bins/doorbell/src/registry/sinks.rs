@@ -3,7 +3,7 @@
 //! Does not know about: when a state changes.
 
 use crate::operator::EventLog;
-use crate::wire::Happening;
+use crate::wire::EventKind;
 use doorbell_probes::{Transition, TransitionSink};
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ impl TransitionSink for EventSink {
     fn record(&self, transition: &Transition) {
         self.0.record(match transition.clone() {
             Transition::Check { name, from, to, reason, .. } => {
-                Happening::Check { name, from: from.into(), to: to.into(), reason }
+                EventKind::Check { name, from: from.into(), to: to.into(), reason }
             }
             Transition::Endpoint { name, from, to, cause, note, .. } => {
-                Happening::Endpoint { name, from: from.into(), to: to.into(), cause: cause.into(), note }
+                EventKind::Endpoint { name, from: from.into(), to: to.into(), cause: cause.into(), note }
             }
         });
     }

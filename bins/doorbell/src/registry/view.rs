@@ -35,8 +35,8 @@ impl HealthRegistry {
         };
         self.with_board(|board| {
             let checks = board.checks().enumerate();
-            let wanted = checks.filter(|(_, (_, known, _))| name.is_none_or(|name| name == *known));
-            wanted.map(|(at, (_, name, check))| (at, check_view(name, check, history, now))).collect()
+            let selected = checks.filter(|(_, (_, known, _))| name.is_none_or(|name| name == *known));
+            selected.map(|(at, (_, name, check))| (at, check_view(name, check, history, now))).collect()
         })
     }
 

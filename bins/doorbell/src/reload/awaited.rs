@@ -56,32 +56,32 @@ impl Awaited {
         self.lock().is_empty()
     }
 
-    pub(super) fn tell(&self) {
-        self.lock().iter().for_each(Waiting::tell);
+    pub(super) fn log(&self) {
+        self.lock().iter().for_each(Waiting::log);
     }
 
     /// Whether a waiting listener of `config` can be opened now. If a listener cannot, the reason
     /// is logged whenever it changes.
-    pub(super) fn is_over(&self, config: &Config) -> bool {
+    pub(super) fn has_usable(&self, config: &Config) -> bool {
         // A copy, so that the lock is not held while a file system hangs.
         let list = self.lock().clone();
-        let mut is_over = false;
+        let mut has_usable = false;
         for waiting in list {
             let Some(table) = config.tls_of(waiting.position) else { continue };
             match Pairs::read(table) {
-                Ok(_) => is_over = true,
-                Err(error) => self.note(&Waiting { why: error.to_string(), ..waiting }),
+                Ok(_) => has_usable = true,
+                Err(error) => self.update(&Waiting { why: error.to_string(), ..waiting }),
             }
         }
-        is_over
+        has_usable
     }
 
-    fn note(&self, now: &Waiting) {
+    fn update(&self, now: &Waiting) {
         let mut list = self.lock();
         let known = list.iter_mut().find(|known| known.position == now.position);
         if let Some(known) = known.filter(|known| known.why != now.why) {
             known.why.clone_from(&now.why);
-            known.tell();
+            known.log();
         }
     }
 
@@ -105,7 +105,7 @@ impl Awaited {
 }
 
 impl Waiting {
-    fn tell(&self) {
+    fn log(&self) {
         tracing::warn!(
             listener = self.listener,
             "listener not open: waiting for its certificate: {}",

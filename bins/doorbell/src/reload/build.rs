@@ -62,8 +62,8 @@ impl Built {
         let (registry, checks, push) = health(shared, config, before)?;
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = shared.compute(config)?;
-        let reading = compute::Reading::new(lane.clone());
-        let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
+        let scan_runner = compute::ScanRunner::new(lane.clone());
+        let stores = Stores::open(config, &scan_runner, &mut watched).map_err(bad_config)?;
         let tables = Arc::new(tables(config, before)?);
         let (common, readers) =
             Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
@@ -141,9 +141,9 @@ fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) ->
         None => HealthRegistry::build(config),
     };
     let registry = registry.map_err(bad_config)?;
-    let left = before.and_then(|before| before.left.as_ref());
+    let handover = before.and_then(|before| before.handover.as_ref());
     let (checks, push) =
-        checks::plan(config, &shared.checks, left, registry.registry()).map_err(bad_config)?.unzip();
+        checks::plan(config, &shared.checks, handover, registry.registry()).map_err(bad_config)?.unzip();
     registry.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
     checks.iter().for_each(|plan| registry.count_in(plan.stats()));
     Ok((registry, checks, push))

@@ -5,7 +5,7 @@
 use super::generations::{Generations, Reading};
 use crate::config::model::ReloadOn;
 use crate::operator::Operator;
-use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl ConfigFile {
         Some(Self { generations, operator, files, stamps: Stamps::default() })
     }
 
-    fn is_wanted(&self) -> bool {
+    fn is_enabled(&self) -> bool {
         self.generations.with_config(|config| config.lifecycle.reloads_on(ReloadOn::File)).unwrap_or_default()
     }
 
@@ -48,30 +48,30 @@ impl Watched for ConfigFile {
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        if !self.is_wanted() {
+        if !self.is_enabled() {
             return Vec::new();
         }
         self.files.iter().flat_map(|file| directories_of(file)).collect()
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         let stamps = self.stamps();
-        if stamps == self.stamps || !self.is_wanted() {
-            return Look::Same;
+        if stamps == self.stamps || !self.is_enabled() {
+            return Scan::Same;
         }
         self.stamps = stamps;
-        let Some(Reading { config, files }) = self.generations.read() else { return Look::Same };
+        let Some(Reading { config, files }) = self.generations.read() else { return Scan::Same };
         if self.files != files {
             self.files = files;
             // If a file changed after it was read, the next scan detects the change by its content.
             self.stamps = self.stamps();
         }
         if !self.generations.is_outdated(config) {
-            return Look::Same;
+            return Scan::Same;
         }
         // The reload logs its result.
-        let _said = self.operator.reload();
-        Look::Same
+        let _logged = self.operator.reload();
+        Scan::Same
     }
 }
 
@@ -91,11 +91,11 @@ impl Watched for AwaitedFiles {
         awaited.map(|(awaited, config)| awaited.directories(&config)).unwrap_or_default()
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         match self.0.open_awaited() {
-            None => Look::Same,
-            Some(Ok(what)) => Look::Changed(what),
-            Some(Err(why)) => Look::Refused(why),
+            None => Scan::Same,
+            Some(Ok(what)) => Scan::Changed(what),
+            Some(Err(why)) => Scan::Refused(why),
         }
     }
 }

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 /// Maximum idle time of the HTTP/1 connections of a retired generation, and maximum time until its
 /// HTTP/2 connections end. Many clients close idle connections earlier.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETIRE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of retired generations; beyond it the oldest one is drained.
 const RETIRED_MAX: usize = 2;
 
 /// Maximum time of a scan of all files.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the configuration for a reload, with the command line applied.
 pub(crate) type Read = Box<dyn Fn() -> Reading + Send + Sync>;
@@ -63,7 +63,7 @@ struct Inside {
     /// The problems of the last configuration that was read, if it was invalid.
     refused: Option<String>,
     /// The last logged messages about changed keys that a reload cannot apply.
-    stays: Vec<String>,
+    fixed_keys: Vec<String>,
     closing: bool,
 }
 
@@ -82,13 +82,13 @@ impl Generations {
             loaded_at: Duration::ZERO,
             retired: Vec::new(),
             refused: None,
-            stays: Vec::new(),
+            fixed_keys: Vec::new(),
             closing: false,
         };
         let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
         let generations = Self { shared, queue, origin: origin.to_owned(), read, reloading, inside };
-        started.tell_notes();
-        generations.put_in_place(&mut generations.lock(), started);
+        started.log_notes();
+        generations.activate(&mut generations.lock(), started);
         Ok(Arc::new(generations))
     }
 
@@ -101,7 +101,7 @@ impl Generations {
 
     fn reload_now(&self) -> Result<String, String> {
         let Some(read) = &self.read else {
-            self.look_now();
+            self.scan_files_now();
             return Ok(format!(
                 "configuration from {} cannot be reloaded; certificates, keys and stored files were checked",
                 self.origin
@@ -109,7 +109,7 @@ impl Generations {
         };
         let config = read().config;
         self.lock().refused = config.as_ref().err().cloned();
-        let outcome = config.and_then(|config| self.renew(config));
+        let outcome = config.and_then(|config| self.apply(config));
         match &outcome {
             Ok(text) => {
                 self.shared.process_stats.count(|reloads| reloads.has_last_failed = false);
@@ -140,30 +140,30 @@ impl Generations {
         };
         let had_refused = inside.refused.take().is_some();
         let Some(current) = &inside.current else { return false };
-        let (config, stays) = self.possible(current, config);
-        had_refused || !current.is_same(&config) || stays != inside.stays
+        let (config, fixed_keys) = self.with_fixed_keys(current, config);
+        had_refused || !current.is_same(&config) || fixed_keys != inside.fixed_keys
     }
 
     /// Whether SIGHUP reloads.
-    pub(crate) fn heeds_sighup(&self) -> bool {
+    pub(crate) fn reloads_on_sighup(&self) -> bool {
         self.read.is_some()
             && self.with_config(|config| config.lifecycle.reloads_on(ReloadOn::Sighup)).unwrap_or_default()
     }
 
     /// Whether this is the current generation.
-    pub(crate) fn serves(&self, number: u64) -> bool {
+    pub(crate) fn is_current(&self, number: u64) -> bool {
         self.lock().current.as_ref().is_some_and(|current| current.number == number)
     }
 
     /// Checks certificates, keys and stored files for changes.
-    pub(crate) fn look(&self) {
+    pub(crate) fn scan_files(&self) {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        systemd::while_reloading(|| self.look_now());
+        systemd::while_reloading(|| self.scan_files_now());
     }
 
-    fn look_now(&self) {
+    fn scan_files_now(&self) {
         if let Some(current) = &self.lock().current {
-            current.look(LOOK_TIMEOUT);
+            current.scan_files(SCAN_TIMEOUT);
         }
     }
 
@@ -214,25 +214,25 @@ impl Generations {
 
     /// Returns the configuration with the current values of fixed keys, and a sentence for each
     /// changed fixed key.
-    fn possible(&self, current: &Generation, config: Config) -> (Config, Vec<String>) {
+    fn with_fixed_keys(&self, current: &Generation, config: Config) -> (Config, Vec<String>) {
         cannot_change(&current.config, self.shared.compute_settings(), config)
     }
 
-    fn renew(&self, config: Config) -> Result<String, String> {
+    fn apply(&self, config: Config) -> Result<String, String> {
         let mut inside = self.lock();
         let Some(current) = inside.current.as_ref().filter(|_| !inside.closing) else {
             return Err("doorbell is stopping".to_owned());
         };
-        let (config, stays) = self.possible(current, config);
-        if current.is_same(&config) && !current.awaited.is_over(&config) {
-            current.look(LOOK_TIMEOUT);
-            let same = self.in_use_already(current.number, inside.loaded_at, stays.is_empty());
-            inside.tell_stays(&stays);
-            return Ok(std::iter::once(same).chain(stays).collect::<Vec<_>>().join("\n"));
+        let (config, fixed_keys) = self.with_fixed_keys(current, config);
+        if current.is_same(&config) && !current.awaited.has_usable(&config) {
+            current.scan_files(SCAN_TIMEOUT);
+            let same = self.unchanged_text(current.number, inside.loaded_at, fixed_keys.is_empty());
+            inside.log_fixed_keys(&fixed_keys);
+            return Ok(std::iter::once(same).chain(fixed_keys).collect::<Vec<_>>().join("\n"));
         }
         let mut text = self.replace(&mut inside, config)?;
-        inside.tell_stays(&stays);
-        for what in stays {
+        inside.log_fixed_keys(&fixed_keys);
+        for what in fixed_keys {
             text.push('\n');
             text.push_str(&what);
         }
@@ -240,14 +240,14 @@ impl Generations {
     }
 
     /// The result of a reload without changes, for example because the file watcher was faster.
-    /// `is_whole` is false if the file has other values for keys that a reload cannot change.
-    fn in_use_already(&self, number: u64, loaded_at: Duration, is_whole: bool) -> String {
+    /// `is_complete` is false if the file has other values for keys that a reload cannot change.
+    fn unchanged_text(&self, number: u64, loaded_at: Duration, is_complete: bool) -> String {
         let age = self.shared.operator.uptime().saturating_sub(loaded_at);
         format!(
             "the configuration of {} is already in use (generation {number}, loaded {} ago){}; certificates, keys and stored files were checked",
             self.origin,
             format_duration(Duration::from_secs(age.as_secs())),
-            if is_whole { "" } else { ", except for the keys below" }
+            if is_complete { "" } else { ", except for the keys below" }
         )
     }
 
@@ -255,10 +255,10 @@ impl Generations {
     fn replace(&self, inside: &mut Inside, config: Config) -> Result<String, String> {
         let started = Generation::start(&self.shared, config, inside.current.as_ref())
             .map_err(|failure| failure.to_string())?;
-        started.tell_notes();
+        started.log_notes();
         let number = started.generation.number;
         let addresses = engine::addresses(&started.server).join(" ");
-        self.put_in_place(inside, started);
+        self.activate(inside, started);
         self.shared.process_stats.count(|reloads| reloads.done += 1);
         Ok(format!("generation {number} serves at {addresses}"))
     }
@@ -277,7 +277,7 @@ impl Generations {
     pub(super) fn open_awaited(&self) -> Option<Result<String, String>> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let (awaited, config) = self.awaited()?;
-        if !awaited.is_over(&config) {
+        if !awaited.has_usable(&config) {
             return None;
         }
         let mut inside = self.lock();
@@ -288,7 +288,7 @@ impl Generations {
     }
 
     /// Makes a started generation the current one and retires its predecessor.
-    fn put_in_place(&self, inside: &mut Inside, started: Started) {
+    fn activate(&self, inside: &mut Inside, started: Started) {
         let Started { mut generation, server, same, checks, ports, waiter, history, sharing, starts } =
             started;
         let number = generation.number;
@@ -310,7 +310,7 @@ impl Generations {
             .map(|predecessor| std::mem::take(&mut predecessor.ports))
             .unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.registry, &self.shared.links);
-        generation.awaited.tell();
+        generation.awaited.log();
         // Transitions are reported from here on, so no state is missed.
         if let Some(history) = history {
             let endpoints = generation.registry.endpoints();
@@ -331,8 +331,8 @@ impl Generations {
         inside.current = Some(generation);
         inside.loaded_at = self.shared.operator.uptime();
         if let Some(predecessor) = predecessor {
-            predecessor.http2.iter().for_each(|http2| http2.allow(PATIENCE));
-            if !successor.take_over(PATIENCE) {
+            predecessor.http2.iter().for_each(|http2| http2.set_deadline(RETIRE_TIMEOUT));
+            if !successor.take_over(RETIRE_TIMEOUT) {
                 tracing::warn!("a busy worker of the former configuration still accepts connections");
             }
             self.retire(inside, predecessor);
@@ -341,20 +341,20 @@ impl Generations {
     }
 
     fn retire(&self, inside: &mut Inside, mut predecessor: Generation) {
-        predecessor.http2.iter().for_each(|http2| http2.drain(PATIENCE));
+        predecessor.http2.iter().for_each(|http2| http2.drain(RETIRE_TIMEOUT));
         drop(predecessor.watch.take());
         inside.retired.push(predecessor);
         let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
-        for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.is_hurried) {
-            oldest.is_hurried = true;
+        for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.has_deadline) {
+            oldest.has_deadline = true;
             self.shared.process_stats.count(|reloads| reloads.hurried += 1);
             oldest.drain(oldest.config.lifecycle.drain_timeout);
         }
     }
 
-    /// Calls `look` with the current configuration; `None` after the current server has ended.
-    pub(crate) fn with_config<T>(&self, look: impl FnOnce(&Config) -> T) -> Option<T> {
-        self.lock().current.as_ref().map(|current| look(&current.config))
+    /// Calls `f` with the current configuration; `None` after the current server has ended.
+    pub(crate) fn with_config<T>(&self, f: impl FnOnce(&Config) -> T) -> Option<T> {
+        self.lock().current.as_ref().map(|current| f(&current.config))
     }
 
     pub(crate) const fn shared(&self) -> &SharedState {
@@ -368,10 +368,10 @@ impl Generations {
 
 impl Inside {
     /// Logs once which fixed keys differ.
-    fn tell_stays(&mut self, stays: &[String]) {
-        if self.stays != stays {
-            stays.iter().for_each(|what| tracing::warn!("{what}"));
-            self.stays = stays.to_vec();
+    fn log_fixed_keys(&mut self, fixed_keys: &[String]) {
+        if self.fixed_keys != fixed_keys {
+            fixed_keys.iter().for_each(|what| tracing::warn!("{what}"));
+            self.fixed_keys = fixed_keys.to_vec();
         }
     }
 

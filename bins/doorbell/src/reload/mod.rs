@@ -23,7 +23,7 @@ pub(crate) use file::{AwaitedFiles, ConfigFile};
 pub(crate) use generations::Generations;
 pub(crate) use generations::{Read, Reading};
 
-use crate::build::checks::Left;
+use crate::build::checks::CheckHandover;
 use crate::build::compute;
 use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
@@ -91,14 +91,14 @@ pub(crate) struct Generation {
     checks: Option<Checks>,
     /// Receives pushed results.
     push: Option<Push>,
-    hurry: Option<RunNow>,
+    run_now_handle: Option<RunNow>,
     /// Heartbeat of the check thread.
-    pulse: Option<Heartbeat>,
+    heartbeat: Option<Heartbeat>,
     /// UDP ports that are closed while an endpoint is not up.
     closable: Closable,
     ports: Ports,
     /// State of the checks for the next generation.
-    left: Option<Left>,
+    handover: Option<CheckHandover>,
     tables: Arc<Tables>,
     shared_checks: Option<SharedChecks>,
     /// Listeners that wait for their certificate.
@@ -108,7 +108,7 @@ pub(crate) struct Generation {
     /// Stamps of the files that checks, the history and links read once.
     stamps: Stamps,
     /// Whether its connections have a deadline.
-    is_hurried: bool,
+    has_deadline: bool,
 }
 
 /// An access log that generations with the same settings share.
@@ -159,7 +159,7 @@ impl SharedState {
     /// Restores saved drains and maintenance in the first registry.
     fn begin(&self, config: &Config, registry: &Arc<HealthRegistry>) {
         if let Some(path) = &config.lifecycle.state_file {
-            self.operator.keep_in(path);
+            self.operator.open_state_file(path);
         }
         self.operator.prepare(registry);
         self.operator.adopt(registry);
@@ -239,9 +239,9 @@ impl Generation {
             shared.begin(&config, &registry);
         }
         let watch = Watch::start(watched).map_err(no_thread)?;
-        let hurry = checks.as_ref().map(ChecksPlan::run_now_handle);
-        let pulse = checks.as_ref().map(ChecksPlan::heartbeat);
-        let left = checks.as_ref().map(|plan| Left::of(&config, plan));
+        let run_now_handle = checks.as_ref().map(ChecksPlan::run_now_handle);
+        let heartbeat = checks.as_ref().map(ChecksPlan::heartbeat);
+        let handover = checks.as_ref().map(|plan| CheckHandover::of(&config, plan));
         let open = before.map(|before| (&before.ports, &before.config));
         let ports = Ports::prepare(&config, open, shared)?;
         let history = shared.history.prepare(&config).map_err(bad_config)?;
@@ -268,18 +268,18 @@ impl Generation {
             access,
             checks: None,
             push,
-            hurry,
-            pulse,
+            run_now_handle,
+            heartbeat,
             closable,
             ports: Ports::default(),
-            left,
+            handover,
             tables,
             shared_checks: sharing.checks().cloned(),
             awaited: Arc::new(awaited),
             services,
             watch: Some(watch),
             stamps,
-            is_hurried: false,
+            has_deadline: false,
         };
         Ok(Started { generation, server, same, checks, ports, waiter, history, sharing, starts })
     }
@@ -299,9 +299,9 @@ impl Generation {
             check_kinds: Running::check_kinds(&self.config),
             config_hash: hash(&self.config),
             server_stats: Arc::clone(&self.server_stats),
-            hurry: self.hurry.clone(),
+            run_now_handle: self.run_now_handle.clone(),
             push: self.push.clone(),
-            pulse: self.pulse.clone(),
+            heartbeat: self.heartbeat.clone(),
             shared_checks: self.shared_checks.clone(),
             process_stats: Arc::clone(&shared.process_stats),
         }
@@ -313,9 +313,9 @@ impl Generation {
     }
 
     /// Checks all files for changes.
-    fn look(&self, timeout: Duration) {
+    fn scan_files(&self, timeout: Duration) {
         if let Some(watch) = &self.watch {
-            watch.look(timeout);
+            watch.scan(timeout);
         }
     }
 
@@ -327,7 +327,7 @@ impl Generation {
 
     /// Stops accepting; open connections may take up to `timeout`.
     fn drain(&self, timeout: Duration) {
-        self.http2.iter().for_each(|http2| http2.allow(timeout));
+        self.http2.iter().for_each(|http2| http2.set_deadline(timeout));
         self.handle.drain_within(timeout);
         self.http2.iter().for_each(|http2| http2.drain(timeout));
     }
@@ -359,7 +359,7 @@ impl Generation {
 
 impl Started {
     /// Logs the adjustments that the server made to its settings.
-    fn tell_notes(&self) {
+    fn log_notes(&self) {
         self.server.notes().iter().for_each(|note| tracing::info!("{note}"));
     }
 }
@@ -373,7 +373,7 @@ impl Generation {
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
-        before.services.give_way_to(&self.services);
+        before.services.set_successors(&self.services);
         self.registry.report_instead_of(&before.registry);
     }
 }

@@ -116,7 +116,7 @@ impl Unopened {
         let Ports { gates, probes, links } = before;
         let gates = match self.gates {
             Next::New(next) => {
-                let held = gates.map(Gates::give_up).unwrap_or_default();
+                let held = gates.map(Gates::into_listeners).unwrap_or_default();
                 Some(next.open(config, registry, held))
             }
             Next::None => None,

@@ -23,9 +23,9 @@ struct Task {
 
 impl Waiter {
     pub(super) fn start() -> io::Result<Self> {
-        let (give, given) = sync_channel::<Task>(1);
+        let (sender, receiver) = sync_channel::<Task>(1);
         let wait = move || {
-            let Ok(Task { number, server, http2, queue }) = given.recv() else { return };
+            let Ok(Task { number, server, http2, queue }) = receiver.recv() else { return };
             let ended = server.wait();
             if let Some(http2) = http2 {
                 http2.end();
@@ -33,7 +33,7 @@ impl Waiter {
             queue.send(Message::Ended(number, ended));
         };
         std::thread::Builder::new().name("end".into()).spawn(wait)?;
-        Ok(Self(give))
+        Ok(Self(sender))
     }
 
     /// Notifies the supervisor when this server and its handed-over connections have ended.

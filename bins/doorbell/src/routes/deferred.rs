@@ -3,8 +3,8 @@
 //! Does not know about: tokens.
 
 use super::RouteService;
+use super::handler::RouteHandler;
 use super::health::Health;
-use super::reply::Answer;
 use crate::guards::subject::Promise;
 use crate::guards::token_jobs::{TokenJob, Verdict};
 use crate::http::router::Lookup;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 impl RouteService {
     /// Verifies a token in a job. `promise` receives the name of the token's holder.
     #[inline(never)]
-    pub(super) fn put_off<'a>(
+    pub(super) fn defer<'a>(
         &self,
         token_job: TokenJob,
         promise: Option<Promise>,
@@ -30,25 +30,25 @@ impl RouteService {
             offload::JobReply::then(move |reply| {
                 let answered = match verdict {
                     Verdict::Allowed(name) => {
-                        promise.iter().for_each(|promise| promise.keep(name.clone()));
-                        owned.with(|request| routes.go_on(request, reply))
+                        promise.iter().for_each(|promise| promise.set(name.clone()));
+                        owned.with(|request| routes.handle_verified(request, reply))
                     }
                     Verdict::Refused(refused) => refused.refuse(reply),
                 };
-                owned.with(|request| routes.count_late(request, &answered));
+                owned.with(|request| routes.count_deferred(request, &answered));
                 answered
             })
         })
     }
 
     /// Counts a request whose reply was deferred.
-    fn count_late(&self, request: &Request<'_>, answered: &Replied<'_>) {
-        let placed = match (self.router.find_plain(request), self.router.find_for(request)) {
+    fn count_deferred(&self, request: &Request<'_>, answered: &Replied<'_>) {
+        let entry = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.value(),
             (None, Lookup::Found(found)) => found.value,
             (None, _) => return,
         };
-        if let Some(counters) = &placed.counters {
+        if let Some(counters) = &entry.counters {
             counters.count(request.method(), answered);
         }
     }
@@ -56,7 +56,7 @@ impl RouteService {
     /// Replies for a health endpoint or, with `name`, for one of its checks. If necessary, a job
     /// first determines whether the client sees details.
     #[inline(never)]
-    pub(super) fn give_viewed<'a>(
+    pub(super) fn handle_viewed<'a>(
         &self,
         health: &Arc<Health>,
         name: Option<&[u8]>,
@@ -73,7 +73,7 @@ impl RouteService {
             let sees_details = owned.with(|request| matches!(token_job.decide(request), Verdict::Allowed(_)));
             offload::JobReply::then(move |reply| {
                 owned.with(|request| {
-                    health.send_known(name.as_deref(), sees_details, request, reply, &not_found)
+                    health.send_verified(name.as_deref(), sees_details, request, reply, &not_found)
                 })
             })
         })
@@ -81,17 +81,17 @@ impl RouteService {
 
     /// The reply to a request with a valid token. The routes of a service never change, so the
     /// look-up finds the route whose guards required the token.
-    fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
+    fn handle_verified<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.matched(request),
             (None, Lookup::Found(found)) => found,
             (None, _) => return reply.send(&self.fixed.not_found),
         };
-        match &found.value.answer {
-            Answer::Guarded(guarded) => guarded
+        match &found.value.handler {
+            RouteHandler::Guarded(guarded) => guarded
                 .guards
-                .around_verified(reply, |reply| self.give(&guarded.answer, &found, request, reply, None)),
-            other => self.give(other, &found, request, reply, None),
+                .apply_verified(reply, |reply| self.handle(&guarded.handler, &found, request, reply, None)),
+            other => self.handle(other, &found, request, reply, None),
         }
     }
 }

@@ -4,10 +4,10 @@
 //! 8.3): few files, which exist for minutes and are requested immediately after their creation. If
 //! a file is not in memory, a job looks it up before the reply is 404.
 
-use crate::build::compute::Reading;
+use crate::build::compute::ScanRunner;
 use crate::config::model::Files;
 use crate::http::{StaticReply, Status};
-use crate::reload::watch::{Look, Stamp, Watched};
+use crate::reload::watch::{Scan, Stamp, Watched};
 use arc_swap::ArcSwap;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -53,7 +53,7 @@ struct Stored {
 #[derive(Debug)]
 pub(crate) struct DirectoryReader {
     content: Arc<Content>,
-    reading: Reading,
+    scan_runner: ScanRunner,
 }
 
 impl Directory {
@@ -61,11 +61,11 @@ impl Directory {
     pub(crate) fn open(
         files: Files,
         headers: Vec<(String, String)>,
-        reading: Reading,
+        scan_runner: ScanRunner,
     ) -> (Self, DirectoryReader) {
         let content = Arc::new(Content { table: ArcSwap::from_pointee(Table::new()), files, headers });
-        let mut reader = DirectoryReader { content: Arc::clone(&content), reading };
-        if let Look::Refused(why) = reader.look() {
+        let mut reader = DirectoryReader { content: Arc::clone(&content), scan_runner };
+        if let Scan::Refused(why) = reader.scan() {
             tracing::warn!("{}: {why}", reader.name());
         }
         (Self(content), reader)
@@ -79,7 +79,7 @@ impl Directory {
     /// Reads the file of this name, which may be newer than the last scan.
     pub(crate) fn fetch(&self, name: &[u8]) -> Option<StaticReply> {
         let dir = self.0.dir().ok()?;
-        self.0.look_at(&dir, name)?;
+        self.0.stat_file(&dir, name)?;
         self.0.reply(&dir, name)
     }
 
@@ -100,7 +100,7 @@ impl Content {
         for entry in std::fs::read_dir(&self.files.dir)? {
             let name = entry?.file_name();
             let name = name.as_bytes();
-            let Some((stamp, len)) = self.look_at(&dir, name) else { continue };
+            let Some((stamp, len)) = self.stat_file(&dir, name) else { continue };
             bytes += len;
             if table.len() == FILES_MAX || bytes > BYTES_MAX {
                 return Err(io::Error::other(format!(
@@ -131,7 +131,7 @@ impl Content {
 
     /// Examines a regular file that is neither hidden nor too long. A file that is removed
     /// meanwhile is treated as missing.
-    fn look_at(&self, dir: &OwnedFd, name: &[u8]) -> Option<(Stamp, u64)> {
+    fn stat_file(&self, dir: &OwnedFd, name: &[u8]) -> Option<(Stamp, u64)> {
         if name.starts_with(b".") {
             return None;
         }
@@ -156,20 +156,20 @@ impl Content {
         self.headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
     }
 
-    fn look(&self) -> Look {
+    fn scan(&self) -> Scan {
         match self.read() {
-            Ok((_, false)) => Look::Same,
+            Ok((_, false)) => Scan::Same,
             Ok((table, true)) => {
                 let what = format!("{} files", table.len());
                 self.table.store(Arc::new(table));
-                Look::Changed(what)
+                Scan::Changed(what)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let was_empty = self.table.load().is_empty();
                 self.table.store(Arc::new(Table::new()));
-                if was_empty { Look::Same } else { Look::Changed("the directory is gone".to_owned()) }
+                if was_empty { Scan::Same } else { Scan::Changed("the directory is gone".to_owned()) }
             }
-            Err(error) => Look::Refused(error.to_string()),
+            Err(error) => Scan::Refused(error.to_string()),
         }
     }
 }
@@ -199,9 +199,9 @@ impl Watched for DirectoryReader {
         vec![self.content.files.dir.clone()]
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         let content = Arc::clone(&self.content);
-        self.reading.look(move || content.look())
+        self.scan_runner.scan(move || content.scan())
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
     fn open(dir: &Path, max_bytes: u32) -> (Directory, DirectoryReader) {
         let files = Files { dir: dir.to_owned(), content_type: "text/plain".to_owned(), max_bytes };
         let headers = vec![("Cache-Control".to_owned(), "no-store".to_owned())];
-        Directory::open(files, headers, Reading::new(None))
+        Directory::open(files, headers, ScanRunner::new(None))
     }
 
     fn content(directory: &Directory, name: &str) -> Option<Vec<u8>> {
@@ -233,20 +233,20 @@ mod tests {
         {
             std::fs::write(dir.join(name), text).unwrap();
         }
-        assert_eq!(reader.look(), Look::Changed("1 files".to_owned()));
-        assert_eq!(reader.look(), Look::Same);
+        assert_eq!(reader.scan(), Scan::Changed("1 files".to_owned()));
+        assert_eq!(reader.scan(), Scan::Same);
         assert_eq!(content(&directory, "token").as_deref(), Some(&b"one"[..]));
         for name in [".hidden", "long", "folder", "folder/deep", "../token", ""] {
             assert_eq!(content(&directory, name), None, "{name}");
         }
         std::fs::write(dir.join("token"), "other").unwrap();
-        assert_eq!(reader.look(), Look::Changed("1 files".to_owned()));
+        assert_eq!(reader.scan(), Scan::Changed("1 files".to_owned()));
         assert_eq!(content(&directory, "token").as_deref(), Some(&b"other"[..]));
         std::fs::remove_file(dir.join("token")).unwrap();
-        assert_eq!(reader.look(), Look::Changed("0 files".to_owned()));
+        assert_eq!(reader.scan(), Scan::Changed("0 files".to_owned()));
         assert_eq!(content(&directory, "token"), None);
         std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(reader.look(), Look::Same);
+        assert_eq!(reader.scan(), Scan::Same);
     }
 
     /// Links that lead out of the directory are refused, in a scan of the directory and in a read
@@ -296,7 +296,7 @@ mod tests {
         for number in 0..FILES_MAX {
             std::fs::write(dir.join(number.to_string()), "").unwrap();
         }
-        assert!(matches!(reader.look(), Look::Refused(why) if why.contains("more than 10000 files")));
+        assert!(matches!(reader.scan(), Scan::Refused(why) if why.contains("more than 10000 files")));
         assert_eq!(content(&directory, "token").as_deref(), Some(&b"one"[..]));
         std::fs::remove_dir_all(&dir).unwrap();
     }

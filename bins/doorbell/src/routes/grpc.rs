@@ -6,20 +6,20 @@
 
 use super::fixed::with_headers;
 use crate::http::{Method, Replied, Request, Responder, StaticReply, Status, Time};
-use crate::http2::{GoOn, is_grpc};
+use crate::http2::{GrpcAdmission, is_grpc};
 use crate::stats::requests::RequestCounters;
 use std::sync::Arc;
 
 /// The prepared results of both decisions.
 #[derive(Debug)]
-pub(super) struct GrpcAnswer {
-    go_on: GoOn,
+pub(super) struct GrpcHandler {
+    admission: GrpcAdmission,
     other: StaticReply,
     /// Counters of calls, incremented when a call ends.
     counters: Option<Arc<RequestCounters>>,
 }
 
-impl GrpcAnswer {
+impl GrpcHandler {
     /// Prepares both results; `None` if the header fields cannot be sent.
     pub(super) fn build(
         headers: &[(String, String)],
@@ -27,7 +27,7 @@ impl GrpcAnswer {
     ) -> Option<Self> {
         let other = StaticReply::text(Status::UNSUPPORTED_MEDIA_TYPE, "this path serves gRPC only\n");
         Some(Self {
-            go_on: GoOn::new(headers)?,
+            admission: GrpcAdmission::new(headers)?,
             other: with_headers(other, headers)?,
             counters: counters.cloned(),
         })
@@ -41,7 +41,7 @@ impl GrpcAnswer {
         }
         // The lane applies its own deadlines.
         reply.watch(
-            |reply| reply.later(Time::MAX, Box::new(self.go_on.clone())),
+            |reply| reply.later(Time::MAX, Box::new(self.admission.clone())),
             || {
                 let counters = self.counters.clone()?;
                 Some(Box::new(move |status, _len| {

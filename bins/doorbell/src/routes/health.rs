@@ -67,7 +67,7 @@ impl Health {
     }
 
     /// Same as [`Self::send_either`], for a client whose token a job has verified.
-    pub(super) fn send_known<'a>(
+    pub(super) fn send_verified<'a>(
         &self,
         name: Option<&[u8]>,
         is_authenticated: bool,

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: routes. A deferred request is logged and counted when its reply is sent.
 
-use super::{RouteNote, RouteService};
+use super::{LogRoute, RouteService};
 use crate::build::access_log::Lines;
 use crate::guards::subject::Subject;
 use crate::http::forwarded::{Origin, TrustedProxies};
@@ -27,7 +27,7 @@ pub(crate) struct LayeredService {
 
 /// Properties of a request for the log.
 struct LogContext {
-    route: Option<RouteNote>,
+    route: Option<LogRoute>,
     subject: Subject,
     /// Whether the request is logged only when its reply is sent.
     is_logged_later: bool,
@@ -44,8 +44,8 @@ impl LayeredService {
         let answered = reply.watch_with(
             &mut context,
             |reply, context| match &self.at_most {
-                None => self.ask(request, reply, context),
-                Some(at_most) => at_most.around(reply, |reply| self.ask(request, reply, context)),
+                None => self.call_routes(request, reply, context),
+                Some(at_most) => at_most.around(reply, |reply| self.call_routes(request, reply, context)),
             },
             |context| self.log_later(request, context),
         );
@@ -58,7 +58,12 @@ impl LayeredService {
     }
 
     #[inline(always)]
-    fn ask<'a>(&self, request: &Request<'_>, reply: Responder<'a>, context: &mut LogContext) -> Replied<'a> {
+    fn call_routes<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        context: &mut LogContext,
+    ) -> Replied<'a> {
         let subject = self.log.is_some().then_some(&mut context.subject);
         let (answered, route) = match self.routes.counts() {
             true => self.routes.serve::<true>(request, reply, subject),

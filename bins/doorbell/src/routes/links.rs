@@ -3,9 +3,9 @@
 //!
 //! Does not know about: routes, the format of the file (see `doorbell-http`).
 
-use crate::build::compute::Reading;
+use crate::build::compute::ScanRunner;
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
-use crate::reload::watch::{Look, Stamps, Watched, directories_of};
+use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use arc_swap::{ArcSwap, Guard};
 use std::fs::File;
 use std::io::Read;
@@ -26,16 +26,16 @@ pub(crate) struct LinksReader {
     path: PathBuf,
     stamps: Stamps,
     /// Stamps of a read in progress.
-    looked_at: Option<Stamps>,
-    reading: Reading,
+    pending_stamps: Option<Stamps>,
+    scan_runner: ScanRunner,
 }
 
 impl Links {
     /// Reads the current links.
-    pub(crate) fn open(path: PathBuf, reading: Reading) -> Result<(Self, LinksReader), String> {
+    pub(crate) fn open(path: PathBuf, scan_runner: ScanRunner) -> Result<(Self, LinksReader), String> {
         let stamps = Stamps::of([path.as_path()]);
         let links = Arc::new(ArcSwap::from_pointee(read(&path)?));
-        Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, looked_at: None, reading }))
+        Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, pending_stamps: None, scan_runner }))
     }
 
     /// The current links.
@@ -53,26 +53,26 @@ impl Watched for LinksReader {
         directories_of(&self.path)
     }
 
-    fn look(&mut self) -> Look {
-        let stamps = self.looked_at.take().unwrap_or_else(|| Stamps::of([self.path.as_path()]));
+    fn scan(&mut self) -> Scan {
+        let stamps = self.pending_stamps.take().unwrap_or_else(|| Stamps::of([self.path.as_path()]));
         if stamps == self.stamps {
-            return Look::Same;
+            return Scan::Same;
         }
         let (links, path) = (Arc::clone(&self.links), self.path.clone());
-        let look = self.reading.look(move || match read(&path) {
+        let scan = self.scan_runner.scan(move || match read(&path) {
             Ok(read) => {
                 let what = format!("{} links", read.len());
                 links.store(Arc::new(read));
-                Look::Changed(what)
+                Scan::Changed(what)
             }
-            Err(why) => Look::Refused(why),
+            Err(why) => Scan::Refused(why),
         });
         // A change during the read results in different stamps, so the next scan detects it.
-        match look {
-            Look::Later => self.looked_at = Some(stamps),
-            Look::Changed(_) | Look::Refused(_) | Look::Same => self.stamps = stamps,
+        match scan {
+            Scan::Later => self.pending_stamps = Some(stamps),
+            Scan::Changed(_) | Scan::Refused(_) | Scan::Same => self.stamps = stamps,
         }
-        look
+        scan
     }
 }
 
@@ -101,20 +101,20 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("links.map");
         std::fs::write(&path, "/a https://a.example/\n").unwrap();
-        let (links, mut reader) = Links::open(path.clone(), Reading::new(None)).unwrap();
+        let (links, mut reader) = Links::open(path.clone(), ScanRunner::new(None)).unwrap();
         let location = |from: &str| {
             links.load().find(from.as_bytes()).map(|link| String::from_utf8_lossy(link.location).into_owned())
         };
         assert_eq!(location("/a").as_deref(), Some("https://a.example/"));
-        assert_eq!(reader.look(), Look::Same);
+        assert_eq!(reader.scan(), Scan::Same);
         std::fs::write(&path, "/a https://a.example/\n/b https://b.example/ 301\n").unwrap();
-        assert_eq!(reader.look(), Look::Changed("2 links".to_owned()));
+        assert_eq!(reader.scan(), Scan::Changed("2 links".to_owned()));
         assert_eq!(location("/b").as_deref(), Some("https://b.example/"));
         std::fs::write(&path, "/a nowhere at all\n").unwrap();
-        assert!(matches!(reader.look(), Look::Refused(why) if why.contains("links.map: line 1: ")));
+        assert!(matches!(reader.scan(), Scan::Refused(why) if why.contains("links.map: line 1: ")));
         assert_eq!(location("/b").as_deref(), Some("https://b.example/"), "the old ones stay");
         std::fs::remove_dir_all(&dir).unwrap();
-        assert!(matches!(reader.look(), Look::Refused(_)), "a removed file changes nothing");
+        assert!(matches!(reader.scan(), Scan::Refused(_)), "a removed file changes nothing");
         assert_eq!(location("/b").as_deref(), Some("https://b.example/"));
     }
 }

@@ -7,17 +7,17 @@ mod deferred;
 pub(crate) mod files;
 mod fixed;
 mod grpc;
+mod handler;
 mod health;
 mod layered;
 pub(crate) mod links;
 mod push;
 mod redirect;
-mod reply;
 mod stored;
 mod successor;
 mod templated;
 
-use crate::build::access_log::By;
+use crate::build::access_log::HttpVersion;
 use crate::build::stores::Stores;
 use crate::config::model::{Config, Route};
 use crate::guards::subject::Subject;
@@ -29,16 +29,16 @@ use crate::registry::HealthRegistry;
 use crate::stats::requests::RequestCounters;
 use doorbell_checks::Push;
 use fixed::Fixed;
+use handler::{Guarded, RouteHandler};
 pub(crate) use layered::{BareService, LayeredService};
-use reply::{Answer, Guarded};
 use std::sync::{Arc, OnceLock, Weak};
 pub(crate) use successor::RouteServices;
-use successor::{GivesWay, Later};
+use successor::{Replaceable, Successor};
 
 /// A listener's service.
 #[derive(Debug)]
 pub(crate) struct RouteService {
-    router: Router<Placed>,
+    router: Router<RouteEntry>,
     fixed: Fixed,
     wants_client: bool,
     /// Whether connections of HTTP/2 with prior knowledge are handed over.
@@ -48,30 +48,30 @@ pub(crate) struct RouteService {
     /// Reference to this service, for deferred requests.
     this: Weak<Self>,
     /// The service of the next configuration, which replies on remaining connections.
-    successor: OnceLock<Later>,
+    successor: OnceLock<Successor>,
 }
 
-impl GivesWay for RouteService {
-    fn give_way_to(&self, later: Later) {
+impl Replaceable for RouteService {
+    fn set_successor(&self, successor: Successor) {
         // The fast path of plain requests does not check for a successor, so it is disabled.
-        let _first = self.successor.set(later);
+        let _first = self.successor.set(successor);
         self.router.forgo_plain();
     }
 }
 
-/// An answer, its route in the log, and its counters.
+/// A handler, its route in the log, and its counters.
 #[derive(Clone, Debug)]
-struct Placed {
-    answer: Answer,
-    note: RouteNote,
-    /// Counters of requests to the route; `None` if the answer counts its requests itself, or
+struct RouteEntry {
+    handler: RouteHandler,
+    log_route: LogRoute,
+    /// Counters of requests to the route; `None` if the handler counts its requests itself, or
     /// without an admin address.
     counters: Option<Arc<RequestCounters>>,
 }
 
 /// A route in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RouteNote {
+struct LogRoute {
     /// Position in [`Config::routes`].
     index: u16,
     is_probe: bool,
@@ -97,8 +97,13 @@ pub(crate) struct Materials<'a> {
 pub(crate) struct BuildError(String);
 
 impl RouteService {
-    /// Builds the routes of a listener for the protocol `by`. gRPC routes exist only for HTTP/2.
-    pub(crate) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
+    /// Builds the routes of a listener for the protocol `version`. gRPC routes exist only for
+    /// HTTP/2.
+    pub(crate) fn build(
+        materials: &Materials<'_>,
+        listener: usize,
+        version: HttpVersion,
+    ) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
         let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
         let trusted: Networks =
@@ -107,36 +112,36 @@ impl RouteService {
         let counters = |route: &str| config.admin.is_some().then(|| RequestCounters::new(name, route));
         let mut builder = Router::builder();
         let mut wants_client = false;
-        let speaks_grpc = by == By::Http2 && config.grpc.enabled;
+        let speaks_grpc = version == HttpVersion::Http2 && config.grpc.enabled;
         let here = |(_, route): &(usize, &Route)| route.is_on(listener) && (speaks_grpc || !route.is_grpc());
         for (position, route) in config.routes.iter().enumerate().filter(here) {
             let counters = counters(&route.name).map(Arc::new);
-            let answer = Answer::build(route, &trusted, counters.as_ref(), materials);
-            let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
-            wants_client |= answer.wants_client();
+            let handler = RouteHandler::build(route, &trusted, counters.as_ref(), materials);
+            let mut handler = handler.ok_or_else(|| BuildError(route.name.clone()))?;
+            wants_client |= handler.wants_client();
             let guards = Guards::build(position, listener, config, common);
             if !guards.is_open() {
                 wants_client |= guards.wants_client();
-                answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
+                handler = RouteHandler::Guarded(Arc::new(Guarded { guards, handler }));
             }
             let is_probe = route.is_probe();
             // Probes of a whole endpoint are counted by prober. Probes of a single check are
-            // counted by the answer of the route.
+            // counted by the handler of the route.
             let mut counters = counters.filter(|_| !is_probe);
-            if let (Answer::Reply(reply), Some(counted)) = (&answer, &counters)
+            if let (RouteHandler::Reply(reply), Some(counted)) = (&handler, &counters)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
             {
-                answer = Answer::Counted(Arc::new((reply.clone(), fixed)));
+                handler = RouteHandler::Counted(Arc::new((reply.clone(), fixed)));
                 counters = None;
             }
-            let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
+            let log_route = LogRoute { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
             for path in &route.paths {
                 builder.add(router::Route {
                     name: route.name.clone(),
                     hosts: route.host_names(),
                     path: path.value.clone(),
                     methods: MethodSet::of(&route.methods),
-                    value: Placed { answer: answer.clone(), note, counters: counters.clone() },
+                    value: RouteEntry { handler: handler.clone(), log_route, counters: counters.clone() },
                 });
             }
         }
@@ -178,48 +183,47 @@ impl RouteService {
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> (Replied<'a>, Option<RouteNote>) {
+    ) -> (Replied<'a>, Option<LogRoute>) {
         let Some(found) = self.router.find_plain(request) else {
             return self.look_up(request, reply, subject);
         };
-        let Placed { answer, note, .. } = found.value();
+        let RouteEntry { handler, log_route, .. } = found.value();
         // A common match for both cases would cost an additional instruction per health probe.
         let answered = if COUNTS {
-            match answer {
-                Answer::Counted(counted) => {
+            match handler {
+                RouteHandler::Counted(counted) => {
                     let (fixed, count) = &**counted;
                     count.count(request.method(), 1);
                     reply.send(fixed)
                 }
-                Answer::Health(health) => health.send(request, reply),
+                RouteHandler::Health(health) => health.send(request, reply),
                 _ => self.serve_plain(&found, request, reply, subject),
             }
         } else {
-            match answer {
-                Answer::Reply(fixed) => reply.send(fixed),
-                Answer::Health(health) => health.send(request, reply),
+            match handler {
+                RouteHandler::Reply(fixed) => reply.send(fixed),
+                RouteHandler::Health(health) => health.send(request, reply),
                 _ => self.serve_plain(&found, request, reply, subject),
             }
         };
-        (answered, Some(*note))
+        (answered, Some(*log_route))
     }
 
-    /// Sends answers to requests other than probes. A separate function, to keep the fast path
-    /// small.
+    /// Handles requests other than probes. A separate function, to keep the fast path small.
     #[inline(never)]
     fn serve_plain<'a>(
         &self,
-        found: &router::Plain<'_, Placed>,
+        found: &router::Plain<'_, RouteEntry>,
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> Replied<'a> {
-        let Placed { answer, counters, .. } = found.value();
-        let answered = match answer {
-            Answer::Guarded(guarded) => {
-                self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
+        let RouteEntry { handler, counters, .. } = found.value();
+        let answered = match handler {
+            RouteHandler::Guarded(guarded) => {
+                self.handle_guarded(guarded, |request| found.matched(request), request, reply, subject)
             }
-            answer => self.give(answer, &found.matched(request), request, reply, subject),
+            handler => self.handle(handler, &found.matched(request), request, reply, subject),
         };
         if let Some(counters) = counters {
             counters.count(request.method(), &answered);
@@ -238,11 +242,11 @@ impl RouteService {
             }
             return repeats;
         };
-        let Placed { answer, counters, .. } = found.value();
-        match answer {
-            Answer::Counted(counted) => counted.1.count(method, count),
-            Answer::Health(health) => return health.repeats(request, count),
-            Answer::Reply(fixed) => {
+        let RouteEntry { handler, counters, .. } = found.value();
+        match handler {
+            RouteHandler::Counted(counted) => counted.1.count(method, count),
+            RouteHandler::Health(health) => return health.repeats(request, count),
+            RouteHandler::Reply(fixed) => {
                 counters.iter().for_each(|counters| counters.count_status(method, fixed.status(), count));
             }
             _ => return false,
@@ -256,18 +260,18 @@ impl RouteService {
         request: &Request<'_>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
-    ) -> (Replied<'a>, Option<RouteNote>) {
-        if let Some(later) = self.successor.get() {
-            return (later.call(self.wants_client, request, reply), None);
+    ) -> (Replied<'a>, Option<LogRoute>) {
+        if let Some(successor) = self.successor.get() {
+            return (successor.call(self.wants_client, request, reply), None);
         }
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
-                let Placed { answer, note, counters } = found.value;
-                let answered = self.give(answer, &found, request, reply, subject);
+                let RouteEntry { handler, log_route, counters } = found.value;
+                let answered = self.handle(handler, &found, request, reply, subject);
                 if let Some(counters) = counters {
                     counters.count(request.method(), &answered);
                 }
-                return (answered, Some(*note));
+                return (answered, Some(*log_route));
             }
             Lookup::MethodNotAllowed { allow } => {
                 reply.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()

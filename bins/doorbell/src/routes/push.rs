@@ -19,11 +19,11 @@ const NOTE_BYTES_MAX: usize = 1024;
 
 /// Accepts results for the checks of type `ttl`.
 #[derive(Debug)]
-pub(super) struct PushAnswer {
+pub(super) struct PushHandler {
     push: Push,
     /// Positions of the checks, by name.
     checks: HashMap<Box<[u8]>, usize>,
-    taken: StaticReply,
+    accepted: StaticReply,
     busy: StaticReply,
     bad_result: StaticReply,
     bad_latency: StaticReply,
@@ -32,7 +32,7 @@ pub(super) struct PushAnswer {
     has_hosts: bool,
 }
 
-impl PushAnswer {
+impl PushHandler {
     /// Builds the route; `None` if its header fields cannot be sent.
     pub(super) fn build(
         push: Push,
@@ -46,7 +46,7 @@ impl PushAnswer {
         Some(Self {
             push,
             checks: pushed.map(|(position, check)| (check.name.as_bytes().into(), position)).collect(),
-            taken: with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
+            accepted: with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
             busy: text(Status::SERVICE_UNAVAILABLE, "too many results at once\n")?,
             bad_result: text(Status::BAD_REQUEST, "a result is pass, warn, fail or maintenance\n")?,
             bad_latency: text(Status::BAD_REQUEST, "a latency is a number and a unit, as in 250ms or 2s\n")?,
@@ -80,7 +80,7 @@ impl PushAnswer {
         let Some(latency) = latency_of(query) else { return reply.send(&self.bad_latency) };
         let finding = Finding { outcome, latency, reason: note_of(query) };
         reply.send(match self.push.leave(check, finding) {
-            Ok(()) => &self.taken,
+            Ok(()) => &self.accepted,
             Err(PushRefused::Full) => &self.busy,
             Err(PushRefused::NoCheck) => &fixed.not_found,
         })

@@ -9,13 +9,13 @@ use crate::http::router::Params;
 use crate::http::{Replied, Request, Responder, Status};
 
 #[derive(Debug)]
-pub(super) struct RedirectAnswer {
+pub(super) struct RedirectHandler {
     redirect: Redirect,
     status: Status,
     headers: Vec<(String, String)>,
 }
 
-impl RedirectAnswer {
+impl RedirectHandler {
     pub(super) fn build(
         to: &model::Redirect,
         hosts: &[String],

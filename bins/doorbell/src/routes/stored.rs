@@ -1,4 +1,4 @@
-//! Answers from files: the files of a directory, and the links of a map.
+//! Handlers of routes with files: the files of a directory, and the links of a map.
 //!
 //! Does not know about: reading files.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The files of a directory, by the last parameter of the path.
 #[derive(Debug)]
-pub(super) struct FilesAnswer {
+pub(super) struct FilesHandler {
     directory: Directory,
     /// Lane for jobs that look up files that are not in memory.
     lane: Option<Offload>,
@@ -22,14 +22,14 @@ pub(super) struct FilesAnswer {
 
 /// The links of a map, by the path of the request.
 #[derive(Debug)]
-pub(super) struct LinksAnswer {
+pub(super) struct LinksHandler {
     links: Links,
     /// Location and status of other paths.
     default: Option<(String, Status)>,
     headers: Vec<(String, String)>,
 }
 
-impl FilesAnswer {
+impl FilesHandler {
     pub(super) const fn new(directory: Directory, lane: Option<Offload>) -> Self {
         Self { directory, lane }
     }
@@ -78,7 +78,7 @@ impl FilesAnswer {
     }
 }
 
-impl LinksAnswer {
+impl LinksHandler {
     pub(super) fn build(map: &model::Redirect, links: Links, headers: Vec<(String, String)>) -> Option<Self> {
         let default = match &map.default {
             Some(location) => Some((location.value.clone(), Status::new(map.status.code())?)),

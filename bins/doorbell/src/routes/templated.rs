@@ -21,7 +21,7 @@ const LEN_MAX: usize = 32 << 10;
 const FIELD_LEN_MAX: usize = 4 << 10;
 
 #[derive(Debug)]
-pub(super) struct MadeReply {
+pub(super) struct TemplatedReply {
     status: Status,
     content_type: String,
     body: Template,
@@ -48,7 +48,7 @@ struct Facts<'f> {
     request: &'f Request<'f>,
 }
 
-impl MadeReply {
+impl TemplatedReply {
     /// Builds the reply; `None` if it has no parameters.
     pub(super) fn build(
         status: Status,
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_reply_without_names_is_not_made() {
         let headers = [("X-A".to_owned(), "{{path}".to_owned())];
-        let made = |body, headers| MadeReply::build(Status::OK, "text/plain", body, headers);
+        let made = |body, headers| TemplatedReply::build(Status::OK, "text/plain", body, headers);
         assert!(made("{\"a\":1}", &headers).is_none());
         assert!(made("{path}", &headers).is_some_and(|made| !made.wants_client()));
         assert!(

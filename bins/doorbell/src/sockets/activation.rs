@@ -65,10 +65,10 @@ fn addr_of(passed: &Passed) -> Option<SocketAddr> {
 }
 
 /// Whether the two addresses cannot be bound at the same time.
-fn overlaps(held: SocketAddr, wanted: SocketAddr) -> bool {
+fn overlaps(held: SocketAddr, requested: SocketAddr) -> bool {
     let is_any = |addr: SocketAddr| addr.ip().is_unspecified();
-    held.port() == wanted.port()
-        && (is_any(held) || is_any(wanted) || held.ip().to_canonical() == wanted.ip().to_canonical())
+    held.port() == requested.port()
+        && (is_any(held) || is_any(requested) || held.ip().to_canonical() == requested.ip().to_canonical())
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn an_address_is_held_by_one_that_overlaps() {
-        for (held, wanted, expect) in [
+        for (held, requested, expect) in [
             ("0.0.0.0:8080", "127.0.0.1:8080", true),
             ("[::]:8080", "0.0.0.0:8080", true),
             ("127.0.0.1:8080", "0.0.0.0:8080", true),
@@ -102,7 +102,11 @@ mod tests {
             ("127.0.0.1:8080", "127.0.0.2:8080", false),
             ("0.0.0.0:8080", "0.0.0.0:8081", false),
         ] {
-            assert_eq!(overlaps(held.parse().unwrap(), wanted.parse().unwrap()), expect, "{held} {wanted}");
+            assert_eq!(
+                overlaps(held.parse().unwrap(), requested.parse().unwrap()),
+                expect,
+                "{held} {requested}"
+            );
         }
     }
 }

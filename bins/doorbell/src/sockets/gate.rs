@@ -44,7 +44,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Interval at which gates request on-demand checks, because no probes request them. A check with a
 /// fresh result does not run again.
-const ASK_EVERY: Duration = Duration::from_secs(1);
+const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The running thread.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Gates {
     up: Vec<Up>,
     /// The configured addresses.
     addrs: Vec<SocketAddr>,
-    demands: watch::Sender<Vec<RunTrigger>>,
+    triggers: watch::Sender<Vec<RunTrigger>>,
     stop: watch::Sender<bool>,
     /// The thread, which returns its open listeners.
     thread: Option<JoinHandle<Vec<Listening>>>,
@@ -64,9 +64,9 @@ pub(crate) struct Gates {
 pub(crate) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
-    demands: watch::Sender<Vec<RunTrigger>>,
+    triggers: watch::Sender<Vec<RunTrigger>>,
     /// Channel that starts the thread; dropping it ends the thread.
-    go: SyncSender<Vec<Gate>>,
+    start: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
     thread: JoinHandle<Vec<Listening>>,
 }
@@ -155,26 +155,26 @@ impl Gates {
                 gates.push(Gate { name, addr, when_down, is_up, following, stopped, port, process_stats });
             }
         }
-        let (demands, asks) = watch::channel(Vec::new());
-        let (go, goes) = sync_channel::<Vec<Gate>>(1);
+        let (triggers, trigger_receiver) = watch::channel(Vec::new());
+        let (start, start_receiver) = sync_channel::<Vec<Gate>>(1);
         let run = move || {
-            let Ok(gates) = goes.recv() else { return Vec::new() };
+            let Ok(gates) = start_receiver.recv() else { return Vec::new() };
             runtime.block_on(async {
-                let all: JoinSet<Option<Listening>> = gates.into_iter().map(Gate::keep).collect();
-                let asking = tokio::spawn(ask(asks));
+                let all: JoinSet<Option<Listening>> = gates.into_iter().map(Gate::run).collect();
+                let requests = tokio::spawn(request_runs(trigger_receiver));
                 let listening = all.join_all().await.into_iter().flatten().collect();
-                asking.abort();
+                requests.abort();
                 listening
             })
         };
         let thread = std::thread::Builder::new().name("gates".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Unopened { gates, up, demands, go, stop, thread }))
+        Ok(Some(Unopened { gates, up, triggers, start, stop, thread }))
     }
 
     /// Makes the gates follow endpoints of this registry.
     pub(crate) fn follow(&self, config: &Config, registry: &HealthRegistry) {
         config.tcp_gates.iter().zip(&self.up).for_each(|(gate, up)| up.follow(gate, registry));
-        self.demands.send_replace(demands_of(config, registry));
+        self.triggers.send_replace(gate_triggers(config, registry));
     }
 
     /// The configured addresses.
@@ -183,7 +183,7 @@ impl Gates {
     }
 
     /// Ends the thread, and returns the open listeners with the clients in their backlogs.
-    pub(crate) fn give_up(mut self) -> Vec<Listening> {
+    pub(crate) fn into_listeners(mut self) -> Vec<Listening> {
         self.end()
     }
 
@@ -206,22 +206,22 @@ impl Drop for Gates {
 }
 
 /// The on-demand checks of endpoints with a gate.
-fn demands_of(config: &Config, registry: &HealthRegistry) -> Vec<RunTrigger> {
+fn gate_triggers(config: &Config, registry: &HealthRegistry) -> Vec<RunTrigger> {
     config.tcp_gates.iter().flat_map(|gate| registry.triggers_of(gate.health.position)).collect()
 }
 
 /// Requests runs until the thread ends.
-async fn ask(mut demands: watch::Receiver<Vec<RunTrigger>>) {
+async fn request_runs(mut triggers: watch::Receiver<Vec<RunTrigger>>) {
     loop {
         let is_idle = {
-            let demands = demands.borrow_and_update();
-            demands.iter().for_each(RunTrigger::request);
-            demands.is_empty()
+            let triggers = triggers.borrow_and_update();
+            triggers.iter().for_each(RunTrigger::request);
+            triggers.is_empty()
         };
-        let changed = demands.changed();
+        let changed = triggers.changed();
         let gone = match is_idle {
             true => changed.await.is_err(),
-            false => timeout(ASK_EVERY, changed).await.is_ok_and(|changed| changed.is_err()),
+            false => timeout(REQUEST_INTERVAL, changed).await.is_ok_and(|changed| changed.is_err()),
         };
         if gone {
             return;
@@ -246,10 +246,10 @@ impl Unopened {
                 gate.port = Some(Port::Listening(held.remove(at).1));
             }
         }
-        self.demands.send_replace(demands_of(config, registry));
+        self.triggers.send_replace(gate_triggers(config, registry));
         let addrs = self.gates.iter().map(|gate| gate.addr).collect();
-        let _begins = self.go.send(self.gates);
-        Gates { up: self.up, addrs, demands: self.demands, stop: self.stop, thread: Some(self.thread) }
+        let _begins = self.start.send(self.gates);
+        Gates { up: self.up, addrs, triggers: self.triggers, stop: self.stop, thread: Some(self.thread) }
     }
 }
 
@@ -257,7 +257,7 @@ impl Up {
     /// Follows the state of the endpoint in this registry, as a load balancer sees it.
     fn follow(&self, gate: &TcpGate, registry: &HealthRegistry) {
         let (endpoint, up) = (gate.health.position, self.clone());
-        let mine = {
+        let current_term = {
             let mut term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
             *term += 1;
             *term
@@ -271,7 +271,7 @@ impl Up {
             // The lock is held until the state is sent, so that an earlier registry cannot
             // overwrite the state.
             let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
-            if *term == mine {
+            if *term == current_term {
                 up.state.send_if_modified(|up| std::mem::replace(up, now) != now);
             }
         });
@@ -280,7 +280,7 @@ impl Up {
 
 impl Gate {
     /// Runs the gate until the thread ends. Returns its listener if it is open.
-    async fn keep(mut self) -> Option<Listening> {
+    async fn run(mut self) -> Option<Listening> {
         let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();
         let is_closed = self.when_down == WhenDown::Close && !*self.is_up.borrow();
@@ -310,7 +310,7 @@ impl Gate {
             };
             tokio::select! {
                 accepted = open.listener.accept() => match accepted {
-                    Ok((stream, _)) => self.take(stream, self.count(), &mut conns),
+                    Ok((stream, _)) => self.admit(stream, self.count(), &mut conns),
                     // There is a lack of descriptors, or the client has disconnected.
                     Err(_) => {
                         self.count_error("accept");
@@ -366,7 +366,7 @@ impl Gate {
         self.process_stats.count_one(&Item::GateError { gate: self.name.as_str().into(), call });
     }
 
-    fn take(&self, stream: TcpStream, is_up: bool, conns: &mut Conns) {
+    fn admit(&self, stream: TcpStream, is_up: bool, conns: &mut Conns) {
         let result = match (is_up, self.when_down) {
             (true, _) if conns.held.len() < CONNS_MAX => "held",
             (true, _) => "full",
@@ -410,18 +410,18 @@ impl Conns {
 }
 
 async fn hold(mut stream: TcpStream) {
-    read_out(&mut stream, HOLD_TIMEOUT).await;
+    discard_input(&mut stream, HOLD_TIMEOUT).await;
     end(stream).await;
 }
 
 /// Sends FIN, and reads until the peer closes: with unread data, the close would send a reset.
 async fn end(mut stream: TcpStream) {
     if stream.shutdown().await.is_ok() {
-        read_out(&mut stream, END_TIMEOUT).await;
+        discard_input(&mut stream, END_TIMEOUT).await;
     }
 }
 
-async fn read_out(stream: &mut TcpStream, time: Duration) {
+async fn discard_input(stream: &mut TcpStream, time: Duration) {
     let mut some = [0; 512];
     let read = async { while stream.read(&mut some).await.is_ok_and(|len| len > 0) {} };
     let _ended = timeout(time, read).await;

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: other listeners, replies.
 
-use super::descriptor_store::{self, Taken};
+use super::descriptor_store::{self, InheritedSockets};
 use super::inherit;
 use super::raw::FixedReply;
-use crate::build::access_log::{self, By};
+use crate::build::access_log::{self, HttpVersion};
 use crate::build::tls::{self, Pairs};
 use crate::config::Bind;
 use crate::config::model::{Balance, Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
@@ -73,8 +73,8 @@ pub(crate) fn acceptor(
 ) -> Result<Acceptor, Failure> {
     let config = materials.config;
     let gate = materials.common.tables().gate(&table.name);
-    let (asks, http2) = (config.handshake_asks(position), config.has_http2(position));
-    let (acceptor, reader) = tls::open(pairs, table, asks, http2, gate)
+    let (auth_mode, http2) = (config.handshake_client_auth(position), config.has_http2(position));
+    let (acceptor, reader) = tls::open(pairs, table, auth_mode, http2, gate)
         .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
     watched.push(Box::new(reader));
     Ok(acceptor)
@@ -122,14 +122,14 @@ fn protocol(
     let acceptor = shared.acceptor.clone();
     Ok(match listener.protocol {
         Protocol::Http1 => {
-            let mut http = routes(materials, listener, shared, By::Http1)?;
+            let mut http = routes(materials, listener, shared, HttpVersion::Http1)?;
             if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
                 http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
             }
             server_stats.add_refusals(http.refusals());
             match plan {
                 Some(plan) if listener.http2 => {
-                    let http2 = routes(materials, listener, shared, By::Http2)?;
+                    let http2 = routes(materials, listener, shared, HttpVersion::Http2)?;
                     server_stats.add_refusals(http2.refusals());
                     let limits = http_limits(listener);
                     plan.add(materials.config, shared.position, (http2, limits), acceptor.clone());
@@ -161,29 +161,29 @@ fn routes(
     materials: &Materials<'_>,
     listener: &Listener,
     shared: &Shared<'_>,
-    by: By,
+    version: HttpVersion,
 ) -> Result<doorbell::Http1, Failure> {
-    let routes = RouteService::build(materials, shared.position, by)
+    let routes = RouteService::build(materials, shared.position, version)
         .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
     let watched = LayeredService {
         routes,
-        log: shared.access.map(|log| Arc::new(access_log::logger(materials.config, log, by))),
+        log: shared.access.map(|log| Arc::new(access_log::logger(materials.config, log, version))),
         proxies: proxies(listener),
         at_most: shared.at_most.clone(),
     };
     let limits = http_limits(listener);
     let routes = Arc::clone(&watched.routes);
-    let (whole, http) = match (watched.is_idle(), routes.counts()) {
-        (true, true) => twice(BareService::<true>(watched.routes)),
-        (true, false) => twice(BareService::<false>(watched.routes)),
-        (false, _) => twice(watched),
+    let (service, http) = match (watched.is_idle(), routes.counts()) {
+        (true, true) => duplicate(BareService::<true>(watched.routes)),
+        (true, false) => duplicate(BareService::<false>(watched.routes)),
+        (false, _) => duplicate(watched),
     };
-    materials.services.add(&listener.name, by, routes, whole);
+    materials.services.add(&listener.name, version, routes, service);
     Ok(http.limits(limits))
 }
 
 /// Returns a service twice: for the server, and for connections from the previous configuration.
-fn twice<S: Service + Clone + Send + Sync + 'static>(
+fn duplicate<S: Service + Clone + Send + Sync + 'static>(
     service: S,
 ) -> (Arc<dyn Service + Send + Sync>, doorbell::Http1) {
     (Arc::new(service.clone()), doorbell::Http1::new(service))
@@ -213,14 +213,14 @@ pub(crate) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
             tracing::warn!("IPv6 is not available: {addr} listens on all IPv4 addresses instead");
             tcp_listens(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()), false, config)
         }
-        Bind::Tcp(addr) => tcp_listens(*addr, is_taken_on_ipv4(*addr, config), config),
+        Bind::Tcp(addr) => tcp_listens(*addr, is_ipv4_configured(*addr, config), config),
         Bind::Unix(path) => vec![Listen::unix(path)],
     })
 }
 
 /// Sockets of a TCP address. Uses those of the previous process, if the service manager stored any.
 fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
-    let Taken { own, extra } = descriptor_store::take(addr, v6_only, workers::count(config));
+    let InheritedSockets { own, extra } = descriptor_store::take(addr, v6_only, workers::count(config));
     let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
     std::iter::once(first).chain(extra.into_iter().map(Listen::inherited)).collect()
 }
@@ -234,7 +234,7 @@ fn has_ipv6() -> bool {
 
 /// Whether an IPv4 address with the same port is configured. Otherwise, `[::]:80` also accepts IPv4
 /// clients.
-fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
+fn is_ipv4_configured(addr: SocketAddr, config: &Config) -> bool {
     let mut binds = config.listeners.iter().flat_map(Listener::addresses);
     addr.is_ipv6()
         && addr.ip().is_unspecified()

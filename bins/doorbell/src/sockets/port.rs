@@ -27,7 +27,7 @@ pub(crate) type Listening = (SocketAddr, TcpListener);
 const USER_TIMEOUT_MS: u32 = 15_000;
 
 /// Makes the kernel end a connection whose client does not read.
-pub(crate) fn leave_silent(conn: &impl AsFd) {
+pub(crate) fn set_user_timeout(conn: &impl AsFd) {
     // On failure, the connection only stays open longer.
     let _best_effort = sockopt::set_tcp_user_timeout(conn, USER_TIMEOUT_MS);
 }

@@ -56,7 +56,7 @@ impl Manager {
         }
         IS_ACTIVE.store(true, Ordering::Release);
         let watchdog = sd_notify::watchdog_enabled().filter(|_| config.systemd.watchdog);
-        let mut teller = Teller {
+        let mut notifier = Notifier {
             operator: operator.clone(),
             settings: config.systemd,
             grace: config.lifecycle.grace(),
@@ -70,8 +70,9 @@ impl Manager {
         };
         let (sender, ended) = sync_channel(0);
         // Readiness is announced before the thread starts.
-        teller.tell();
-        let thread = std::thread::Builder::new().name("systemd".into()).spawn(move || teller.run(&ended))?;
+        notifier.update();
+        let thread =
+            std::thread::Builder::new().name("systemd".into()).spawn(move || notifier.run(&ended))?;
         Ok(Self { end: Some((sender, thread)) })
     }
 }
@@ -93,20 +94,20 @@ impl Drop for Manager {
 pub(crate) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
     if !IS_ACTIVE.load(Ordering::Acquire) || !IS_READY.load(Ordering::Acquire) {
         let outcome = reload();
-        descriptor_store::settle();
+        descriptor_store::update();
         return outcome;
     }
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => say(&[NotifyState::Reloading, now]),
-        Err(_) => say(&[NotifyState::Reloading]),
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(_) => notify(&[NotifyState::Reloading]),
     }
     let outcome = reload();
-    descriptor_store::settle();
-    say(&[NotifyState::Ready]);
+    descriptor_store::update();
+    notify(&[NotifyState::Ready]);
     outcome
 }
 
-struct Teller {
+struct Notifier {
     operator: Operator,
     settings: Systemd,
     grace: Option<Duration>,
@@ -122,29 +123,29 @@ struct Teller {
     generation: u64,
 }
 
-impl Teller {
+impl Notifier {
     fn run(&mut self, ended: &Receiver<()>) {
-        let calm =
+        let ready_tick =
             self.watchdog.map_or(TICK, |watchdog| (watchdog / 4).clamp(Duration::from_millis(5), TICK));
         loop {
-            let tick = if self.is_ready { calm } else { TICK_SHORT.min(calm) };
+            let tick = if self.is_ready { ready_tick } else { TICK_SHORT.min(ready_tick) };
             match ended.recv_timeout(tick) {
-                Err(RecvTimeoutError::Timeout) => self.tell(),
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => return self.tell_end(),
+                Err(RecvTimeoutError::Timeout) => self.update(),
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return self.notify_stopping(),
             }
         }
     }
 
-    fn tell(&mut self) {
+    fn update(&mut self) {
         let status = self.operator.status();
         if std::mem::replace(&mut self.generation, status.generation) != status.generation {
             self.turns.clear();
         }
-        let takes_its_time = self.takes_its_time(&status);
-        self.pet(takes_its_time && status.lifecycle == Lifecycle::Stopping);
+        let needs_extension = self.needs_extension(&status);
+        self.notify_watchdog(needs_extension && status.lifecycle == Lifecycle::Stopping);
         if self.operator.running().is_some_and(|running| !running.handle.is_healthy()) {
             // Clients must not wait in the backlog of a failed worker's socket.
-            descriptor_store::settle();
+            descriptor_store::update();
         }
         let mut states = Vec::new();
         if !self.is_ready && self.is_started(&status) {
@@ -157,17 +158,17 @@ impl Teller {
             states.push(NotifyState::Stopping);
         }
         let extension = u32::try_from((TICK + EXTENSION).as_micros()).unwrap_or(u32::MAX);
-        if takes_its_time {
+        if needs_extension {
             states.push(NotifyState::ExtendTimeoutUsec(extension));
         }
-        let text = text_of(&status);
+        let text = status_text(&status);
         let is_news = text != self.text;
         self.text = text;
         if is_news {
             states.push(NotifyState::Status(&self.text));
         }
         if !states.is_empty() {
-            say(&states);
+            notify(&states);
         }
         IS_READY.store(self.is_ready, Ordering::Release);
     }
@@ -175,7 +176,7 @@ impl Teller {
     /// Whether to request an extension: from the start of the drain that precedes a stop, until the
     /// latest end of the stop.
     #[expect(clippy::disallowed_methods, reason = "the service manager measures real time")]
-    fn takes_its_time(&mut self, status: &Status) -> bool {
+    fn needs_extension(&mut self, status: &Status) -> bool {
         if status.lifecycle != Lifecycle::Stopping && status.stops_in_ms.is_none() {
             self.ends_by = None;
             return false;
@@ -190,9 +191,9 @@ impl Teller {
     }
 
     /// Announces a stop that began between two updates, or without a drain.
-    fn tell_end(&self) {
+    fn notify_stopping(&self) {
         if !self.is_stopping {
-            say(&[NotifyState::Stopping]);
+            notify(&[NotifyState::Stopping]);
         }
     }
 
@@ -206,15 +207,15 @@ impl Teller {
     /// Sends a watchdog message if every worker and the check thread have made progress since the
     /// last message. During a stop the message is always sent: the threads end one after another,
     /// and other timeouts apply.
-    fn pet(&mut self, is_ending: bool) {
+    fn notify_watchdog(&mut self, is_ending: bool) {
         let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
         let workers = running.handle.worker_stats().into_iter().map(|stats| stats.turns);
-        let turns: Vec<u64> = workers.chain(running.pulse.iter().map(Heartbeat::turns)).collect();
+        let turns: Vec<u64> = workers.chain(running.heartbeat.iter().map(Heartbeat::turns)).collect();
         if is_ending || (all_turned(&self.turns, &turns) && running.handle.is_healthy()) {
-            say(&[NotifyState::Watchdog]);
+            notify(&[NotifyState::Watchdog]);
             self.turns = turns;
             running.handle.wake();
-            running.pulse.iter().for_each(Heartbeat::wake);
+            running.heartbeat.iter().for_each(Heartbeat::wake);
         }
     }
 }
@@ -232,7 +233,7 @@ fn all_turned(before: &[u64], now: &[u64]) -> bool {
 }
 
 /// Formats the line for `systemctl status`.
-fn text_of(status: &Status) -> String {
+fn status_text(status: &Status) -> String {
     let mut text = match status.lifecycle {
         Lifecycle::Starting => "starting".to_owned(),
         Lifecycle::Ready => "serving".to_owned(),
@@ -265,7 +266,7 @@ fn text_of(status: &Status) -> String {
 }
 
 /// Sends states; a failure is only logged.
-fn say(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "cannot notify the service manager");
     }

@@ -76,7 +76,7 @@ impl Drop for OpenGate {
 impl ProcessStats {
     /// Increments a counter that is not part of a server.
     pub(crate) fn count_one(&self, item: &Item) {
-        let _kept = keep(&mut self.lock().items, item, 1);
+        let _is_counted = add_to(&mut self.lock().items, item, 1);
     }
 
     /// Records that an address of a TCP gate is open.
@@ -106,13 +106,13 @@ impl ProcessStats {
         let shared: BTreeSet<Source> =
             accounts.live.iter().flat_map(Account::items).map(|(source, ..)| source).collect();
         let own = ended.items().into_iter().filter(|(source, ..)| !shared.contains(source));
-        let lost = own.filter(|(_, item, count)| !keep(&mut accounts.items, item, *count)).count();
+        let lost = own.filter(|(_, item, count)| !add_to(&mut accounts.items, item, *count)).count();
         if lost > 0 {
             tracing::warn!(lost, "counters of removed listeners and limits dropped: more than {ENDED_MAX}");
         }
         let Account { handle, server_stats, .. } = ended;
-        let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
-        let over = server_stats.counted().iter().filter(|counted| !goes_on(counted)).map(Counted::refused);
+        let is_live = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
+        let over = server_stats.counted().iter().filter(|counted| !is_live(counted)).map(Counted::refused);
         let over: Vec<_> = over.chain(server_stats.refusals()).collect();
         merge(&mut accounts.workers, handle.worker_stats());
         for (name, count) in over {
@@ -202,7 +202,7 @@ impl Account {
 }
 
 /// Adds to a counter; false if the maximum number of counters is reached.
-fn keep(ended: &mut BTreeMap<Item, u64>, item: &Item, count: u64) -> bool {
+fn add_to(ended: &mut BTreeMap<Item, u64>, item: &Item, count: u64) -> bool {
     if let Some(known) = ended.get_mut(item) {
         *known += count;
         return true;
@@ -243,8 +243,8 @@ mod tests {
     fn existing_counters_continue_and_new_ones_are_limited() {
         let item = |number: usize| Item::Accepted { listener: number.to_string().into() };
         let mut ended = BTreeMap::new();
-        assert!((0..ENDED_MAX).all(|number| keep(&mut ended, &item(number), 1)));
-        assert!(!keep(&mut ended, &item(ENDED_MAX), 1) && keep(&mut ended, &item(7), 2));
+        assert!((0..ENDED_MAX).all(|number| add_to(&mut ended, &item(number), 1)));
+        assert!(!add_to(&mut ended, &item(ENDED_MAX), 1) && add_to(&mut ended, &item(7), 2));
         assert_eq!((ended.len(), ended[&item(7)]), (ENDED_MAX, 3));
     }
 }

@@ -36,7 +36,7 @@ static SHARDS: [OnceLock<Box<Slots>>; SHARDS_MAX] = [const { OnceLock::new() }; 
 /// Slots of all threads without a shard; concurrent increments may be lost.
 static SHARED: LazyLock<Box<Slots>> = LazyLock::new(empty);
 
-static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(Mutex::default);
+static SLOT_TABLE: LazyLock<Mutex<SlotTable>> = LazyLock::new(Mutex::default);
 
 thread_local! {
     static OWN: Cell<Option<&'static Slots>> = const { Cell::new(None) };
@@ -44,14 +44,14 @@ thread_local! {
 
 /// The names of the slots.
 #[derive(Debug)]
-struct Book {
+struct SlotTable {
     slots: HashMap<Counted, u16>,
     /// Names, from the slot after [`REST`] on.
     names: Vec<Counted>,
     next: u16,
 }
 
-impl Default for Book {
+impl Default for SlotTable {
     fn default() -> Self {
         Self { slots: HashMap::new(), names: Vec::new(), next: REST + 1 }
     }
@@ -127,7 +127,7 @@ impl RequestCounters {
         let all = &Method::ALL[*first as usize..=*last as usize];
         let code = CODES.contains(&code).then_some(code);
         let keys: Vec<Counted> = all.iter().map(|method| self.counted(*method, code)).collect();
-        let slot = book().run_of(&keys)?;
+        let slot = slot_table().consecutive_slots(&keys)?;
         Some(Fixed(slot.wrapping_sub(*first as u16)))
     }
 
@@ -143,7 +143,7 @@ impl RequestCounters {
         let Some(place) = self.slots.get(code * METHODS + method as usize) else { return };
         match place.load(Ordering::Relaxed) {
             REST => {
-                let slot = book().slot_of(self.counted(method, CODES.get(code).copied()));
+                let slot = slot_table().slot_of(self.counted(method, CODES.get(code).copied()));
                 place.store(slot, Ordering::Relaxed);
                 add(slot, count);
             }
@@ -156,14 +156,14 @@ impl RequestCounters {
     }
 }
 
-impl Book {
+impl SlotTable {
     fn slot_of(&mut self, counted: Counted) -> u16 {
-        self.run_of(&[counted]).unwrap_or(REST)
+        self.consecutive_slots(&[counted]).unwrap_or(REST)
     }
 
     /// Returns the first of consecutive slots for these names: their existing slots if these are
     /// consecutive, otherwise new ones; `None` if no slots are left.
-    fn run_of(&mut self, counted: &[Counted]) -> Option<u16> {
+    fn consecutive_slots(&mut self, counted: &[Counted]) -> Option<u16> {
         let known: Option<Vec<u16>> = counted.iter().map(|one| self.slots.get(one).copied()).collect();
         if let Some(known) = known.filter(|known| known.is_sorted_by(|one, next| one + 1 == *next)) {
             return known.first().copied();
@@ -181,8 +181,8 @@ impl Book {
     }
 }
 
-fn book() -> std::sync::MutexGuard<'static, Book> {
-    BOOK.lock().unwrap_or_else(PoisonError::into_inner)
+fn slot_table() -> std::sync::MutexGuard<'static, SlotTable> {
+    SLOT_TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns all counters, and the number of requests without a slot.
@@ -191,7 +191,7 @@ pub(crate) fn counted() -> (Vec<(Counted, u64)>, u64) {
         SHARDS.iter().filter_map(|shard| shard.get().map(|slots| &**slots)).chain([&**SHARED]).collect();
     let sum = |slot: usize| all.iter().map(|slots| slots[slot].load(Ordering::Relaxed)).sum::<u64>();
     let mut sums = std::collections::BTreeMap::<Counted, u64>::new();
-    for (counted, slot) in book().names.iter().zip(1..) {
+    for (counted, slot) in slot_table().names.iter().zip(1..) {
         match sum(slot) {
             0 => {}
             count => *sums.entry(counted.clone()).or_default() += count,
@@ -240,17 +240,17 @@ mod tests {
 
     #[test]
     fn requests_without_a_slot_are_counted_together() {
-        let mut book = Book::default();
+        let mut slot_table = SlotTable::default();
         let key = |at: usize| Counted {
             listener: "".into(),
             route: at.to_string().into(),
             method: "GET",
             code: None,
         };
-        let slots: Vec<u16> = (0..SLOTS + 2).map(|at| book.slot_of(key(at))).collect();
+        let slots: Vec<u16> = (0..SLOTS + 2).map(|at| slot_table.slot_of(key(at))).collect();
         assert!(slots[..SLOTS - 1].iter().zip(1..).all(|(slot, expected)| *slot == expected));
         assert_eq!(slots[SLOTS - 1..], [REST; 3]);
-        assert_eq!(book.slot_of(key(7)), 8);
-        assert_eq!(book.run_of(&[key(SLOTS), key(SLOTS + 1)]), None);
+        assert_eq!(slot_table.slot_of(key(7)), 8);
+        assert_eq!(slot_table.consecutive_slots(&[key(SLOTS), key(SLOTS + 1)]), None);
     }
 }

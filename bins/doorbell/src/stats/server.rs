@@ -234,7 +234,7 @@ impl ServerStats {
     }
 
     /// Earliest expiry of the certificates of each `[tls.NAME]`, in seconds since 1970.
-    pub(crate) fn certificate_ends(&self) -> BTreeMap<Box<str>, i64> {
+    pub(crate) fn certificate_expiries(&self) -> BTreeMap<Box<str>, i64> {
         let mut ends = BTreeMap::new();
         for (_, tls, acceptor) in &self.acceptors {
             let first = acceptor.certificates().iter().map(|certificate| certificate.not_after).min();
@@ -381,7 +381,7 @@ impl ServerStats {
 }
 
 /// Whether a counter is part of the handshake metrics.
-pub(crate) fn is_of_handshakes(name: &str) -> bool {
+pub(crate) fn is_handshake_counter(name: &str) -> bool {
     TlsStats::default().fields().any(|(field, _)| field == name)
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Supervisor {
 /// Action that follows a message.
 enum Next {
     Ended,
-    GoOn,
+    Continue,
     /// Stop without a drain, for this reason.
     StopNow(String),
 }
@@ -60,21 +60,21 @@ impl Supervisor {
     /// Serves until a signal, an operator or a failure ends the process.
     pub(crate) fn serve(self, operator: &Operator, generations: &Generations) -> Result<Exit, Failure> {
         loop {
-            if operator.let_time_pass() {
+            if operator.expire_due() {
                 close(operator, generations);
             }
-            let message = match operator.idle_for() {
+            let message = match operator.next_deadline_in() {
                 Some(idle) => self.receiver.recv_timeout(idle),
                 None => self.receiver.recv().map_err(RecvTimeoutError::from),
             };
             let next = match message {
                 Ok(message) => handle(message, operator, generations)?,
-                Err(RecvTimeoutError::Timeout) => Next::GoOn,
+                Err(RecvTimeoutError::Timeout) => Next::Continue,
                 Err(RecvTimeoutError::Disconnected) => Next::Ended,
             };
             match next {
                 Next::Ended => return Ok(Exit::Success),
-                Next::GoOn => {}
+                Next::Continue => {}
                 Next::StopNow(reason) => {
                     operator.close(&reason);
                     tracing::info!(reason, "stopping now");
@@ -88,21 +88,21 @@ impl Supervisor {
 fn handle(message: Message, operator: &Operator, generations: &Generations) -> Result<Next, Failure> {
     match message {
         Message::Changed => {}
-        Message::CommandEnded(end) => return Ok(without_command(end, operator)),
+        Message::CommandEnded(end) => return Ok(command_ended(end, operator)),
         Message::Ended(number, Ok(())) => {
             if generations.ended(number) {
                 return Ok(Next::Ended);
             }
         }
         Message::Ended(number, Err(error)) => {
-            if !generations.serves(number) {
+            if !generations.is_current(number) {
                 tracing::warn!(generation = number, %error, "server of a former configuration failed");
                 // This may be the last server, if the current one has already ended.
-                return Ok(if generations.ended(number) { Next::Ended } else { Next::GoOn });
+                return Ok(if generations.ended(number) { Next::Ended } else { Next::Continue });
             }
             return Err(Failure::new(Exit::Failure, error.to_string()));
         }
-        Message::Signal(SIGHUP) if generations.heeds_sighup() => {
+        Message::Signal(SIGHUP) if generations.reloads_on_sighup() => {
             // The reload logs its result, whether it succeeded or failed.
             let _logged = operator.reload();
         }
@@ -110,17 +110,17 @@ fn handle(message: Message, operator: &Operator, generations: &Generations) -> R
             tracing::info!(
                 "SIGHUP: checking certificates, keys and stored files; the configuration is not reloaded"
             );
-            generations.look();
+            generations.scan_files();
         }
-        Message::Signal(SIGUSR1) => state_log::tell(operator),
+        Message::Signal(SIGUSR1) => state_log::log_state(operator),
         Message::Signal(SIGUSR2) => generations.reopen_logs(),
         Message::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
         Message::Signal(_) | Message::StopNow => return Ok(Next::StopNow("stop".to_owned())),
     }
-    Ok(Next::GoOn)
+    Ok(Next::Continue)
 }
 
-fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
+fn command_ended(end: parent::CommandEnd, operator: &Operator) -> Next {
     let code = parent::code_of(end.status);
     let reason = format!("the command exited ({})", end.status);
     match end.status.success() {
@@ -128,8 +128,8 @@ fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
         false => tracing::error!(code, "{reason}"),
     }
     if end.stays {
-        operator.lose_command(&reason);
-        return Next::GoOn;
+        operator.record_command_exit(&reason);
+        return Next::Continue;
     }
     Next::StopNow(reason)
 }
@@ -140,5 +140,5 @@ fn close(operator: &Operator, generations: &Generations) {
         operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;
     tracing::info!("draining: no new connections");
     generations.drain(timeout);
-    parent::tell(parent::Word::Closes);
+    parent::send_report(parent::ServerReport::Closing);
 }

@@ -34,7 +34,7 @@ impl Queue {
 
     /// Wakes the supervisor to examine the operator's state. If the queue is full, the supervisor
     /// examines the state soon anyway.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake(&self) {
         let _full = self.0.try_send(Message::Changed);
     }
 

@@ -17,13 +17,13 @@ pub struct Event {
     pub at_uptime_ms: u64,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Happening {
+pub enum EventKind {
     /// A check changed its state.
     Check {
         /// Its name.

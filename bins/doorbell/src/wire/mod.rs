@@ -7,18 +7,18 @@
 //! their unit in their name. Enum values have the same names in logs, metric labels and reply
 //! bodies.
 
-mod ask;
 mod event;
 pub mod frame;
 mod link;
+mod request;
 #[cfg(test)]
 mod tests;
 mod view;
 mod word;
 
-pub use ask::{Refusal, RefusalKind, Request, Response};
-pub use event::{Event, Happening};
+pub use event::{Event, EventKind};
 pub use link::{LinkMinuteView, LinkView, QuantilesView};
+pub use request::{Refusal, RefusalKind, Request, Response};
 pub use view::{
     AnswerView, CheckView, DrainView, EndpointView, HoldView, ProberView, RefusedReloadView, ResultView,
     Status, UseView, WaitingView, WorkerView,

@@ -36,25 +36,25 @@ fn requests() -> Vec<Request> {
 fn events() -> Vec<Event> {
     let text = || "text".to_owned();
     let what = [
-        Happening::Check { name: text(), from: CheckWord::Up, to: CheckWord::GoingDown, reason: text() },
-        Happening::Drain { endpoint: text(), on: true, reason: text(), until_unix_ms: Some(3) },
-        Happening::Endpoint {
+        EventKind::Check { name: text(), from: CheckWord::Up, to: CheckWord::GoingDown, reason: text() },
+        EventKind::Drain { endpoint: text(), on: true, reason: text(), until_unix_ms: Some(3) },
+        EventKind::Endpoint {
             name: text(),
             from: EndpointWord::Up,
             to: EndpointWord::Maintenance,
             cause: CauseWord::Maintenance,
             note: text(),
         },
-        Happening::Lifecycle { from: Lifecycle::Ready, to: Lifecycle::Draining, reason: text() },
-        Happening::Maintenance {
+        EventKind::Lifecycle { from: Lifecycle::Ready, to: Lifecycle::Draining, reason: text() },
+        EventKind::Maintenance {
             target: text(),
             source: HoldSource::Window,
             on: true,
             reason: text(),
             until_unix_ms: Some(2),
         },
-        Happening::Reload { ok: false, text: text() },
-        Happening::Worker { worker: 3, text: text() },
+        EventKind::Reload { ok: false, text: text() },
+        EventKind::Worker { worker: 3, text: text() },
     ];
     (1..)
         .zip(what)
@@ -91,7 +91,7 @@ fn status() -> Status {
         lifecycle_age_ms: 2,
         reason: "SIGTERM".into(),
         stops_in_ms: Some(3),
-        heard_in_ms: Some(4),
+        observed_in_ms: Some(4),
         drain_ends_in_ms: Some(5),
         config: "doorbell.toml".into(),
         generation: 4,
@@ -128,7 +128,7 @@ fn status() -> Status {
         drains: vec![DrainView {
             endpoint: "readyz".into(),
             reason: "d".into(),
-            heard_in_ms: 6,
+            observed_in_ms: 6,
             left_ms: None,
         }],
         maintenance: vec![HoldView {

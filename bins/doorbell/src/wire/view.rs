@@ -31,7 +31,7 @@ pub struct Status {
     pub stops_in_ms: Option<u64>,
     /// Remaining time of `drain_delay`, in which load balancers detect the drain; `None` unless
     /// draining.
-    pub heard_in_ms: Option<u64>,
+    pub observed_in_ms: Option<u64>,
     /// Time until an operator's drain ends, if it is limited.
     pub drain_ends_in_ms: Option<u64>,
     /// Source of the configuration.
@@ -227,7 +227,7 @@ pub struct DrainView {
     /// Reason.
     pub reason: String,
     /// Remaining time of `drain_delay`, in which load balancers detect the drain.
-    pub heard_in_ms: u64,
+    pub observed_in_ms: u64,
     /// Remaining time, if it is limited.
     pub left_ms: Option<u64>,
 }

@@ -46,7 +46,7 @@ pub(crate) fn page() -> String {
 
 /// Writes one row for each variant of the enum, with its fields, which are indented deeper.
 fn events(page: &mut String) {
-    let found = items(&read("bins/doorbell/src/wire/event.rs"), "pub enum Happening {");
+    let found = items(&read("bins/doorbell/src/wire/event.rs"), "pub enum EventKind {");
     let least = found.iter().map(|item| item.indent).min().unwrap();
     let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
     for item in &found {

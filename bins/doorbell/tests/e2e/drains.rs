@@ -165,5 +165,5 @@ fn a_hook_waits_for_drain_delay(engine: &str) {
     });
     assert!(called_off.contains("the drain was cancelled"), "{called_off}");
     let status: Value = control.status();
-    assert_eq!((&status["lifecycle"], &status["heard_in_ms"]), (&"ready".into(), &Value::Null));
+    assert_eq!((&status["lifecycle"], &status["observed_in_ms"]), (&"ready".into(), &Value::Null));
 }

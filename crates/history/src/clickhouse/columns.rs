@@ -6,7 +6,7 @@
 //! prefix.
 
 use crate::buffer::Batch;
-use crate::row::{CheckResult, CounterName, Growth, Kind, Minute, Operation, Receipt, Row, Transition};
+use crate::row::{CheckResult, CounterName, Increments, Kind, Minute, Operation, Receipt, Row, Transition};
 
 /// Typical size of an encoded row in bytes, for the initial allocation.
 const ROW_LEN: usize = 128;
@@ -42,7 +42,7 @@ pub(super) fn encode(batch: &Batch, instance: &str, run: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(batch.rows().len() * ROW_LEN);
     for row in batch.rows() {
         match row {
-            Row::Growth(row) => growth(&mut out, row, instance, run),
+            Row::Increments(row) => increments(&mut out, row, instance, run),
             Row::Minute(row) => minute(&mut out, row, instance, run),
             Row::Operation(row) => operation(&mut out, row, instance),
             Row::Receipt(row) => receipt(&mut out, row, instance),
@@ -56,7 +56,7 @@ pub(super) fn encode(batch: &Batch, instance: &str, run: u64) -> Vec<u8> {
 /// Number of counters of a link.
 const LINK_COUNTS: usize = 3;
 
-fn growth(out: &mut Vec<u8>, row: &Growth, instance: &str, run: u64) {
+fn increments(out: &mut Vec<u8>, row: &Increments, instance: &str, run: u64) {
     of_minute(out, row.minute, instance, run);
     let counts = match &row.name {
         CounterName::Link(link) => {

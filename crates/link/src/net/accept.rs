@@ -68,7 +68,7 @@ impl Acceptor {
                     if let Ok((_, Some((handle, stream)))) = done {
                         conns.spawn(async move {
                             let ended = LinkHandle::run(&handle, stream).await;
-                            handle.tell_end(ended.to_string());
+                            handle.report_end(ended.to_string());
                         });
                     }
                 }

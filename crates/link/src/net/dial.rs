@@ -46,12 +46,12 @@ impl Dial {
         let mut backoff = Backoff::new(self.seed);
         loop {
             match timeout(HANDSHAKE_TIMEOUT, self.connect()).await {
-                Err(_) => handle.tell_end("connection attempt timed out".to_owned()),
-                Ok(Err(why)) => handle.tell_end(why),
+                Err(_) => handle.report_end("connection attempt timed out".to_owned()),
+                Ok(Err(why)) => handle.report_end(why),
                 Ok(Ok(stream)) => {
                     let began = Instant::now();
                     let ended = handle.run(stream).await;
-                    handle.tell_end(ended.to_string());
+                    handle.report_end(ended.to_string());
                     if began.elapsed() >= GOOD_AFTER {
                         backoff.reset();
                     }

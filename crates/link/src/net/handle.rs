@@ -83,7 +83,7 @@ impl LinkHandle {
         self.lock().is_flushed()
     }
 
-    pub(crate) fn tell_end(&self, why: String) {
+    pub(crate) fn report_end(&self, why: String) {
         (self.0.notify)(self.0.clock.now(), Notice::Ended(why));
     }
 

@@ -58,11 +58,11 @@ pub struct ShareView {
 
 #[derive(Debug)]
 enum Event {
-    Heard(Vec<u8>),
+    Received(Vec<u8>),
     Leased(Option<Lease>),
     Published(Stamp, Option<bool>),
     Ran(Duration, Option<SharedResult>),
-    Told,
+    Notified,
 }
 
 impl Shares {
@@ -100,7 +100,7 @@ impl Shares {
         if self.checks.is_empty() {
             return std::future::pending().await;
         }
-        store.follow(ids, |check, message| self.leave(check, Event::Heard(message))).await;
+        store.follow(ids, |check, message| self.leave(check, Event::Received(message))).await;
     }
 
     /// Reports the end of a run. `next` is the time until the next one; `result` is `None` if the
@@ -171,14 +171,14 @@ async fn drive(
         };
         let now = origin.elapsed();
         match event {
-            Event::Heard(message) => machine.heard(now, &message),
+            Event::Received(message) => machine.received(now, &message),
             Event::Leased(lease) => machine.leased(now, lease),
             Event::Published(stamp, accepted) => machine.published(now, stamp, accepted),
             Event::Ran(next, result) => {
                 machine.ran(now, next, result);
                 shares.show(check, &machine, Some(None));
             }
-            Event::Told => {}
+            Event::Notified => {}
         }
     }
 }
@@ -196,11 +196,11 @@ fn call<S: SharedStore>(calls: &mut JoinSet<Event>, store: S, check: &str, actio
                 Event::Published(stamp, store.publish(result).await.ok())
             });
         }
-        Action::Tell(message) => {
+        Action::Notify(message) => {
             calls.spawn(async move {
                 // A lost message is replaced by the next one, or by a poll.
-                let _lost = store.tell(check, message.encode()).await;
-                Event::Told
+                let _lost = store.notify(check, message.encode()).await;
+                Event::Notified
             });
         }
         Action::Run | Action::Take(_) => {}

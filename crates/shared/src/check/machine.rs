@@ -55,7 +55,7 @@ pub enum Action {
     /// Apply the result of another instance.
     Take(Message),
     /// Send a message to the followers.
-    Tell(Message),
+    Notify(Message),
 }
 
 /// Counters of a shared check.
@@ -243,7 +243,7 @@ impl ShareMachine {
             };
             self.role = Role::Holder { token, round, until };
             self.ask_at = Some(self.asked_at + self.options.interval / EXTENDS_PER_INTERVAL);
-            self.tell(token, round);
+            self.notify(token, round);
         } else {
             self.role = Role::Follower;
             self.ask_at = Some(now + remaining + self.spread(self.options.interval / 8));
@@ -251,7 +251,7 @@ impl ShareMachine {
     }
 
     /// Handles a message that was sent to all followers.
-    pub fn heard(&mut self, now: Duration, bytes: &[u8]) {
+    pub fn received(&mut self, now: Duration, bytes: &[u8]) {
         let Some(message) = Message::decode(bytes) else {
             self.counters.ignored += 1;
             return;
@@ -344,9 +344,9 @@ impl ShareMachine {
         }
     }
 
-    fn tell(&mut self, token: u64, round: u64) {
+    fn notify(&mut self, token: u64, round: u64) {
         let from = self.options.instance.clone();
-        self.push(Action::Tell(Message { token, round, from, result: None }));
+        self.push(Action::Notify(Message { token, round, from, result: None }));
     }
 
     fn push(&mut self, action: Action) {

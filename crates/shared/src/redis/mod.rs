@@ -64,18 +64,18 @@ impl SharedStore for Redis {
         Ok(published == 1)
     }
 
-    async fn tell(&self, check: String, message: Vec<u8>) -> Result<(), StoreError> {
+    async fn notify(&self, check: String, message: Vec<u8>) -> Result<(), StoreError> {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(self.channel(&check)).arg(message);
         let _receivers: i64 = self.call(Call::Command(publish)).await?;
         Ok(())
     }
 
-    async fn follow(&self, checks: Vec<String>, mut heard: impl FnMut(usize, Vec<u8>) + Send) {
+    async fn follow(&self, checks: Vec<String>, mut received: impl FnMut(usize, Vec<u8>) + Send) {
         let channels: Vec<Vec<u8>> = checks.iter().map(|check| self.channel(check)).collect();
         let mut backoff = Backoff::new(self.options().seed);
         loop {
-            let Err(_reported) = self.listen(&channels, &mut backoff, &mut heard).await;
+            let Err(_reported) = self.listen(&channels, &mut backoff, &mut received).await;
             // The connection for commands reports the reason. Here, failures are only counted.
             self.status().failed();
             sleep(backoff.pause()).await;
@@ -114,7 +114,7 @@ impl Redis {
         &self,
         channels: &[Vec<u8>],
         backoff: &mut Backoff,
-        heard: &mut (impl FnMut(usize, Vec<u8>) + Send),
+        received: &mut (impl FnMut(usize, Vec<u8>) + Send),
     ) -> Result<Infallible, StoreError> {
         let within = self.options().timeout;
         let opened = timeout(within, self.options().server.listen(within)).await;
@@ -131,7 +131,7 @@ impl Redis {
                 Ok(Some(message)) => {
                     let channel = message.get_channel_name().as_bytes();
                     if let Some(at) = channels.iter().position(|known| known == channel) {
-                        heard(at, message.get_payload_bytes().to_vec());
+                        received(at, message.get_payload_bytes().to_vec());
                     }
                 }
                 Ok(None) => return Err(state.end(not_reply())),

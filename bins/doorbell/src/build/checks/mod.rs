@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 /// State of the checks that the next configuration takes over.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct CheckHandover {
     egress: EgressOptions,
     connector: Option<Arc<Connector>>,
     /// Stateful runners, by name.
     runners: HashMap<String, Arc<Runner>>,
 }
 
-impl Left {
+impl CheckHandover {
     pub(crate) fn of(config: &Config, plan: &Plan) -> Self {
         let remember = plan.runners().filter(|(_, runner)| runner.can_move());
         let named = remember
@@ -41,14 +41,14 @@ impl Left {
 }
 
 /// Plans the checks; `None` without checks. The scheduler counts in `counters`. Unchanged checks
-/// reuse their state from `left`. Checks that follow others read the states of `registry`.
+/// reuse their state from `handover`. Checks that follow others read the states of `registry`.
 ///
 /// # Errors
 /// If a check needs a file that cannot be used.
 pub(crate) fn plan(
     config: &Config,
     counters: &Arc<SchedulerCounters>,
-    left: Option<&Left>,
+    handover: Option<&CheckHandover>,
     registry: &Arc<Registry>,
 ) -> Result<Option<(Plan, Push)>, String> {
     if config.checks.is_empty() {
@@ -62,10 +62,10 @@ pub(crate) fn plan(
         ));
     }
     let instance = instance(config);
-    let left_connector = left
-        .filter(|left| left.egress == config.check_defaults.egress)
-        .and_then(|left| left.connector.clone());
-    let connector = match left_connector {
+    let handover_connector = handover
+        .filter(|handover| handover.egress == config.check_defaults.egress)
+        .and_then(|handover| handover.connector.clone());
+    let connector = match handover_connector {
         Some(connector) => connector,
         None => Arc::new(Connector::open(&config.check_defaults.egress)?),
     };
@@ -73,7 +73,7 @@ pub(crate) fn plan(
     let mut runs = Vec::new();
     let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));
     for (position, (check, stats)) in config.checks.iter().zip(&stats).enumerate() {
-        let runner = match left.and_then(|left| left.runner(check)) {
+        let runner = match handover.and_then(|handover| handover.runner(check)) {
             None => Runner::build(check, &mut shared)?.map(Arc::new),
             known => known,
         };

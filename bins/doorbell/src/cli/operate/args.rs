@@ -74,7 +74,7 @@ pub enum OperateCommand {
     Ready(ReadyArgs),
     /// Reload the configuration; an invalid one is reported and the current one stays in use
     #[command(after_help = help!("doorbell reload"))]
-    Reload(Reach),
+    Reload(InstanceArgs),
     /// Show the state of a running instance
     #[command(after_help = help!(
         "doorbell status"
@@ -89,7 +89,7 @@ pub enum OperateCommand {
 
 /// Options that select the instance.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Reach {
+pub struct InstanceArgs {
     /// Control socket of the instance
     #[arg(long, value_name = "PATH", env = "DOORBELL_CONTROL")]
     pub socket: Option<PathBuf>,
@@ -127,7 +127,7 @@ pub struct ChecksArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `drain`.
@@ -153,7 +153,7 @@ pub struct DrainArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `prestop`.
@@ -165,7 +165,7 @@ pub struct PrestopArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `events`.
@@ -185,7 +185,7 @@ pub struct EventsArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `maint`.
@@ -205,7 +205,7 @@ pub struct MaintArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `quit`.
@@ -221,7 +221,7 @@ pub struct QuitArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `ready`.
@@ -233,7 +233,7 @@ pub struct ReadyArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `links`.
@@ -270,7 +270,7 @@ pub struct StatusArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of `undrain`.
@@ -282,7 +282,7 @@ pub struct UndrainArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Options of commands that only print.
@@ -294,7 +294,7 @@ pub struct ViewArgs {
 
     /// The instance.
     #[command(flatten)]
-    pub reach: Reach,
+    pub instance: InstanceArgs,
 }
 
 /// Duration of maintenance or a drain.

@@ -4,7 +4,7 @@
 
 use super::super::output::print;
 use super::args::{DrainArgs, PrestopArgs};
-use super::{act, ask_status, millis};
+use super::{act, fetch_status, millis};
 use crate::control::Client;
 use crate::exit::{Exit, Failure};
 use crate::wire::{Request, Status};
@@ -72,11 +72,11 @@ fn wait(
     is_over: impl Fn(Progress) -> Option<Result<&'static str, String>>,
     late: impl Fn(Progress) -> String,
 ) -> Result<Exit, Failure> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut was_over = false;
     loop {
-        let progress = progress(&ask_status(client)?, target);
-        let left = time.map_or(WAIT_EVERY, |time| time.saturating_sub(begun.elapsed()).min(WAIT_EVERY));
+        let progress = progress(&fetch_status(client)?, target);
+        let left = time.map_or(WAIT_EVERY, |time| time.saturating_sub(start.elapsed()).min(WAIT_EVERY));
         match is_over(progress) {
             // Two consecutive polls must agree, because workers publish their connection counts
             // only at the end of a turn.
@@ -97,10 +97,12 @@ fn wait(
 
 fn progress(status: &Status, target: &str) -> Progress {
     let left_ms = match is_all(target) {
-        true => status.heard_in_ms,
-        false => {
-            status.drains.iter().find(|drain| is_same(&drain.endpoint, target)).map(|drain| drain.heard_in_ms)
-        }
+        true => status.observed_in_ms,
+        false => status
+            .drains
+            .iter()
+            .find(|drain| is_same(&drain.endpoint, target))
+            .map(|drain| drain.observed_in_ms),
     };
     match left_ms {
         None => Progress::Cancelled,

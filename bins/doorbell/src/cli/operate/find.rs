@@ -4,10 +4,10 @@
 
 use super::super::load;
 use super::super::options::Global;
-use super::args::Reach;
+use super::args::InstanceArgs;
 use crate::config::model::ControlSocket;
 use crate::config::parse_valid_part;
-use crate::control::{CallError, Client, Found, directories, living};
+use crate::control::{CallError, Client, Found, directories, find_running};
 use crate::exit::{Exit, Failure};
 use crate::wire::frame::FrameError;
 use crate::wire::{Request, Response, Status};
@@ -17,18 +17,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A connection to the instance.
-pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure> {
-    if let Some(path) = &reach.socket {
+pub(super) fn connect(instance: &InstanceArgs, global: &Global) -> Result<Client, Failure> {
+    if let Some(path) = &instance.socket {
         return open(path);
     }
     let directories = directories(|name| std::env::var_os(name));
     match selection(global)? {
         Selection::Any => {}
         Selection::At(path) => return open(&path),
-        Selection::With(file) => return serving(&file, &directories),
+        Selection::ByFile(file) => return serving(&file, &directories),
     }
-    let Found { living, denied } = living(&directories);
-    match living.as_slice() {
+    let Found { running, denied } = find_running(&directories);
+    match running.as_slice() {
         [] => Err(none(&directories, &denied)),
         [path] => open(path),
         several => Err(too_many(several)),
@@ -37,9 +37,9 @@ pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure>
 
 /// The status of the only running instance; `None` if none or several run, or if it does not reply
 /// in time.
-pub(in crate::cli) fn the_only_one(timeout: Duration) -> Option<Status> {
-    let Found { living, .. } = living(&directories(|name| std::env::var_os(name)));
-    let [path] = living.as_slice() else { return None };
+pub(in crate::cli) fn only_instance(timeout: Duration) -> Option<Status> {
+    let Found { running, .. } = find_running(&directories(|name| std::env::var_os(name)));
+    let [path] = running.as_slice() else { return None };
     let mut client = Client::connect_within(path, timeout).ok()?;
     match client.call(&Request::Status) {
         Ok(Response::Status(status)) => Some(*status),
@@ -55,7 +55,7 @@ enum Selection {
     /// The instance with this control socket, which the file configures.
     At(PathBuf),
     /// The instance that runs with this file, on any control socket.
-    With(PathBuf),
+    ByFile(PathBuf),
 }
 
 /// Selects by the configuration. Other problems of the file are ignored: the instance may run with
@@ -70,7 +70,7 @@ fn selection(global: &Global) -> Result<Selection, Failure> {
         (Some(ControlSocket::Off), _) => usage(format!(
             "the instance of {name} has no control socket: the file sets `control.socket = \"off\"`"
         )),
-        (Some(ControlSocket::Auto) | None, Some(file)) => Ok(Selection::With(file)),
+        (Some(ControlSocket::Auto) | None, Some(file)) => Ok(Selection::ByFile(file)),
         (Some(ControlSocket::Auto) | None, None) => {
             usage(format!("{name} does not name a control socket: give it with --socket"))
         }
@@ -79,9 +79,9 @@ fn selection(global: &Global) -> Result<Selection, Failure> {
 
 /// The running instance that serves this file.
 fn serving(file: &Path, directories: &[PathBuf]) -> Result<Client, Failure> {
-    let Found { living, denied } = living(directories);
+    let Found { running, denied } = find_running(directories);
     let (mut found, mut others) = (Vec::new(), Vec::new());
-    for path in living {
+    for path in running {
         // An instance that does not reply cannot be identified.
         let Ok(mut client) = Client::connect(&path) else { continue };
         let Ok(Response::Status(status)) = client.call(&Request::Status) else { continue };
@@ -147,10 +147,10 @@ fn cannot(path: &Path, error: &CallError) -> String {
 }
 
 fn none(directories: &[PathBuf], denied: &[PathBuf]) -> Failure {
-    let looked: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
+    let searched: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
     let mut text = format!(
         "no running instance found in {}; give its control socket with --socket (see `control` in its first log line)",
-        looked.join(", ")
+        searched.join(", ")
     );
     for path in denied {
         let _ = write!(text, "\n  {}: permission denied; use sudo", path.display());

@@ -13,8 +13,8 @@ pub(super) mod table;
 mod tests;
 pub(super) mod words;
 
-pub use args::{OperateCommand, Reach};
-pub(super) use find::the_only_one;
+pub use args::{InstanceArgs, OperateCommand};
+pub(super) use find::only_instance;
 
 use super::options::Global;
 use super::output::{colored, print, print_more};
@@ -33,40 +33,40 @@ const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Failure> {
     let paint = Paint { on: colored(global.color, &std::io::stdout()) };
-    let at = |reach: &Reach| find::connect(reach, global);
+    let at = |instance: &InstanceArgs| find::connect(instance, global);
     match command {
-        OperateCommand::Checks(args) => checks(&mut at(&args.reach)?, args, paint),
-        OperateCommand::Drain(args) => drain::drain(&mut at(&args.reach)?, args),
-        OperateCommand::Events(args) => events(&mut at(&args.reach)?, args, paint),
+        OperateCommand::Checks(args) => checks(&mut at(&args.instance)?, args, paint),
+        OperateCommand::Drain(args) => drain::drain(&mut at(&args.instance)?, args),
+        OperateCommand::Events(args) => events(&mut at(&args.instance)?, args, paint),
         OperateCommand::Links(LinksArgs { command: Some(LinksCommand::Report(args)), .. }) => {
             report::run(args, global)
         }
-        OperateCommand::Links(args) => links_of(&mut at(&args.status.reach)?, &args.status, paint),
+        OperateCommand::Links(args) => links_of(&mut at(&args.status.instance)?, &args.status, paint),
         OperateCommand::Maint(args) => {
             let (target, reason) = (args.target.clone(), args.reason.clone());
             let for_ms = args.for_time.map(millis);
-            act(&mut at(&args.reach)?, Request::Maintain { target, reason, for_ms })
+            act(&mut at(&args.instance)?, Request::Maintain { target, reason, for_ms })
         }
-        OperateCommand::Prestop(args) => drain::prestop(&mut at(&args.reach)?, args),
-        OperateCommand::Probers(args) => match ask(&mut at(&args.reach)?, &Request::Probers)? {
+        OperateCommand::Prestop(args) => drain::prestop(&mut at(&args.instance)?, args),
+        OperateCommand::Probers(args) => match call(&mut at(&args.instance)?, &Request::Probers)? {
             Response::Probers(probers) => shown(args.output, &probers, || show::probers(&probers, paint)),
             other => Err(unexpected(other)),
         },
-        OperateCommand::Quit(args) => quit(&mut at(&args.reach)?, args),
+        OperateCommand::Quit(args) => quit(&mut at(&args.instance)?, args),
         OperateCommand::Ready(args) => {
-            act(&mut at(&args.reach)?, Request::Ready { target: args.target.clone() })
+            act(&mut at(&args.instance)?, Request::Ready { target: args.target.clone() })
         }
-        OperateCommand::Reload(reach) => act(&mut at(reach)?, Request::Reload),
-        OperateCommand::Status(args) => status(&mut at(&args.reach)?, args, paint),
+        OperateCommand::Reload(instance) => act(&mut at(instance)?, Request::Reload),
+        OperateCommand::Status(args) => status(&mut at(&args.instance)?, args, paint),
         OperateCommand::Undrain(args) => {
-            act(&mut at(&args.reach)?, Request::Undrain { target: args.target.clone() })
+            act(&mut at(&args.instance)?, Request::Undrain { target: args.target.clone() })
         }
     }
 }
 
 /// Sends a command and prints the sentence that reports its result.
 fn act(client: &mut Client, request: Request) -> Result<Exit, Failure> {
-    match ask(client, &request)? {
+    match call(client, &request)? {
         Response::Done(text) => {
             // The command has taken effect even if its result cannot be printed.
             let _lost = print(&format!("{text}\n"));
@@ -80,11 +80,11 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn ask(client: &mut Client, request: &Request) -> Result<Response, Failure> {
+fn call(client: &mut Client, request: &Request) -> Result<Response, Failure> {
     match client.call(request) {
         Ok(Response::Refused(refusal)) => Err(refused(&refusal)),
         Ok(response) => Ok(response),
-        Err(error) => Err(no_answer(&error)),
+        Err(error) => Err(no_reply(&error)),
     }
 }
 
@@ -92,7 +92,7 @@ fn refused(refusal: &Refusal) -> Failure {
     Failure::new(Exit::Failure, refusal.text.clone())
 }
 
-fn no_answer(error: &CallError) -> Failure {
+fn no_reply(error: &CallError) -> Failure {
     let text = match error.is_end() {
         true => "doorbell exited before it replied".to_owned(),
         false => format!("no reply from doorbell: {error}"),
@@ -129,7 +129,7 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
         (Some(name), true) => Request::RunCheck { name: name.clone() },
         (name, _) => Request::Checks { name: name.clone(), history: args.history },
     };
-    let Response::Checks(mut checks) = ask(client, &request)? else {
+    let Response::Checks(mut checks) = call(client, &request)? else {
         return Err(Failure::new(Exit::Failure, "unexpected reply from doorbell: this is a bug"));
     };
     if !args.history {
@@ -142,22 +142,24 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
 }
 
 fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
-    watch(client, (args.watch, args.output), paint, ask_status, |status, wide| {
+    watch(client, (args.watch, args.output), paint, fetch_status, |status, wide| {
         show::status(status, wide, paint)
     })
 }
 
 fn links_of(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
-    watch(client, (args.watch, args.output), paint, ask_links, |views, wide| links::links(views, wide, paint))
+    watch(client, (args.watch, args.output), paint, fetch_links, |views, wide| {
+        links::links(views, wide, paint)
+    })
 }
 
 /// The links of a running instance.
-pub(super) fn links_at(reach: &Reach, global: &Global) -> Result<Vec<LinkView>, Failure> {
-    ask_links(&mut find::connect(reach, global)?)
+pub(super) fn links_at(instance: &InstanceArgs, global: &Global) -> Result<Vec<LinkView>, Failure> {
+    fetch_links(&mut find::connect(instance, global)?)
 }
 
-fn ask_links(client: &mut Client) -> Result<Vec<LinkView>, Failure> {
-    match ask(client, &Request::Links)? {
+fn fetch_links(client: &mut Client) -> Result<Vec<LinkView>, Failure> {
+    match call(client, &Request::Links)? {
         Response::Links(links) => Ok(links),
         other => Err(unexpected(other)),
     }
@@ -194,31 +196,31 @@ pub(super) fn watch<S, T: Serialize>(
     }
 }
 
-fn ask_status(client: &mut Client) -> Result<Status, Failure> {
-    match ask(client, &Request::Status)? {
+fn fetch_status(client: &mut Client) -> Result<Status, Failure> {
+    match call(client, &Request::Status)? {
         Response::Status(status) => Ok(*status),
         other => Err(unexpected(other)),
     }
 }
 
 fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, Failure> {
-    let tell = |events: &[Event], missed: u64| match args.output {
+    let print_events = |events: &[Event], missed: u64| match args.output {
         Form::Json => print_more(&events.iter().map(|event| line(event) + "\n").collect::<String>()),
         Form::Text | Form::Wide => print_more(&show::events(events, missed, paint)),
     };
     if args.follow {
-        client.wait_forever().map_err(|error| no_answer(&error))?;
+        client.wait_forever().map_err(|error| no_reply(&error))?;
     }
-    let mut response = ask(client, &Request::Events { since: args.since, follow: args.follow })?;
+    let mut response = call(client, &Request::Events { since: args.since, follow: args.follow })?;
     loop {
         let Response::Events { events, missed } = response else { return Err(unexpected(response)) };
-        if !tell(&events, missed)? || !args.follow {
+        if !print_events(&events, missed)? || !args.follow {
             return Ok(Exit::Success);
         }
         response = match client.next() {
             Ok(response) => response,
             Err(error) if error.is_end() => return Ok(Exit::Success),
-            Err(error) => return Err(no_answer(&error)),
+            Err(error) => return Err(no_reply(&error)),
         };
     }
 }
@@ -227,12 +229,12 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
 /// the process has exited, because it holds its locks and addresses until its exit.
 fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
     let process = client.process();
-    let last = ask_status(client)?.event;
+    let last = fetch_status(client)?.event;
     act(client, Request::Quit { now: args.now })?;
     if !args.wait {
         return Ok(Exit::Success);
     }
-    client.wait_forever().map_err(|error| no_answer(&error))?;
+    client.wait_forever().map_err(|error| no_reply(&error))?;
     let mut response = client.call(&Request::Events { since: last, follow: true });
     loop {
         match response {
@@ -243,7 +245,7 @@ fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
                 let _exited = process.and_then(|process| process.wait());
                 return Ok(Exit::Success);
             }
-            Err(error) => return Err(no_answer(&error)),
+            Err(error) => return Err(no_reply(&error)),
         }
     }
 }

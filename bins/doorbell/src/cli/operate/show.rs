@@ -5,7 +5,7 @@
 use super::table::{Cell, Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};
 use crate::wire::{
-    AudienceWord, CheckView, CheckWord, EndpointView, EndpointWord, Event, Happening, Lifecycle, OutcomeWord,
+    AudienceWord, CheckView, CheckWord, EndpointView, EndpointWord, Event, EventKind, Lifecycle, OutcomeWord,
     ProberView, Status, WorkerView,
 };
 use std::fmt::Write as _;
@@ -351,23 +351,23 @@ pub(super) fn events(events: &[Event], missed: u64, paint: Paint) -> String {
     }
     for event in events {
         let at = paint.text(Tone::Quiet, &moment(event.at_unix_ms));
-        let _ = writeln!(out, "{at} {:>5}  {}", event.number, happening(&event.what, paint));
+        let _ = writeln!(out, "{at} {:>5}  {}", event.number, event_text(&event.what, paint));
     }
     out
 }
 
-fn happening(what: &Happening, paint: Paint) -> String {
+fn event_text(what: &EventKind, paint: Paint) -> String {
     let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     match what {
-        Happening::Check { name, from, to, reason } => {
+        EventKind::Check { name, from, to, reason } => {
             format!("check {name}: {from} -> {}{}", paint.text(check_tone(*to), to.as_str()), because(reason))
         }
-        Happening::Drain { endpoint, on, reason, until_unix_ms } => {
+        EventKind::Drain { endpoint, on, reason, until_unix_ms } => {
             let until = until_unix_ms.map_or_else(String::new, |until| format!(" until {}", moment(until)));
             let state = if *on { "draining" } else { "drain ended" };
             format!("{endpoint}: {state}{until}{}", because(reason))
         }
-        Happening::Endpoint { name, from, to, cause, note } => {
+        EventKind::Endpoint { name, from, to, cause, note } => {
             let why = if note.is_empty() { cause.as_str() } else { note };
             format!(
                 "health {name}: {from} -> {}{}",
@@ -375,16 +375,16 @@ fn happening(what: &Happening, paint: Paint) -> String {
                 because(why)
             )
         }
-        Happening::Lifecycle { from, to, reason } => format!("doorbell: {from} -> {to}{}", because(reason)),
-        Happening::Maintenance { target, source, on, reason, until_unix_ms } => {
+        EventKind::Lifecycle { from, to, reason } => format!("doorbell: {from} -> {to}{}", because(reason)),
+        EventKind::Maintenance { target, source, on, reason, until_unix_ms } => {
             let until = until_unix_ms.map_or_else(String::new, |until| format!(" until {}", moment(until)));
             let state = if *on { "in maintenance" } else { "out of maintenance" };
             format!("{target}: {state} by {source}{until}{}", because(reason))
         }
-        Happening::Reload { ok: true, text } => format!("reload: {text}"),
-        Happening::Reload { ok: false, text } => {
+        EventKind::Reload { ok: true, text } => format!("reload: {text}"),
+        EventKind::Reload { ok: false, text } => {
             format!("{}: {text}", paint.text(Tone::Bad, "reload failed"))
         }
-        Happening::Worker { worker, text } => format!("{} {worker}: {text}", paint.text(Tone::Bad, "worker")),
+        EventKind::Worker { worker, text } => format!("{} {worker}: {text}", paint.text(Tone::Bad, "worker")),
     }
 }

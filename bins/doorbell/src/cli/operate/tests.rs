@@ -5,7 +5,7 @@
 use super::show;
 use super::table::{Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};
-use crate::wire::{CheckView, CheckWord, Event, Happening, Lifecycle, OutcomeWord, ResultView};
+use crate::wire::{CheckView, CheckWord, Event, EventKind, Lifecycle, OutcomeWord, ResultView};
 
 const PLAIN: Paint = Paint { on: false };
 
@@ -89,8 +89,8 @@ fn a_check_is_a_line() {
 fn an_event_is_a_line() {
     let event = |number, what| Event { number, at_unix_ms: 1000, at_uptime_ms: 1, what };
     let moved =
-        Happening::Lifecycle { from: Lifecycle::Ready, to: Lifecycle::Draining, reason: "SIGTERM".into() };
-    let check = Happening::Check {
+        EventKind::Lifecycle { from: Lifecycle::Ready, to: Lifecycle::Draining, reason: "SIGTERM".into() };
+    let check = EventKind::Check {
         name: "db".into(),
         from: CheckWord::Up,
         to: CheckWord::GoingDown,

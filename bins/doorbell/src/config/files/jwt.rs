@@ -23,10 +23,10 @@ pub(super) fn check(jwt: &Jwt, problems: &Problems) {
         }
         (_, None, Some(path), None) => {
             let Some(set) = read(path, JWKS_LEN_MAX as u64, problems) else { return };
-            if holds_secret(&set) {
+            if has_private_key(&set) {
                 check_private("key-readable", path, problems);
             }
-            let set = Jwks::read(&set, &algorithms).map_err(|error| in_full(&error));
+            let set = Jwks::read(&set, &algorithms).map_err(|error| with_cause(&error));
             if let Ok(set) = &set {
                 set.ignored.iter().for_each(|why| problems.add(ignored_key(&path.span, why)));
             }
@@ -46,7 +46,7 @@ pub(super) fn check(jwt: &Jwt, problems: &Problems) {
 
 /// Whether this set contains a key that can sign: a shared secret (RFC 7518 6.4) or a private key
 /// (6.2.2, 6.3.2).
-fn holds_secret(set: &[u8]) -> bool {
+fn has_private_key(set: &[u8]) -> bool {
     let set: Value = serde_json::from_slice(set).unwrap_or_default();
     let keys = set["keys"].as_array().into_iter().flatten();
     keys.into_iter().any(|key| key["kty"] == "oct" || !key["d"].is_null())
@@ -70,7 +70,7 @@ fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Probl
 
 /// Warning for a key that is ignored; the other keys of the set are used (RFC 7517 5).
 fn ignored_key(span: &Range<usize>, why: &JwksError) -> Problem {
-    let why = in_full(why);
+    let why = with_cause(why);
     let (message, help) =
         why.split_once("; ").unwrap_or((&why, "ask the publisher of the set for a valid key"));
     Problem::warning("ignored-key", span.clone(), format!("{message}; it is ignored")).help(help)
@@ -83,7 +83,7 @@ fn bad_key(span: &Range<usize>, why: &str) -> Problem {
 }
 
 /// Formats the error of the set together with the error of the key that caused it.
-fn in_full(error: &JwksError) -> String {
+fn with_cause(error: &JwksError) -> String {
     match error {
         JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
         _ => error.to_string(),

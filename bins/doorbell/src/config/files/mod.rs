@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 const REPLY_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum number of reported errors of a link map; the others are counted.
-const MISTAKES_TOLD_MAX: usize = 5;
+const MISTAKES_SHOWN_MAX: usize = 5;
 
 /// Current time in seconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "read once, when a configuration is loaded")]
@@ -83,7 +83,7 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
 }
 
 /// Reads the contents of replies from their files.
-pub(super) fn fill_replies(config: &mut Config, problems: &Problems) {
+pub(super) fn read_replies(config: &mut Config, problems: &Problems) {
     for reply in config.routes.iter_mut().filter_map(|route| route.reply.as_mut()) {
         let content = reply.file.as_ref().and_then(|file| read(file, REPLY_BYTES_MAX, problems));
         reply.content.0 = content.unwrap_or_default();
@@ -140,7 +140,7 @@ fn check_access_file(path: &Path, place: Range<usize>, problems: &Problems) {
 }
 
 fn check_state_file(at: &At<PathBuf>, problems: &Problems) {
-    if let Err(error) = may_be_written(&at.value) {
+    if let Err(error) = check_writable(&at.value) {
         let message = format!("{:?} cannot be written: {error}", at.value);
         problems.add(
             Problem::warning("unwritable-state", at.span.clone(), message)
@@ -150,7 +150,7 @@ fn check_state_file(at: &At<PathBuf>, problems: &Problems) {
 }
 
 /// Whether this user can create the file, including missing directories.
-fn may_be_written(path: &Path) -> std::io::Result<()> {
+fn check_writable(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Err(Errno::ISDIR.into());
     }
@@ -172,11 +172,11 @@ fn check_links(map: &At<PathBuf>, problems: &Problems) {
         return;
     };
     let mistakes = LinkMap::parse(&text).err().unwrap_or_default();
-    for mistake in mistakes.iter().take(MISTAKES_TOLD_MAX) {
+    for mistake in mistakes.iter().take(MISTAKES_SHOWN_MAX) {
         let message = format!("{}:{mistake}", map.value.display());
         problems.add(Problem::error("bad-links", map.span.clone(), message).help(mistake.problem.help()));
     }
-    if let Some(more) = mistakes.len().checked_sub(MISTAKES_TOLD_MAX).filter(|more| *more > 0) {
+    if let Some(more) = mistakes.len().checked_sub(MISTAKES_SHOWN_MAX).filter(|more| *more > 0) {
         let message = format!("{more} more lines of {} are wrong", map.value.display());
         problems.add(Problem::error("bad-links", map.span.clone(), message));
     }

@@ -24,7 +24,7 @@ pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
     let client_auth = &tls.client_auth;
     if let (Some(ca), true) = (&client_auth.ca, client_auth.mode != ClientAuthMode::None) {
         let paths: Vec<&At<PathBuf>> = client_auth.crls.iter().chain([ca]).collect();
-        if !all_there(&paths, problems) {
+        if !are_regular_files(&paths, problems) {
             return;
         }
         let crls: Vec<PathBuf> = client_auth.crls.iter().map(|crl| crl.value.clone()).collect();
@@ -42,7 +42,7 @@ pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
 pub(super) fn check_links(links: &Links, unix_secs: i64, problems: &Problems) {
     check_pair(&links.cert, &links.key, unix_secs, problems);
     let ca = &links.ca;
-    if all_there(&[ca], problems)
+    if are_regular_files(&[ca], problems)
         && let Err(error) = read_client_ca(&ca.value, &[])
     {
         problems.add(problem_of(&error, &[ca], ca));
@@ -58,8 +58,11 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
         } else {
             "clients with a certificate are refused"
         };
-        let message =
-            format!("the revocation list in {:?} expired {} ago: {then}", crl.value, rough(*ago_secs));
+        let message = format!(
+            "the revocation list in {:?} expired {} ago: {then}",
+            crl.value,
+            format_rounded(*ago_secs)
+        );
         let help = match holds {
             true => "install a new list",
             false => "install a new list, or accept old ones with `expired_crls_hold = true`",
@@ -79,7 +82,7 @@ pub(super) fn check_client(
     if let (Some(cert), Some(key)) = (file("tls.cert", &tls.cert), file("tls.key", &tls.key)) {
         check_pair(&cert, &key, unix_secs, problems);
     }
-    if let Some(ca) = file("tls.ca", &tls.ca).filter(|ca| all_there(&[ca], problems))
+    if let Some(ca) = file("tls.ca", &tls.ca).filter(|ca| are_regular_files(&[ca], problems))
         && let Err(error) = read_client_ca(&ca.value, &[])
     {
         problems.add(problem_of(&error, &[&ca], &ca));
@@ -102,7 +105,7 @@ fn check_awaited(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems
 }
 
 fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &Problems) {
-    if !all_there(&[cert, key], problems) {
+    if !are_regular_files(&[cert, key], problems) {
         return;
     }
     let pair = match CertFiles::new(&cert.value, &key.value).load() {
@@ -122,12 +125,13 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
                 let message = format!(
                     "certificate {position} of the chain in {:?} expired {} ago",
                     cert.value,
-                    rough(ago_secs)
+                    format_rounded(ago_secs)
                 );
                 Problem::warning("certificate-expired", cert.span.clone(), message).help("renew the chain")
             }
             TlsWarning::Expired { ago_secs, .. } => {
-                let message = format!("the certificate in {:?} expired {} ago", cert.value, rough(ago_secs));
+                let message =
+                    format!("the certificate in {:?} expired {} ago", cert.value, format_rounded(ago_secs));
                 Problem::warning("certificate-expired", cert.span.clone(), message).help("renew it")
             }
             TlsWarning::KeyReadableByOthers { mode, .. } => {
@@ -139,7 +143,7 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
                 let message = format!(
                     "the certificate in {:?} is not valid for another {}",
                     cert.value,
-                    rough(in_secs)
+                    format_rounded(in_secs)
                 );
                 Problem::warning("certificate-not-yet-valid", cert.span.clone(), message)
                     .help("check the clock of this machine")
@@ -152,7 +156,7 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
 
 /// Whether all paths are regular files of acceptable size. Checked before the engine opens them,
 /// because opening a pipe would block.
-fn all_there(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
+fn are_regular_files(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     let mut all = true;
     for path in paths {
         let why = match read_whole(&path.value, FILE_LEN_MAX) {
@@ -185,7 +189,7 @@ fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>)
 }
 
 /// Formats a duration: two days and more in days, shorter ones in smaller units.
-fn rough(secs: u64) -> String {
+fn format_rounded(secs: u64) -> String {
     match secs / 86_400 {
         0 | 1 => format_duration(Duration::from_secs(secs)),
         days => format!("{days} days"),

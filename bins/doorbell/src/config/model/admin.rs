@@ -32,14 +32,14 @@ pub struct Admin {
     /// Whether this is the default without a configuration file: read-only, and skipped if the port
     /// is in use.
     #[key(skip)]
-    pub by_itself: bool,
+    pub is_implicit: bool,
 }
 
 impl Admin {
     /// The admin address of an instance without a configuration file.
     #[must_use]
-    pub fn by_itself() -> Self {
-        Self { by_itself: true, ..Self::default() }
+    pub fn implicit() -> Self {
+        Self { is_implicit: true, ..Self::default() }
     }
 
     fn check(&self, at: &Section<'_>) {

@@ -231,9 +231,9 @@ impl Health {
     /// endpoints ignore it by default.
     #[must_use]
     pub fn on_drain(&self) -> [OnDrain; 3] {
-        let usual = if Self::is_readiness(&self.name) { OnDrain::Report } else { OnDrain::Ignore };
+        let by_role = if Self::is_readiness(&self.name) { OnDrain::Report } else { OnDrain::Ignore };
         let DrainReplies { default, kubelet, load_balancer } = self.on_drain;
-        [kubelet, load_balancer, None].map(|reply| reply.or(default).unwrap_or(usual))
+        [kubelet, load_balancer, None].map(|reply| reply.or(default).unwrap_or(by_role))
     }
 
     /// Header fields of a state; times are rounded up to whole seconds.

@@ -42,13 +42,13 @@ pub struct Grpc {
     /// Reply to `/AWS.ALB/healthcheck`: `verdict` sends code 12 while the service without a name
     /// serves and 14 otherwise; `always` sends 12.
     #[key(default = "verdict")]
-    pub alb: AlbAnswer,
+    pub alb: AlbReply,
 }
 
 /// Reply to the default health check of an AWS application load balancer, which accepts code 12,
 /// UNIMPLEMENTED, as healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum AlbAnswer {
+pub enum AlbReply {
     /// Always 12: healthy while the process replies.
     Always,
     /// 12 while the service without a name serves, and otherwise 14, UNAVAILABLE.

@@ -24,7 +24,7 @@ pub struct Limit {
     #[key(required = "\"20/s\"")]
     pub rate: Rate,
     /// Maximum number of requests in one burst. Default: the number of requests in `rate`.
-    #[key(default_with = Self::usual_burst, range = 1..=BURST_MAX, nonzero)]
+    #[key(default_with = Self::default_burst, range = 1..=BURST_MAX, nonzero)]
     pub burst: u32,
     /// Maximum number of tracked clients; those that used the least of their rate are dropped
     /// first.
@@ -113,14 +113,14 @@ pub enum LimitKey {
 }
 
 impl Limit {
-    fn usual_burst(&self) -> u32 {
+    fn default_burst(&self) -> u32 {
         self.rate.requests.min(BURST_MAX)
     }
 
     fn check(&self, at: &Section<'_>) {
         let Some(rate) = at.right_place("rate") else { return };
         let place = at.right_place("burst").unwrap_or(rate);
-        if let Some(problem) = uncountable(self.rate, self.burst, &place) {
+        if let Some(problem) = unrepresentable(self.rate, self.burst, &place) {
             at.problem(problem);
         } else if let Some(Err(why)) = self.in_store() {
             let message = format!("limit `{}` cannot be shared: {why}", self.name);
@@ -140,7 +140,7 @@ impl Limit {
 }
 
 /// Returns a problem if the limiter cannot represent this rate and burst.
-pub(crate) fn uncountable(rate: Rate, burst: u32, span: &Range<usize>) -> Option<Problem> {
+pub(crate) fn unrepresentable(rate: Rate, burst: u32, span: &Range<usize>) -> Option<Problem> {
     let error = Quota::new(burst, rate.requests, rate.period).err()?;
     let message = format!("{rate} with a burst of {burst} cannot be counted: {error}");
     let problem = Problem::error("out-of-range", span.clone(), message);

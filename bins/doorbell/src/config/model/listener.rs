@@ -352,12 +352,12 @@ impl Listener {
         };
         let proxy_protocol = Some("proxy_protocol").filter(|_| self.proxy_protocol != ProxyProtocol::Off);
         let forwarded = Some("forwarded").filter(|_| self.forwarded != Forwarded::Off && self.is_http());
-        let mut believers = proxy_protocol.into_iter().chain(forwarded);
+        let mut trusting_keys = proxy_protocol.into_iter().chain(forwarded);
         let Some(given) = at.place("trusted_proxies") else {
-            believers.for_each(|key| no_proxies(key, at.place(key).unwrap_or_default()));
+            trusting_keys.for_each(|key| no_proxies(key, at.place(key).unwrap_or_default()));
             return;
         };
-        match (believers.next(), self.trusted_proxies.is_empty()) {
+        match (trusting_keys.next(), self.trusted_proxies.is_empty()) {
             (Some(key), true) => no_proxies(key, given),
             (None, false) => {
                 let message = "`trusted_proxies` has no effect";

@@ -39,9 +39,9 @@ pub use health::{
     CheckUse, Codes, DegradedVia, FailOpen, Health, HealthState, OnDrain, OnStale, Quorum, QuorumOf, Role,
 };
 pub use history::{ClickHouse, History, HistoryUrl};
-pub use http2::{AlbAnswer, Grpc, Http2};
+pub use http2::{AlbReply, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
-pub(crate) use limit::uncountable;
+pub(crate) use limit::unrepresentable;
 pub use limit::{Limit, LimitKey, LimitSharing, OnStoreError};
 pub use links::{Links, Peer};
 pub(crate) use listener::links_to;
@@ -186,7 +186,7 @@ impl Config {
     /// exempt, `require` becomes `request`: the other routes then reply 403 to clients without a
     /// certificate.
     #[must_use]
-    pub fn handshake_asks(&self, listener: usize) -> ClientAuthMode {
+    pub fn handshake_client_auth(&self, listener: usize) -> ClientAuthMode {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
         let mut routes = self.routes.iter().filter(|route| route.is_on(listener));
         let exempts = routes.any(|route| route.client_cert == Some(ClientCert::Exempt));
@@ -198,7 +198,7 @@ impl Config {
     pub fn needs_client_cert(&self, listener: usize, route: &Route) -> bool {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
         match route.client_cert {
-            Some(wanted) => wanted == ClientCert::Require,
+            Some(client_cert) => client_cert == ClientCert::Require,
             None => !route.client_names.is_empty() || mode == ClientAuthMode::Require,
         }
     }

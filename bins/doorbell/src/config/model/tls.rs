@@ -2,7 +2,7 @@
 //!
 //! Does not know about: listeners, contents of the files.
 
-use super::uncountable;
+use super::unrepresentable;
 use doorbell_config::{At, Entry, Problem, Rate, Section, Table, Words};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -123,7 +123,7 @@ impl Tls {
 
     fn check(&self, at: &Section<'_>) {
         if let (Some(rate), Some(place)) = (self.handshakes_per_ip, at.right_place("handshakes_per_ip")) {
-            uncountable(rate, rate.requests, &place).into_iter().for_each(|problem| at.problem(problem));
+            unrepresentable(rate, rate.requests, &place).into_iter().for_each(|problem| at.problem(problem));
         }
         let missing = |message: String, help: &str| {
             at.problem(Problem::error("missing-key", at.span.clone(), message).help(help));

@@ -7,7 +7,7 @@ use doorbell_checks::options::{CheckKind, Followed, cycles};
 use doorbell_config::{At, Names, Places, Problem, Problems};
 
 /// The checks and endpoints that checks follow.
-pub(super) fn all_followed(config: &Config) -> impl Iterator<Item = Followed<'_>> {
+pub(super) fn followed_subjects(config: &Config) -> impl Iterator<Item = Followed<'_>> {
     config.checks.iter().filter_map(|check| match &check.kind {
         CheckKind::Alias(alias) => alias.followed(),
         _ => None,

@@ -30,7 +30,7 @@ impl Conflicts<'_> {
         for position in 0..listeners {
             let mut builder = Router::builder();
             let here = self.routes.iter().enumerate();
-            let here = here.filter(|(_, route)| route.acts() && route.is_on(position));
+            let here = here.filter(|(_, route)| route.has_action() && route.is_on(position));
             for (index, route, path) in
                 here.flat_map(|(index, route)| route.paths.iter().map(move |path| (index, route, path)))
             {
@@ -44,7 +44,7 @@ impl Conflicts<'_> {
             }
             let errors = match builder.build() {
                 Ok(router) => {
-                    self.find_swallowed(position, &router);
+                    self.find_redirected_challenges(position, &router);
                     continue;
                 }
                 Err(errors) => errors,
@@ -93,9 +93,9 @@ impl Conflicts<'_> {
 
     /// Reports redirects that match the challenge requests of a `files` route: the next renewal of
     /// the certificate would fail.
-    fn find_swallowed(&self, listener: usize, router: &Router<usize>) {
+    fn find_redirected_challenges(&self, listener: usize, router: &Router<usize>) {
         let routes = self.routes;
-        let here = |route: &&Route| route.acts() && route.is_on(listener);
+        let here = |route: &&Route| route.has_action() && route.is_on(listener);
         let all_hosts = routes.iter().filter(here).flat_map(|route| &route.hosts);
         let all_hosts: Vec<Option<String>> =
             all_hosts.map(|host| Some(name_of(host))).chain([None]).collect();
@@ -109,7 +109,7 @@ impl Conflicts<'_> {
             let paths = route.paths.iter().filter(|path| is_answer && path.starts_with(CHALLENGES));
             for path in paths {
                 let sample = sample_of(path);
-                let swallowing = hosts.iter().filter_map(|host| {
+                let redirecting = hosts.iter().filter_map(|host| {
                     let host = host.as_deref().map(str::as_bytes);
                     let Lookup::Found(found) = router.find(host, Method::Get, sample.as_bytes()) else {
                         return None;
@@ -118,10 +118,10 @@ impl Conflicts<'_> {
                         routes.get(*found.value).filter(|other| *found.value != index && is_redirect(other));
                     other.map(|other| (*found.value, other))
                 });
-                for (other, redirect) in swallowing {
+                for (other, redirect) in redirecting {
                     if !reported.contains(&other) {
                         reported.push(other);
-                        self.swallowed(redirect, route, path);
+                        self.report_redirected(redirect, route, path);
                     }
                 }
             }
@@ -152,7 +152,7 @@ impl Conflicts<'_> {
         );
     }
 
-    fn swallowed(&self, redirect: &Route, route: &Route, path: &str) {
+    fn report_redirected(&self, redirect: &Route, route: &Route, path: &str) {
         let message =
             format!("redirect `{}` matches the challenges of route `{}`", redirect.name, route.name);
         let inside = redirect

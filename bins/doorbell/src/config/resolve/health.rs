@@ -79,11 +79,13 @@ fn lint(health: &Health, places: &Places, problems: &Problems) {
         let message = format!("`initial` has no effect: `{name}` has checks");
         no_effect("initial", message, "remove `initial`, or set it in the [check.NAME] tables");
     }
-    let is_told = [
+    let shows_degraded = [
         ("envoy_degraded", health.envoy_degraded),
         ("degraded_via", health.degraded_via == DegradedVia::KubeWarning),
     ];
-    for (key, _) in is_told.into_iter().filter(|(_, is_told)| *is_told && uses.is_empty()) {
+    for (key, _) in
+        shows_degraded.into_iter().filter(|(_, shows_degraded)| *shows_degraded && uses.is_empty())
+    {
         let help = format!("remove `{key}`, or list checks in `require` or `degrading`");
         no_effect(key, format!("`{name}` has no checks, so it is never degraded"), &help);
     }

@@ -15,7 +15,7 @@ pub(super) fn resolve_grpc(grpc: &mut Grpc, endpoints: &Names<'_>) {
 
 /// Default gRPC route, for listeners without one. It has no guards, and leaves out paths of other
 /// routes.
-pub(crate) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
+pub(crate) fn default_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
     let is_written = |position: usize| routes.iter().any(|route| route.is_on(position) && route.is_grpc());
     let speaking = (0..listeners.len()).filter(|&position| listeners[position].has_http2());
     let positions: Vec<usize> = speaking.filter(|&position| !is_written(position)).collect();
@@ -35,7 +35,7 @@ pub(crate) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Rout
     let is_free = |name: &String| routes.iter().all(|route| route.name != *name);
     let name = ["grpc".to_owned()].into_iter().chain((2..).map(|n| format!("grpc-{n}"))).find(is_free)?;
     let listeners = links_to(listeners, positions);
-    Some(Route { name, listeners, paths, grpc: Some(true), ..Route::default() }.completed())
+    Some(Route { name, listeners, paths, grpc: Some(true), ..Route::default() }.with_defaults())
 }
 
 /// The form of a path that the router compares: without the names of parameters.

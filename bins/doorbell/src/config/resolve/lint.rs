@@ -4,7 +4,7 @@
 
 use super::super::bind::Bind;
 use super::super::model::{Action, Config, Details, Lifecycle, Listener, Route, Udp};
-use super::alias::all_followed;
+use super::alias::followed_subjects;
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
 use doorbell_checks::options::{CheckKind, Followed};
@@ -110,7 +110,7 @@ fn unused_health(config: &Config, places: &Places, problems: &Problems) {
         let used = services.chain(agents).chain(gates).chain(datagrams).chain(routes).any(names)
             // Through such an agent, HAProxy can select any endpoint by name.
             || config.agents.iter().any(|agent| agent.select_by_send)
-            || all_followed(config).any(|followed| followed == Followed::Endpoint(name));
+            || followed_subjects(config).any(|followed| followed == Followed::Endpoint(name));
         // An endpoint without a table is not reported: its checks may serve metrics only.
         let is_written = places.get(&format!("health.{name}")).is_some();
         if is_written && !used {
@@ -163,7 +163,7 @@ fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     for one in config.health.iter().flat_map(|health| &health.uses) {
         used[one.check] = true;
     }
-    let followed = all_followed(config).filter_map(|followed| match followed {
+    let followed = followed_subjects(config).filter_map(|followed| match followed {
         Followed::Check(name) => Some(name),
         Followed::Endpoint(_) => None,
     });
@@ -233,10 +233,10 @@ impl OfRoute<'_> {
         if !matches!(self.route.action(), Action::Health(health) if health.details == Details::Never) {
             return;
         }
-        let asks = |path: &&At<String>| {
+        let names_check = |path: &&At<String>| {
             router::param_names(path).is_ok_and(|names| names.iter().any(|name| name == "check"))
         };
-        if let Some(path) = self.route.paths.iter().find(asks).filter(|path| !path.span.is_empty()) {
+        if let Some(path) = self.route.paths.iter().find(names_check).filter(|path| !path.span.is_empty()) {
             let message = format!("{:?} always gets 404: no client sees details", path.value);
             let help =
                 "add `details = \"always\"`, or `details_auth = \"NAME\"` for clients with one of its tokens";
@@ -295,11 +295,11 @@ impl OfRoute<'_> {
             );
         }
         if route.positions().any(|listener| config.needs_client_cert(listener, route)) {
-            let wanted = self.place("client_cert").or_else(|| self.place("client_names"));
+            let cert_key = self.place("client_cert").or_else(|| self.place("client_names"));
             let message =
                 format!("health route `{name}` requires a certificate, which the kubelet cannot present");
             let help = "set `client_cert = \"exempt\"` on this route";
-            self.warn("client-cert-on-probe", wanted.unwrap_or(health_place), message, help);
+            self.warn("client-cert-on-probe", cert_key.unwrap_or(health_place), message, help);
         }
     }
 

@@ -7,7 +7,7 @@ use doorbell_config::{Places, Problem, Problems};
 
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     for route in &config.routes {
-        guesses(route, config, places, problems);
+        lint_token_guesses(route, config, places, problems);
     }
     for position in 0..config.listeners.len() {
         balancer(position, config, places, problems);
@@ -16,7 +16,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
 
 /// Reports a limit that does not slow down token guessing. The limit is checked before the token;
 /// if the client chooses the key of the limit, each guess gets a new allowance.
-fn guesses(route: &Route, config: &Config, places: &Places, problems: &Problems) {
+fn lint_token_guesses(route: &Route, config: &Config, places: &Places, problems: &Problems) {
     let Some(link) = &route.limit else { return };
     let Some(limit) = config.limits.get(link.position) else { return };
     let has_cert = route.positions().all(|listener| config.needs_client_cert(listener, route));

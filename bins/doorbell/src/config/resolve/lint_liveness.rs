@@ -56,8 +56,8 @@ fn drains(route: &Route, config: &Config, problems: &Problems) {
 fn window(link: &At<Link>, config: &Config, problems: &Problems) {
     let Some(position) = config.health.iter().position(|health| health.name == link.name) else { return };
     let health = &config.health[position];
-    let is_asked = |route: &&Route| route.health.as_ref().is_some_and(|link| link.position == position);
-    let mut routes = config.routes.iter().filter(is_asked);
+    let is_probed = |route: &&Route| route.health.as_ref().is_some_and(|link| link.position == position);
+    let mut routes = config.routes.iter().filter(is_probed);
     let path = routes.find_map(|route| restarting_path(&route.paths));
     if (path.is_none() && Health::is_readiness(&health.name)) || health.status.maintenance < 400 {
         return;

@@ -17,7 +17,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         let is_liveness = !Health::is_readiness(&health.name);
         let is_meant = health.latch || (!is_liveness && health.fail_open.is_some());
         // `readyz` always exists, even without a route.
-        if is_meant || (!is_written && !is_asked(config, position)) {
+        if is_meant || (!is_written && !is_probed(config, position)) {
             continue;
         }
         let shared = Shared { places, config, by_name: &by_name, health, is_liveness, problems };
@@ -28,7 +28,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
 
 /// Whether any route, agent, gate, UDP listener or gRPC service reports the endpoint at this
 /// position.
-fn is_asked(config: &Config, position: usize) -> bool {
+fn is_probed(config: &Config, position: usize) -> bool {
     let grpc = &config.grpc;
     let has_service = grpc.overall.position == position
         || grpc.services.iter().any(|(_, service)| service.position == position);

@@ -24,10 +24,11 @@ pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
         }
         let reached = |position: &usize| {
             let listener = config.listeners.get(*position);
-            listener.is_some_and(|listener| is_reached(listener, config.tls_of(*position).is_some(), to))
+            listener
+                .is_some_and(|listener| matches_listener(listener, config.tls_of(*position).is_some(), to))
         };
         let listener = route.positions().find(reached).and_then(|position| config.listeners.get(position));
-        let Some(listener) = listener.filter(|_| leads_back(route, to, config)) else { continue };
+        let Some(listener) = listener.filter(|_| is_loop(route, to, config)) else { continue };
         let message = format!("redirect `{}` leads to itself on listener `{}`", route.name, listener.name);
         problems.add(
             Problem::error("redirect-loop", place, message)
@@ -40,7 +41,7 @@ pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
 }
 
 /// Whether the location has the scheme and port of the listener.
-fn is_reached(listener: &Listener, is_tls: bool, to: &Redirect) -> bool {
+fn matches_listener(listener: &Listener, is_tls: bool, to: &Redirect) -> bool {
     if !listener.is_http() {
         return false;
     }
@@ -53,7 +54,7 @@ fn is_reached(listener: &Listener, is_tls: bool, to: &Redirect) -> bool {
 }
 
 /// Whether a request for the location would match this route by host and path.
-fn leads_back(route: &Route, to: &Redirect, config: &Config) -> bool {
+fn is_loop(route: &Route, to: &Redirect, config: &Config) -> bool {
     let is = |host: &str, other: &str| host.eq_ignore_ascii_case(other);
     let is_host = match &to.host {
         None => true,

@@ -23,7 +23,7 @@ use super::defaults::default_routes;
 use super::model::{CHECKS_MAX, Config, Listener};
 use doorbell_checks::options::CheckKind;
 use doorbell_config::{Names, Places, Problem, Problems};
-pub(crate) use http2::own_route as own_grpc_route;
+pub(crate) use http2::default_route as default_grpc_route;
 use route::Resolver;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -70,14 +70,14 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
         config.routes.extend(default_routes(&config.listeners, &config.health));
     }
     if config.grpc.enabled {
-        let own = own_grpc_route(&config.listeners, &config.routes);
+        let own = default_grpc_route(&config.listeners, &config.routes);
         config.routes.extend(own);
     }
-    check_together(config, places, grace, problems);
+    check_across_tables(config, places, grace, problems);
 }
 
 /// Reports errors and warnings between tables.
-fn check_together(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
+fn check_across_tables(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     find_twice_bound(config, places, problems);
     tls::check_waits(config, places, problems);
     compute::lint(config, places, problems);

@@ -99,7 +99,7 @@ impl Resolver<'_> {
 
     /// Client certificates require a listener with TLS that requests them.
     fn check_client_cert(&self, route: &Route) {
-        let asks = |position: &usize| {
+        let requests_cert = |position: &usize| {
             let listener = self.listeners.get(*position);
             let tls = listener.and_then(|listener| self.tls.get(listener.tls.as_ref()?.position));
             tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None)
@@ -117,10 +117,10 @@ impl Resolver<'_> {
             None => return,
         };
         // A listener that requests no certificate needs no exemption.
-        if exempt && route.positions().any(|position| asks(&position)) {
+        if exempt && route.positions().any(|position| requests_cert(&position)) {
             return;
         }
-        let silent = route.positions().find(|position| !asks(position));
+        let silent = route.positions().find(|position| !requests_cert(position));
         if let Some(listener) = silent.and_then(|position| self.listeners.get(position)) {
             let message = format!("`{key}`, but listener `{}` requests no client certificate", listener.name);
             let help = match listener.tls.as_ref().and_then(|link| self.tls.get(link.position)) {

@@ -44,6 +44,6 @@ fn refused(check: &Check) -> Option<(&'static str, &'static str)> {
             "share what it follows",
         ));
     }
-    let is_asked = check.pace.cache.is_some();
-    is_asked.then_some(("a check that probes trigger cannot be shared", "remove `cache`, or `share`"))
+    let is_on_demand = check.pace.cache.is_some();
+    is_on_demand.then_some(("a check that probes trigger cannot be shared", "remove `cache`, or `share`"))
 }

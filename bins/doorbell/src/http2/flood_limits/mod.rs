@@ -175,7 +175,7 @@ impl FloodLimits {
         }
         while let Some(frame) = self.sent.next(&mut bytes) {
             self.counts.sent = self.counts.sent.saturating_add(1);
-            self.look_for_window(&frame, now);
+            self.track_window(&frame, now);
             if frame.kind == RST_STREAM {
                 self.end(frame.stream, now);
                 within(&mut self.counts.resets, 1, self.budget.resets).ok_or(Abuse::Resets)?;
@@ -251,7 +251,7 @@ impl FloodLimits {
     /// Detects replies that wait for a window. When the header of a reply is sent, its content is
     /// available: all of a body, or the first message of a message stream. If the content does not
     /// follow immediately, it waits for a window or for the network.
-    fn look_for_window(&mut self, sent: &Frame, now: Time) {
+    fn track_window(&mut self, sent: &Frame, now: Time) {
         if sent.kind == DATA {
             self.content_sent = self.content_sent.saturating_add(sent.len);
             if sent.len > 0 {
@@ -307,13 +307,13 @@ impl FloodLimits {
     }
 
     /// Records that a stream begins or stops waiting for an event.
-    pub(super) const fn waits(&mut self, begins: bool) {
+    pub(super) const fn set_waiting(&mut self, begins: bool) {
         if begins { self.waiting += 1 } else { self.waiting = self.waiting.saturating_sub(1) }
     }
 
     /// Records that a stream begins or stops waiting for a job. While a stream waits, missing
     /// progress is not the fault of the client.
-    pub(super) const fn works(&mut self, begins: bool, now: Time) {
+    pub(super) const fn set_working(&mut self, begins: bool, now: Time) {
         if begins {
             self.working += 1;
         } else {

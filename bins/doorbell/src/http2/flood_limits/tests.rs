@@ -105,7 +105,7 @@ fn a_stall_differs_from_waiting_and_working() {
     limits.handle_received(&frame(4, 0, 0, 6), at(6)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 1, 9), at(10)).unwrap();
     assert_eq!(limits.due(at(15)), Due::Stalled(Duration::from_secs(5)));
-    limits.waits(true);
+    limits.set_waiting(true);
     assert_eq!(limits.due(at(15)), Due::Nothing);
     // An upload counts as progress until it stops.
     limits.handle_received(&frame(HEADERS, 0, 3, 9), at(20)).unwrap();
@@ -113,7 +113,7 @@ fn a_stall_differs_from_waiting_and_working() {
     assert_eq!(limits.due(at(27)), Due::Stalled(Duration::from_secs(2)));
     limits.handle_sent(&frame(HEADERS, END, 3, 9), at(28)).unwrap();
     assert_eq!(limits.due(at(30)), Due::Nothing);
-    limits.waits(false);
+    limits.set_waiting(false);
     limits.handle_received(&frame(RST_STREAM, 0, 1, 4), at(31)).unwrap();
     assert_eq!(limits.due(at(33)), Due::Idle(Duration::from_secs(2)));
     // Trailers do not open a stream, and a reset of an ended stream has no effect.
@@ -179,7 +179,7 @@ fn a_watch_needs_a_window_once() {
     let mut limits = FloodLimits::new(Budget::default(), at(0));
     limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
-    limits.waits(true);
+    limits.set_waiting(true);
     limits.handle_sent(&frame(HEADERS, 0, 1, 9), at(1)).unwrap();
     assert_eq!(limits.windowless(), Some(at(1)), "the first message is immediate");
     limits.handle_sent(&frame(DATA, 0, 1, 7), at(1)).unwrap();
@@ -197,9 +197,9 @@ fn a_job_is_no_stall() {
     let mut limits = FloodLimits::new(Budget::default(), at(0));
     limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
-    limits.works(true, at(1));
+    limits.set_working(true, at(1));
     assert_eq!(limits.due(at(60)), Due::Nothing);
-    limits.works(false, at(60));
+    limits.set_working(false, at(60));
     assert_eq!(
         limits.due(at(61)),
         Due::Stalled(Duration::from_secs(1)),
@@ -228,6 +228,6 @@ fn content_that_is_sent_is_progress() {
     // A PONG is not progress.
     limits.handle_sent(&frame(6, 1, 0, 8), at(80)).unwrap();
     assert_eq!(limits.due(at(80)), Due::Stalled(Duration::from_secs(80 - 37)));
-    limits.works(true, at(80));
+    limits.set_working(true, at(80));
     assert_eq!(limits.stalled_since(at(8), at(90)), None);
 }

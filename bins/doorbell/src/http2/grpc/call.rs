@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Header fields that a route adds to the reply to an admitted gRPC call. The route returns them in
 /// a deferred reply.
 #[derive(Clone, Debug)]
-pub(crate) struct GoOn(Arc<HeaderMap>);
+pub(crate) struct GrpcAdmission(Arc<HeaderMap>);
 
 /// A call in progress.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(in crate::http2) struct Call {
     content_len: usize,
 }
 
-impl GoOn {
+impl GrpcAdmission {
     /// Creates the result; `None` if the fields are invalid.
     pub(crate) fn new(headers: &[(String, String)]) -> Option<Self> {
         let mut fields = HeaderMap::new();
@@ -37,7 +37,7 @@ impl GoOn {
 impl Call {
     /// Takes the call from a deferred reply; `Err` if the reply is deferred for another reason.
     pub(in crate::http2) fn of(later: Box<Later>) -> Result<Self, Box<Later>> {
-        match later.work::<GoOn>() {
+        match later.work::<GrpcAdmission>() {
             Some(_) => Ok(Self { later, status: None, content_len: 0 }),
             None => Err(later),
         }
@@ -45,7 +45,8 @@ impl Call {
 
     /// The header fields of the route and of its guards.
     pub(in crate::http2) fn fields(&self) -> HeaderMap {
-        let mut fields = self.later.work::<GoOn>().map(|go_on| (*go_on.0).clone()).unwrap_or_default();
+        let mut fields =
+            self.later.work::<GrpcAdmission>().map(|admission| (*admission.0).clone()).unwrap_or_default();
         for line in self.later.lines().split(|&byte| byte == b'\n') {
             let line = line.trim_ascii_end();
             let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };

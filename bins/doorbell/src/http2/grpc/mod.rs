@@ -13,12 +13,12 @@ mod watches;
 use super::body::ReplyBody;
 use super::common::Common;
 use super::counting_stream::Account;
-use crate::config::model::{AlbAnswer, Config, Grpc};
+use crate::config::model::{AlbReply, Config, Grpc};
 use crate::http::prober::Prober;
 use crate::registry::HealthRegistry;
 use bytes::Bytes;
 pub(super) use call::Call;
-pub(crate) use call::GoOn;
+pub(crate) use call::GrpcAdmission;
 use doorbell_grpc::{ClientAddr, GrpcHealth, OVERALL, Statuses, prober_of};
 use http_body::Body;
 use hyper::{Method, Request, Response, header};
@@ -38,9 +38,9 @@ const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// Serves gRPC requests.
 #[derive(Clone, Debug)]
-pub(super) struct Answers {
+pub(super) struct GrpcService {
     health: GrpcHealth,
-    alb: AlbAnswer,
+    alb: AlbReply,
 }
 
 /// Whether a request is a gRPC request.
@@ -52,13 +52,13 @@ pub(crate) fn is_grpc(content_type: &[u8], is_post: bool, path: &str) -> bool {
 }
 
 /// Same as [`is_grpc`], for a request of hyper.
-pub(super) fn asks_by_grpc<B>(request: &Request<B>) -> bool {
+pub(super) fn is_grpc_request<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], header::HeaderValue::as_bytes);
     is_grpc(content_type, request.method() == Method::POST, request.uri().path())
 }
 
-impl Answers {
+impl GrpcService {
     pub(super) fn new(
         config: &Config,
         registry: &HealthRegistry,
@@ -75,15 +75,15 @@ impl Answers {
     }
 
     /// The status for an AWS application load balancer, which treats code 12 as healthy by default.
-    fn tell_alb(&self, prober: Option<Prober>) -> Status {
+    fn alb_status(&self, prober: Option<Prober>) -> Status {
         match (self.health.is_serving(prober), self.alb) {
-            (true, _) | (_, AlbAnswer::Always) => Status::unimplemented("well"),
-            (false, AlbAnswer::Verdict) => Status::unavailable("not serving"),
+            (true, _) | (_, AlbReply::Always) => Status::unimplemented("well"),
+            (false, AlbReply::Verdict) => Status::unavailable("not serving"),
         }
     }
 
     /// Serves an admitted call on the connection with this account, from this address.
-    pub(super) async fn answer<B>(
+    pub(super) async fn serve_call<B>(
         mut self,
         mut request: Request<B>,
         mut call: Call,
@@ -104,7 +104,7 @@ impl Answers {
             }
         } else if path == Grpc::ALB_PATH {
             let user_agent = request.headers().get(header::USER_AGENT).map(header::HeaderValue::as_bytes);
-            self.tell_alb(prober_of(user_agent, addr)).into_http()
+            self.alb_status(prober_of(user_agent, addr)).into_http()
         } else {
             Status::unimplemented("unknown service").into_http()
         };

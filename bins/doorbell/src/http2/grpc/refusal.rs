@@ -17,9 +17,9 @@ pub(in crate::http2) struct Refusal(Status);
 impl Refusal {
     /// Converts the reply of a route. `may_lack_cert`: a certificate was requested, and the client
     /// sent no valid one.
-    pub(in crate::http2) fn of<B>(said: &Response<B>, may_lack_cert: bool) -> Self {
-        let wants_token = said.headers().contains_key(header::WWW_AUTHENTICATE);
-        Self(match said.status() {
+    pub(in crate::http2) fn of<B>(reply: &Response<B>, may_lack_cert: bool) -> Self {
+        let wants_token = reply.headers().contains_key(header::WWW_AUTHENTICATE);
+        Self(match reply.status() {
             StatusCode::UNAUTHORIZED => Status::unauthenticated("missing token"),
             StatusCode::BAD_REQUEST if wants_token => Status::unauthenticated("invalid token"),
             StatusCode::BAD_REQUEST => Status::internal("invalid request"),
@@ -69,8 +69,8 @@ mod tests {
             (500, text.clone(), false, Code::Internal),
             (503, text, true, Code::Unavailable),
         ] {
-            let said = Response::builder().status(status).header(field.0, field.1).body(()).unwrap();
-            let refusal = Refusal::of(&said, may_lack_cert);
+            let reply = Response::builder().status(status).header(field.0, field.1).body(()).unwrap();
+            let refusal = Refusal::of(&reply, may_lack_cert);
             assert_eq!(refusal.0.code(), code, "{status} {may_lack_cert}");
         }
     }

@@ -50,14 +50,14 @@ impl AdmitWatch for Watches {
 
 impl Waiting {
     fn begin(account: &Account) -> Self {
-        account.lock().limits.waits(true);
+        account.lock().limits.set_waiting(true);
         Self(account.clone())
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.lock().limits.waits(false);
+        self.0.lock().limits.set_waiting(false);
     }
 }
 

@@ -85,7 +85,7 @@ enum BodyError {
 
 /// The context of the requests of a connection.
 #[derive(Debug)]
-pub(super) struct With<'a> {
+pub(super) struct RequestContext<'a> {
     pub(super) http: &'a Http1,
     pub(super) limits: &'a Limits,
     pub(super) account: &'a Account,
@@ -96,91 +96,91 @@ pub(super) struct With<'a> {
 /// The result of a service.
 enum Served {
     /// `None`: no reply, the stream must be reset.
-    Answered(Option<Response<ReplyBody>>),
+    Reply(Option<Response<ReplyBody>>),
     /// A deferred reply.
     Later(Box<Later>),
 }
 
 /// Serves one request. `None`: no reply, the stream must be reset.
-pub(super) async fn answer<B: Body<Data = Bytes>>(
-    with: &With<'_>,
+pub(super) async fn reply_to<B: Body<Data = Bytes>>(
+    context: &RequestContext<'_>,
     parts: &Parts,
     body: B,
 ) -> Option<Response<ReplyBody>> {
-    match drop_body(with.limits, &parts.headers, body).await {
+    match drop_body(context.limits, &parts.headers, body).await {
         Ok(()) => {}
         Err(BodyError::Gone) => return None,
         Err(BodyError::TooLarge) => return refuse(Status::CONTENT_TOO_LARGE),
         Err(BodyError::TooSlow) => return refuse(Status::REQUEST_TIMEOUT),
     }
-    match ask(with, parts).await {
-        Asked::Answered(reply) => reply,
+    match dispatch(context, parts).await {
+        RequestOutcome::Reply(reply) => reply,
         // A gRPC route serves gRPC requests only.
-        Asked::Call(_) => refuse(Status::UNSUPPORTED_MEDIA_TYPE),
+        RequestOutcome::Call(_) => refuse(Status::UNSUPPORTED_MEDIA_TYPE),
     }
 }
 
 /// The result of a request.
-pub(super) enum Asked {
+pub(super) enum RequestOutcome {
     /// `None`: no reply, the stream must be reset.
-    Answered(Option<Response<ReplyBody>>),
+    Reply(Option<Response<ReplyBody>>),
     /// An admitted gRPC request.
     Call(Call),
 }
 
 /// Passes a request through routes, guards and the log, regardless of its body.
-pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Asked {
-    let mut conn = with.http.open(OsClock.now());
-    match SCRATCH.with_borrow_mut(|scratch| scratch.ask(with, &mut conn, parts)) {
-        Served::Answered(reply) => Asked::Answered(reply),
-        Served::Later(later) => wait(with, conn, later).await,
+pub(super) async fn dispatch(context: &RequestContext<'_>, parts: &Parts) -> RequestOutcome {
+    let mut conn = context.http.open(OsClock.now());
+    match SCRATCH.with_borrow_mut(|scratch| scratch.dispatch(context, &mut conn, parts)) {
+        Served::Reply(reply) => RequestOutcome::Reply(reply),
+        Served::Later(later) => wait(context, conn, later).await,
     }
 }
 
 /// Waits for a job and replies with its result.
-async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
-    let _working = Working::begin(with.account);
+async fn wait(context: &RequestContext<'_>, mut conn: Conn, mut later: Box<Later>) -> RequestOutcome {
+    let _working = Working::begin(context.account);
     loop {
         later = match Call::of(later) {
-            Ok(call) => return Asked::Call(call),
+            Ok(call) => return RequestOutcome::Call(call),
             Err(other) => other,
         };
         let (sender, receiver) = oneshot::channel();
         let answer = match Awaited::begin(later, |outcome| drop(sender.send(outcome))) {
             Err(answer) => {
                 if answer.is_busy() {
-                    count(&with.counters.jobs_refused);
+                    count(&context.counters.jobs_refused);
                 }
                 answer
             }
             Ok(awaited) => {
-                count(&with.counters.jobs);
+                count(&context.counters.jobs);
                 let left = awaited.deadline().since(OsClock.now());
                 match tokio::time::timeout(left, receiver).await {
                     Ok(Ok(outcome)) => awaited.answer(outcome),
-                    _ => return Asked::Answered(time_out(with, &mut conn, awaited)),
+                    _ => return RequestOutcome::Reply(time_out(context, &mut conn, awaited)),
                 }
             }
         };
         let served = SCRATCH.with_borrow_mut(|scratch| {
-            scratch.step(with, OsClock.now(), |io| with.http.handle_answer(&mut conn, answer, io))
+            scratch.step(context, OsClock.now(), |io| context.http.handle_answer(&mut conn, answer, io))
         });
         match served {
-            Served::Answered(reply) => return Asked::Answered(reply),
+            Served::Reply(reply) => return RequestOutcome::Reply(reply),
             Served::Later(another) => later = another,
         }
     }
 }
 
-fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Response<ReplyBody>> {
-    count(&with.counters.jobs_timed_out);
+fn time_out(context: &RequestContext<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Response<ReplyBody>> {
+    count(&context.counters.jobs_timed_out);
     // The timer may fire slightly before the clock reaches the deadline.
     let now = OsClock.now().max(awaited.deadline());
-    let served =
-        SCRATCH.with_borrow_mut(|scratch| scratch.step(with, now, |io| with.http.handle_timeout(conn, io)));
+    let served = SCRATCH
+        .with_borrow_mut(|scratch| scratch.step(context, now, |io| context.http.handle_timeout(conn, io)));
     awaited.timed_out();
     match served {
-        Served::Answered(reply) => reply,
+        Served::Reply(reply) => reply,
         Served::Later(_) => None,
     }
 }
@@ -190,14 +190,14 @@ struct Working<'a>(&'a Account);
 
 impl<'a> Working<'a> {
     fn begin(account: &'a Account) -> Self {
-        account.lock().limits.works(true, OsClock.now());
+        account.lock().limits.set_working(true, OsClock.now());
         Self(account)
     }
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        self.0.lock().limits.works(false, OsClock.now());
+        self.0.lock().limits.set_working(false, OsClock.now());
     }
 }
 
@@ -252,17 +252,17 @@ fn refuse(status: Status) -> Option<Response<ReplyBody>> {
 }
 
 impl Scratch {
-    fn ask(&mut self, with: &With<'_>, conn: &mut Conn, parts: &Parts) -> Served {
+    fn dispatch(&mut self, context: &RequestContext<'_>, conn: &mut Conn, parts: &Parts) -> Served {
         let mut head = std::mem::take(&mut self.head);
         head.clear();
         write_head(parts, &mut head);
-        let served = self.step(with, OsClock.now(), |io| with.http.handle_input(conn, &head, io));
+        let served = self.step(context, OsClock.now(), |io| context.http.handle_input(conn, &head, io));
         self.head = head;
         served
     }
 
     /// Runs one step of the state machine of a request, and takes its output.
-    fn step(&mut self, with: &With<'_>, now: Time, run: impl FnOnce(Io<'_>) -> Next) -> Served {
+    fn step(&mut self, context: &RequestContext<'_>, now: Time, run: impl FnOnce(Io<'_>) -> Next) -> Served {
         self.input.clear();
         // After a panic of a service, the buffers may contain its partial output.
         self.out.clear();
@@ -274,15 +274,15 @@ impl Scratch {
             out: &mut self.out,
             draining: false,
             local: &mut self.local,
-            client: with.client,
+            client: context.client,
         };
         let _next = run(io);
-        with.counters.count_misuses(self.out.take_misuses());
+        context.counters.count_misuses(self.out.take_misuses());
         if let Some(later) = self.out.take_later() {
             return Served::Later(later);
         }
         let body = core::mem::take(&mut self.out.body);
-        Served::Answered(reply_of(&self.out.head, body))
+        Served::Reply(reply_of(&self.out.head, body))
     }
 }
 
@@ -323,7 +323,7 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
 /// parsed, which does not happen with heads of the service.
 fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
     let parts = ReplyParts::parse(written)?;
-    let mut response = Response::new(ReplyBody::Whole([Bytes::copy_from_slice(parts.rest), body]));
+    let mut response = Response::new(ReplyBody::Full([Bytes::copy_from_slice(parts.rest), body]));
     *response.status_mut() = StatusCode::from_u16(parts.status).ok()?;
     for (name, value) in parts.fields() {
         let value = HeaderValue::from_bytes(value).ok()?;

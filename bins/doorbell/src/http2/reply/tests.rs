@@ -49,8 +49,14 @@ fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, Str
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let (account, counters) = (account(), Counters::default());
-    let with = With { http: &http, limits: &limits, account: &account, counters: &counters, client: &client };
-    let response = runtime.block_on(answer(&with, &parts, Full::new(Bytes::from_static(body))));
+    let context = RequestContext {
+        http: &http,
+        limits: &limits,
+        account: &account,
+        counters: &counters,
+        client: &client,
+    };
+    let response = runtime.block_on(reply_to(&context, &parts, Full::new(Bytes::from_static(body))));
     let (parts, body) = response.unwrap().into_parts();
     let body = runtime.block_on(body.collect()).unwrap().to_bytes().to_vec();
     let asked = asked.lock().unwrap().clone();
@@ -168,7 +174,7 @@ fn a_request_that_waits_for_a_job_does_not_time_out() {
         })
     }));
     let (limits, account, counters) = (Limits::default(), account(), Counters::default());
-    let with = With {
+    let context = RequestContext {
         http: &http,
         limits: &limits,
         account: &account,
@@ -178,8 +184,8 @@ fn a_request_that_waits_for_a_job_does_not_time_out() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let ask = |path: &str| {
         let (parts, ()) = get(path).header("host", "a").body(()).unwrap().into_parts();
-        let with = &with;
-        async move { answer(with, &parts, Full::new(Bytes::new())).await }
+        let context = &context;
+        async move { reply_to(context, &parts, Full::new(Bytes::new())).await }
     };
     let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
     runtime.block_on(async {
@@ -221,13 +227,15 @@ fn an_invalid_reply_is_a_500_that_is_counted() {
     }));
     let (limits, account, counters) = (Limits::default(), account(), Counters::default());
     let client = &Client::UNKNOWN;
-    let with = With { http: &http, limits: &limits, account: &account, counters: &counters, client };
+    let context =
+        RequestContext { http: &http, limits: &limits, account: &account, counters: &counters, client };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for path in ["/", "/job", "/"] {
         let (parts, ()) = get(path).header("host", "a").body(()).unwrap().into_parts();
         let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
         let reply = runtime.block_on(async {
-            let (reply, ()) = tokio::join!(answer(&with, &parts, Full::new(Bytes::new())), async { run() });
+            let (reply, ()) =
+                tokio::join!(reply_to(&context, &parts, Full::new(Bytes::new())), async { run() });
             reply.unwrap()
         });
         assert_eq!(reply.status(), 500, "{path}");

@@ -17,7 +17,7 @@ pub(crate) struct Guard(ArcSwap<Rules>);
 
 /// The rules for requests.
 struct Rules {
-    change: Wanted,
+    change: Requirement,
     /// Allowed names in `Host`, besides IP addresses and localhost. If empty, remote clients may
     /// use any name.
     hosts: Vec<String>,
@@ -31,9 +31,9 @@ pub(super) struct Ends {
 }
 
 /// Requirement for requests that change state.
-enum Wanted {
+enum Requirement {
     /// A client on this machine.
-    Here,
+    Local,
     /// No request may change anything.
     Never,
     Token(Tokens),
@@ -54,7 +54,7 @@ pub(super) enum Denied {
     Remote,
     /// Sent from another machine or by a proxy, although the request is allowed only from this
     /// machine, even with the token.
-    NotHere,
+    NotLocal,
     /// Sent without the token.
     Token,
 }
@@ -62,12 +62,12 @@ pub(super) enum Denied {
 impl Guard {
     /// A guard that denies every change.
     pub(crate) fn closed() -> Self {
-        Self(ArcSwap::from_pointee(Rules { change: Wanted::Never, hosts: Vec::new() }))
+        Self(ArcSwap::from_pointee(Rules { change: Requirement::Never, hosts: Vec::new() }))
     }
 
     /// Replaces the rules by those of a configuration.
     pub(crate) fn follow(&self, admin: Option<&Admin>) {
-        let change = admin.map_or(Wanted::Never, Wanted::of);
+        let change = admin.map_or(Requirement::Never, Requirement::of);
         let hosts = admin.map(|admin| admin.hosts.clone()).unwrap_or_default();
         self.0.store(Arc::new(Rules { change, hosts }));
     }
@@ -81,12 +81,12 @@ impl Guard {
         ends: Ends,
     ) -> Result<(), Denied> {
         let rules = self.0.load();
-        let is_checked = ends.is_here() || !rules.hosts.is_empty();
+        let is_checked = ends.is_local() || !rules.hosts.is_empty();
         if !is_checked || hosts.all(|host| is_own_host(host, &rules.hosts)) {
             return Ok(());
         }
         match &rules.change {
-            Wanted::Token(tokens) if admit_bearer(tokens, headers).is_ok() => Ok(()),
+            Requirement::Token(tokens) if admit_bearer(tokens, headers).is_ok() => Ok(()),
             _ => Err(Denied::Host),
         }
     }
@@ -95,17 +95,17 @@ impl Guard {
     pub(super) fn admit(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         let rules = self.0.load();
         match &rules.change {
-            Wanted::Here => admit_local(headers, ends, &rules.hosts),
-            Wanted::Never => Err(Denied::ReadOnly),
-            Wanted::Token(tokens) => admit_bearer(tokens, headers),
+            Requirement::Local => check_local(headers, ends, &rules.hosts),
+            Requirement::Never => Err(Denied::ReadOnly),
+            Requirement::Token(tokens) => admit_bearer(tokens, headers),
         }
     }
 
     /// Same as [`Self::admit`], for requests that are allowed only from this machine, even with the
     /// token.
-    pub(super) fn admit_here(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
-        admit_local(headers, ends, &self.0.load().hosts).map_err(|why| match why {
-            Denied::Proxied | Denied::Remote => Denied::NotHere,
+    pub(super) fn admit_local(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
+        check_local(headers, ends, &self.0.load().hosts).map_err(|why| match why {
+            Denied::Proxied | Denied::Remote => Denied::NotLocal,
             other => other,
         })?;
         self.admit(headers, ends)
@@ -114,17 +114,17 @@ impl Guard {
 
 impl Ends {
     /// Whether the peer, a client or a proxy, is on this machine.
-    fn is_here(self) -> bool {
+    fn is_local(self) -> bool {
         self.peer.to_canonical().is_loopback() || self.peer == self.local
     }
 }
 
-impl Wanted {
+impl Requirement {
     fn of(admin: &Admin) -> Self {
-        if admin.by_itself {
+        if admin.is_implicit {
             return Self::Never;
         }
-        let Some(token) = &admin.token else { return Self::Here };
+        let Some(token) = &admin.token else { return Self::Local };
         let mut tokens = Tokens::new();
         // An unusable token is a configuration error; if it is missing here, every request is
         // denied.
@@ -145,7 +145,7 @@ fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
 /// Admits a client on this machine. A browser or proxy on this machine may send requests for other
 /// parties, so the header fields are checked. Of 127.0.0.0/8 only 127.0.0.1 is accepted: Istio's
 /// proxy connects from 127.0.0.6 for remote clients.
-fn admit_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
+fn check_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
     let peer = ends.peer.to_canonical();
     if peer != IpAddr::V4(Ipv4Addr::LOCALHOST) && peer != IpAddr::V6(Ipv6Addr::LOCALHOST) {
         return Err(Denied::Remote);
@@ -172,7 +172,7 @@ impl fmt::Display for Denied {
             Self::ReadOnly => {
                 "this address is read-only without --admin or `[admin]`: use `doorbell drain` or a similar command"
             }
-            Self::NotHere => {
+            Self::NotLocal => {
                 "only clients on the same machine may do this, directly and not through a proxy: use `doorbell quit` there"
             }
             Self::Proxied => "request from a proxy, so its client is unknown: set `admin.token`",
@@ -186,7 +186,7 @@ impl fmt::Display for Denied {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has_token = matches!(self.0.load().change, Wanted::Token(_));
+        let has_token = matches!(self.0.load().change, Requirement::Token(_));
         f.debug_struct("Guard").field("has_token", &has_token).finish()
     }
 }
@@ -235,7 +235,7 @@ mod tests {
             (Some(admin(None)), (Ok(()), Ok(()))),
             (Some(admin(Some(TOKEN))), (Err(Denied::Token), Ok(()))),
             (Some(admin(Some("fedcba9876543210fedcba9876543210"))), (Err(Denied::Token), Err(Denied::Token))),
-            (Some(Admin::by_itself()), (Err(Denied::ReadOnly), Err(Denied::ReadOnly))),
+            (Some(Admin::implicit()), (Err(Denied::ReadOnly), Err(Denied::ReadOnly))),
             (Some(admin(None)), (Ok(()), Ok(()))),
             (None, (Err(Denied::ReadOnly), Err(Denied::ReadOnly))),
         ] {
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn requests_that_may_change_something() {
-        use Denied::{CrossSite, NotHere, Proxied, Remote, Token};
+        use Denied::{CrossSite, NotLocal, Proxied, Remote, Token};
         let here = ends("127.0.0.1");
         let mapped = ends("::ffff:127.0.0.1");
         let there = ends("10.1.2.3");
@@ -278,18 +278,18 @@ mod tests {
             let guard = guard(None);
             assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
             let expect_here =
-                expect.map_err(|why| if matches!(why, Proxied | Remote) { NotHere } else { why });
-            assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
+                expect.map_err(|why| if matches!(why, Proxied | Remote) { NotLocal } else { why });
+            assert_eq!(guard.admit_local(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
         }
         let guarded: [(Ends, Fields, Answer, Answer); 6] = [
             (here, &[("authorization", BEARER)], Ok(()), Ok(())),
-            (here, &[("authorization", BEARER), ("via", "1.1 proxy")], Ok(()), Err(NotHere)),
-            (there, &[("authorization", BEARER)], Ok(()), Err(NotHere)),
+            (here, &[("authorization", BEARER), ("via", "1.1 proxy")], Ok(()), Err(NotLocal)),
+            (there, &[("authorization", BEARER)], Ok(()), Err(NotLocal)),
             (
                 there,
                 &[("authorization", "Bearer 0123456789abcdef0123456789abcdee")],
                 Err(Token),
-                Err(NotHere),
+                Err(NotLocal),
             ),
             (here, &[], Err(Token), Err(Token)),
             (here, &[("authorization", TOKEN)], Err(Token), Err(Token)),
@@ -297,7 +297,7 @@ mod tests {
         let guard = guard(Some(TOKEN));
         for (peer, fields, expect, expect_here) in guarded {
             assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
-            assert_eq!(guard.admit_here(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
+            assert_eq!(guard.admit_local(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
         let own = Ends { peer: here.local, local: here.local };
         let (plain, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
         let open = guard(None);
-        open.follow(Some(&Admin::by_itself()));
+        open.follow(Some(&Admin::implicit()));
         let named = guard(Some(TOKEN));
         for (host, ends, expect_open, expect_named) in [
             ("127.0.0.1:9130", here, Ok(()), Ok(())),

@@ -11,13 +11,13 @@ mod html;
 mod page;
 mod query;
 mod reply;
-mod room;
+mod reply_memory;
 
 use super::Operator;
 use crate::config::model::Admin;
 use crate::exit::{Exit, Failure};
 use crate::sockets::activation;
-use crate::sockets::port::leave_silent;
+use crate::sockets::port::set_user_timeout;
 pub(crate) use guard::Guard;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
@@ -70,7 +70,7 @@ pub(crate) struct Bound {
 /// Binds the address. A listener that was not configured is skipped if its address is in use.
 pub(crate) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
     let bound = Bound::bind(admin);
-    if let (Err(error), true) = (&bound, admin.by_itself) {
+    if let (Err(error), true) = (&bound, admin.is_implicit) {
         tracing::info!(
             "admin listener skipped: cannot bind {}: {error}; choose another address with --admin",
             admin.bind
@@ -138,7 +138,7 @@ impl Bound {
 
 async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let _small_replies = stream.set_nodelay(true);
-    leave_silent(&stream);
+    set_user_timeout(&stream);
     // Fails only if the connection is already closed.
     let Ok(local) = stream.local_addr() else { return };
     let is_long = Arc::new(AtomicBool::new(false));
@@ -146,7 +146,7 @@ async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
         let (shared, is_long) = (Arc::clone(shared), Arc::clone(&is_long));
         async move {
             let takes_long = || is_long.store(true, Ordering::Relaxed);
-            Ok::<_, Infallible>(shared.answer(request, (peer, local.ip()), takes_long).await)
+            Ok::<_, Infallible>(shared.reply_to(request, (peer, local.ip()), takes_long).await)
         }
     });
     let mut builder = Builder::new();

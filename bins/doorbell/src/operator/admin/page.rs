@@ -5,7 +5,7 @@
 
 use super::html::{Ago, Esc, Took};
 use crate::wire::{
-    CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, Happening, Lifecycle, LinkMinuteView,
+    CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, EventKind, Lifecycle, LinkMinuteView,
     LinkView, OutcomeWord, ProberView, SeverityWord, Status,
 };
 use std::fmt::Write as _;
@@ -464,39 +464,39 @@ fn events(html: &mut String, view: &View) -> std::fmt::Result {
     }
     for event in view.events.iter().rev().take(EVENTS_SHOWN) {
         let age = view.status.uptime_ms.saturating_sub(event.at_uptime_ms);
-        write!(html, "<li><time>{}</time><span>{}</span></li>", Ago(age), happening(&event.what))?;
+        write!(html, "<li><time>{}</time><span>{}</span></li>", Ago(age), event_kind(&event.what))?;
     }
     html.write_str("</ul></section>")
 }
 
 /// An event as HTML.
-fn happening(what: &Happening) -> String {
+fn event_kind(what: &EventKind) -> String {
     let pill =
         |tone: &str, word: &str| format!("<span class=\"pill {tone}\">{}</span>", word.replace('_', " "));
     match what {
-        Happening::Check { name, to, reason, .. } => {
+        EventKind::Check { name, to, reason, .. } => {
             format!("{} {} {}", Esc(name), pill(check_tone(*to), to.as_str()), Esc(reason))
         }
-        Happening::Drain { endpoint, on, reason, .. } => {
+        EventKind::Drain { endpoint, on, reason, .. } => {
             let word = if *on { "drain" } else { "drain ended" };
             format!("{} {} {}", Esc(endpoint), pill("calm", word), Esc(reason))
         }
-        Happening::Endpoint { name, to, note, .. } => {
+        EventKind::Endpoint { name, to, note, .. } => {
             format!("<b>{}</b> {} {}", Esc(name), pill(endpoint_tone(*to), to.as_str()), Esc(note))
         }
-        Happening::Lifecycle { to, reason, .. } => {
+        EventKind::Lifecycle { to, reason, .. } => {
             let tone = if *to == Lifecycle::Ready { "up" } else { "calm" };
             format!("doorbell {} {}", pill(tone, to.as_str()), Esc(reason))
         }
-        Happening::Maintenance { target, on, reason, .. } => {
+        EventKind::Maintenance { target, on, reason, .. } => {
             let word = if *on { "maintenance" } else { "maintenance ended" };
             format!("{} {} {}", Esc(target), pill("calm", word), Esc(reason))
         }
-        Happening::Reload { ok, text } => {
+        EventKind::Reload { ok, text } => {
             let (tone, word) = if *ok { ("up", "reloaded") } else { ("down", "reload failed") };
             format!("configuration {} {}", pill(tone, word), Esc(text))
         }
-        Happening::Worker { worker, text } => format!("worker {worker} {}", Esc(text)),
+        EventKind::Worker { worker, text } => format!("worker {worker} {}", Esc(text)),
     }
 }
 

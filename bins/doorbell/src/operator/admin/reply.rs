@@ -4,7 +4,7 @@
 
 use super::guard::{Denied, Ends, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
-use super::room::Room;
+use super::reply_memory::ReplyMemory;
 use super::{events, query};
 use crate::config::parse_duration;
 use crate::log::Throttle;
@@ -50,7 +50,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 type Reply = Response<Body>;
 
 /// A reply whose content is complete in memory.
-type Whole = Response<Bytes>;
+type FullReply = Response<Bytes>;
 
 /// Shared by all connections.
 #[derive(Debug)]
@@ -58,12 +58,12 @@ pub(super) struct Shared {
     operator: Operator,
     guard: Arc<Guard>,
     followers: Arc<Semaphore>,
-    room: Room,
+    reply_memory: ReplyMemory,
 }
 
 /// A request without its body, which is ignored.
 #[derive(Debug)]
-struct Asked {
+struct AdminRequest {
     method: Method,
     path: String,
     query: String,
@@ -76,7 +76,7 @@ struct Asked {
 }
 
 /// A command for the operator.
-enum Wish {
+enum Operation {
     Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
     Maintain { target: String, reason: String, time: Option<Duration> },
     Push { check: String, outcome: Outcome, latency: Duration, note: String },
@@ -90,18 +90,18 @@ enum Wish {
 impl Shared {
     pub(super) fn new(operator: Operator, guard: Arc<Guard>) -> Self {
         let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
-        Self { operator, guard, followers, room: Room::default() }
+        Self { operator, guard, followers, reply_memory: ReplyMemory::default() }
     }
 
     /// Replies to a request. Calls `takes_long` if the reply may take longer than usual.
-    pub(super) async fn answer<B>(
+    pub(super) async fn reply_to<B>(
         &self,
         request: Request<B>,
         (peer, local): (SocketAddr, IpAddr),
         takes_long: impl FnOnce(),
     ) -> Reply {
         let (parts, _unread) = request.into_parts();
-        let asked = Asked {
+        let request = AdminRequest {
             authority: parts.uri.authority().map(|authority| authority.as_str().to_owned()),
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
@@ -110,15 +110,17 @@ impl Shared {
             peer,
             ends: Ends { peer: peer.ip(), local },
         };
-        let mut reply = match asked.wish() {
-            _ if let Err(why) = self.guard.admit_read(&asked.headers, asked.hosts(), asked.ends) => {
-                whole(asked.denied(why))
+        let mut reply = match request.operation() {
+            _ if let Err(why) = self.guard.admit_read(&request.headers, request.hosts(), request.ends) => {
+                boxed(request.denied(why))
             }
-            Some(Ok(wish)) => whole(self.fulfil(&asked, wish, takes_long).await),
-            Some(Err(refusal)) => whole(refused(&refusal)),
-            None if !matches!(asked.method, Method::GET | Method::HEAD) => whole(not_allowed(&asked.path)),
-            None if asked.path == "/-/events" => self.follow(&asked, takes_long),
-            None => whole(self.room.hold(self.show(&asked)).unwrap_or_else(no_room)),
+            Some(Ok(operation)) => boxed(self.execute(&request, operation, takes_long).await),
+            Some(Err(refusal)) => boxed(refused(&refusal)),
+            None if !matches!(request.method, Method::GET | Method::HEAD) => {
+                boxed(not_allowed(&request.path))
+            }
+            None if request.path == "/-/events" => self.follow(&request, takes_long),
+            None => boxed(self.reply_memory.reserve(self.get(&request)).unwrap_or_else(memory_exhausted)),
         };
         let headers = reply.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-store"));
@@ -126,15 +128,15 @@ impl Shared {
         reply
     }
 
-    fn show(&self, asked: &Asked) -> Whole {
+    fn get(&self, request: &AdminRequest) -> FullReply {
         let operator = &self.operator;
-        match asked.path.as_str() {
-            "/" | "/-" => moved("/-/"),
+        match request.path.as_str() {
+            "/" | "/-" => redirect("/-/"),
             "/livez" | "/healthz" => self.alive(),
             "/readyz" => self.ready(),
             "/startupz" => self.started(),
             "/metrics" => {
-                let accept = asked.headers.get("accept").map(HeaderValue::as_bytes).unwrap_or_default();
+                let accept = request.headers.get("accept").map(HeaderValue::as_bytes).unwrap_or_default();
                 let (exposition, text) = metrics::render(operator, accept);
                 reply(StatusCode::OK, exposition.content_type(), text)
             }
@@ -143,18 +145,18 @@ impl Shared {
             "/-/style.css" => reply(StatusCode::OK, "text/css; charset=utf-8", page::style()),
             "/-/script.js" => reply(StatusCode::OK, "text/javascript; charset=utf-8", page::script()),
             "/-/status" => json(&operator.status()),
-            "/-/checks" => found(operator.checks(None, query::value(&asked.query, "history").is_some())),
+            "/-/checks" => found(operator.checks(None, query::value(&request.query, "history").is_some())),
             "/-/probers" => json(&operator.probers()),
             "/-/stub_status" => reply(StatusCode::OK, TEXT, metrics::stub_status(operator)),
-            path => self.show_check(path),
+            path => self.get_check(path),
         }
     }
 
     /// `/-/checks/NAME` and `/-/checks/NAME/history`.
-    fn show_check(&self, path: &str) -> Whole {
-        let Some(name) = path.strip_prefix("/-/checks/") else { return missing() };
+    fn get_check(&self, path: &str) -> FullReply {
+        let Some(name) = path.strip_prefix("/-/checks/") else { return not_found() };
         let (name, history) = name.strip_suffix("/history").map_or((name, false), |name| (name, true));
-        let Some(name) = query::decoded(name) else { return missing() };
+        let Some(name) = query::decoded(name) else { return not_found() };
         let one = self.operator.checks(Some(&name), history);
         found(one.map(|mut checks| checks.pop()))
     }
@@ -172,7 +174,7 @@ impl Shared {
     }
 
     /// Reports whether the program works, regardless of the checks.
-    fn alive(&self) -> Whole {
+    fn alive(&self) -> FullReply {
         let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
         match failed {
             0 => reply(StatusCode::OK, TEXT, "ok\n"),
@@ -182,7 +184,7 @@ impl Shared {
 
     /// Reports the verdict of the endpoint `readyz`; without that endpoint, whether the program
     /// serves.
-    fn ready(&self) -> Whole {
+    fn ready(&self) -> FullReply {
         let status = self.operator.status();
         let endpoint = status.endpoints.iter().find(|endpoint| endpoint.name == "readyz");
         let answers = endpoint.into_iter().flat_map(|endpoint| &endpoint.answers);
@@ -196,39 +198,47 @@ impl Shared {
     }
 
     /// Reports whether the program has started.
-    fn started(&self) -> Whole {
+    fn started(&self) -> FullReply {
         let lifecycle = self.operator.status().lifecycle;
         serving(lifecycle, lifecycle != Lifecycle::Starting)
     }
 
-    fn follow(&self, asked: &Asked, takes_long: impl FnOnce()) -> Reply {
+    fn follow(&self, request: &AdminRequest, takes_long: impl FnOnce()) -> Reply {
         let Ok(place) = Arc::clone(&self.followers).try_acquire_owned() else {
             let text = format!("too many event streams: the maximum is {FOLLOWERS_MAX}");
-            return whole(refused(&Refusal::new(RefusalKind::Busy, text)));
+            return boxed(refused(&Refusal::new(RefusalKind::Busy, text)));
         };
         takes_long();
-        let last = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-        let since = last.or_else(|| query::value(&asked.query, "since")).and_then(|id| id.parse().ok());
+        let last = request.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let since = last.or_else(|| query::value(&request.query, "since")).and_then(|id| id.parse().ok());
         // Without an event number only new events are sent.
         let since = since.unwrap_or_else(|| self.operator.status().event);
         let frames = events::frames(self.operator.follow(since), place);
         with_type(Response::new(StreamBody::new(frames).boxed_unsync()), "text/event-stream")
     }
 
-    async fn fulfil(&self, asked: &Asked, wish: Wish, takes_long: impl FnOnce()) -> Whole {
-        let admitted = match wish {
-            Wish::Quit { .. } => self.guard.admit_here(&asked.headers, asked.ends),
-            _ => self.guard.admit(&asked.headers, asked.ends),
+    async fn execute(
+        &self,
+        request: &AdminRequest,
+        operation: Operation,
+        takes_long: impl FnOnce(),
+    ) -> FullReply {
+        let admitted = match operation {
+            Operation::Quit { .. } => self.guard.admit_local(&request.headers, request.ends),
+            _ => self.guard.admit(&request.headers, request.ends),
         };
         if let Err(why) = admitted {
-            return asked.denied(why);
+            return request.denied(why);
         }
         takes_long();
-        let wait =
-            if let Wish::Drain { target, wait, .. } = &wish { Some((target.clone(), *wait)) } else { None };
+        let wait = if let Operation::Drain { target, wait, .. } = &operation {
+            Some((target.clone(), *wait))
+        } else {
+            None
+        };
         let operator = self.operator.clone();
-        let peer = asked.peer;
-        let done = spawn_blocking(move || wish.done_by(&operator, peer)).await;
+        let peer = request.peer;
+        let done = spawn_blocking(move || operation.run(&operator, peer)).await;
         let done =
             done.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Failed, "the command did not finish")));
         if let (Ok(_), Some((target, wait))) = (&done, wait) {
@@ -245,7 +255,7 @@ impl Shared {
     async fn wait(&self, target: &str, wait: Duration) {
         let (mut left, mut is_over) = (wait.min(WAIT_MAX), false);
         while !left.is_zero() {
-            let was_over = std::mem::replace(&mut is_over, !self.operator.has_to_drain(target));
+            let was_over = std::mem::replace(&mut is_over, !self.operator.is_drain_pending(target));
             if was_over && is_over {
                 break;
             }
@@ -256,7 +266,7 @@ impl Shared {
     }
 }
 
-impl Asked {
+impl AdminRequest {
     /// Every host name in the request.
     fn hosts(&self) -> impl Iterator<Item = &[u8]> {
         let fields = self.headers.get_all("host").iter().map(HeaderValue::as_bytes);
@@ -264,7 +274,7 @@ impl Asked {
     }
 
     /// Denies a request and logs it, at a limited rate.
-    fn denied(&self, why: Denied) -> Whole {
+    fn denied(&self, why: Denied) -> FullReply {
         static REFUSED: Throttle = Throttle::new();
         if let Some(suppressed) = REFUSED.turn() {
             tracing::warn!(peer = %self.peer, path = self.path, suppressed, "refused: {why}");
@@ -273,7 +283,7 @@ impl Asked {
     }
 
     /// The command of a request; `None` if the request only reads.
-    fn wish(&self) -> Option<Result<Wish, Refusal>> {
+    fn operation(&self) -> Option<Result<Operation, Refusal>> {
         let is_post = self.method == Method::POST;
         if is_post || self.method == Method::PUT {
             let pushed = self.path.strip_prefix("/-/checks/").and_then(|path| self.pushed(path));
@@ -283,12 +293,12 @@ impl Asked {
         }
         let text = |name| query::value(&self.query, name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
-        let wish = match self.path.as_str() {
+        let operation = match self.path.as_str() {
             // HTTP hooks of Kubernetes can only send GET. Kubernetes stops the program after such a
             // drain, so it is not kept across restarts.
             "/-/drain" if is_post || self.method == Method::GET => {
                 let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
-                times.map(|(wait, time)| Wish::Drain {
+                times.map(|(wait, time)| Operation::Drain {
                     target: target(),
                     reason: text("reason"),
                     time,
@@ -297,25 +307,25 @@ impl Asked {
                 })
             }
             _ if !is_post => return None,
-            "/-/undrain" => Ok(Wish::Undrain { target: target() }),
-            "/-/maint" => self.duration("for").map(|time| Wish::Maintain {
+            "/-/undrain" => Ok(Operation::Undrain { target: target() }),
+            "/-/maint" => self.duration("for").map(|time| Operation::Maintain {
                 target: target(),
                 reason: text("reason").unwrap_or_default(),
                 time,
             }),
-            "/-/ready" => Ok(Wish::Ready { target: target() }),
-            "/-/reload" => Ok(Wish::Reload),
-            "/-/quit" | "/quitquitquit" => Ok(Wish::Quit { now: text("now").is_some() }),
+            "/-/ready" => Ok(Operation::Ready { target: target() }),
+            "/-/reload" => Ok(Operation::Reload),
+            "/-/quit" | "/quitquitquit" => Ok(Operation::Quit { now: text("now").is_some() }),
             path => {
                 let name = path.strip_prefix("/-/checks/").and_then(|path| path.strip_suffix("/run"));
-                Ok(Wish::Run { check: query::decoded(name?)? })
+                Ok(Operation::Run { check: query::decoded(name?)? })
             }
         };
-        Some(wish)
+        Some(operation)
     }
 
     /// Parses a pushed result of a check from the last two segments of the path: name and result.
-    fn pushed(&self, path: &str) -> Option<Result<Wish, Refusal>> {
+    fn pushed(&self, path: &str) -> Option<Result<Operation, Refusal>> {
         let (name, result) = path.rsplit_once('/')?;
         let outcome = match result {
             "fail" => Outcome::Failure,
@@ -332,7 +342,7 @@ impl Asked {
         note.truncate(note.floor_char_boundary(NOTE_LEN_MAX));
         let check = query::decoded(name)?;
         let latency = self.duration("latency").map(Option::unwrap_or_default);
-        Some(latency.map(|latency| Wish::Push { check, outcome, latency, note }))
+        Some(latency.map(|latency| Operation::Push { check, outcome, latency, note }))
     }
 
     fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
@@ -351,9 +361,9 @@ impl Asked {
     }
 }
 
-impl Wish {
+impl Operation {
     /// Executes the command. May block on the disk.
-    fn done_by(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
+    fn run(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
         match self {
             Self::Drain { target, reason, time, wait: _, is_kept } => {
                 let reason = reason.unwrap_or_else(|| format!("requested by {peer}"));
@@ -374,36 +384,36 @@ impl Wish {
     }
 }
 
-fn serving(lifecycle: Lifecycle, is_well: bool) -> Whole {
+fn serving(lifecycle: Lifecycle, is_well: bool) -> FullReply {
     let code = if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     reply(code, TEXT, format!("{lifecycle}\n"))
 }
 
-fn html(text: String) -> Whole {
+fn html(text: String) -> FullReply {
     let mut reply = reply(StatusCode::OK, HTML, text);
     reply.headers_mut().insert("content-security-policy", HeaderValue::from_static(POLICY));
     reply.headers_mut().insert("referrer-policy", HeaderValue::from_static("no-referrer"));
     reply
 }
 
-fn found<T: Serialize>(value: Result<T, Refusal>) -> Whole {
+fn found<T: Serialize>(value: Result<T, Refusal>) -> FullReply {
     match value {
         Ok(value) => json(&value),
         Err(refusal) => refused(&refusal),
     }
 }
 
-fn json(value: &impl Serialize) -> Whole {
+fn json(value: &impl Serialize) -> FullReply {
     json_with(StatusCode::OK, value)
 }
 
-fn json_with(code: StatusCode, value: &impl Serialize) -> Whole {
+fn json_with(code: StatusCode, value: &impl Serialize) -> FullReply {
     let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
     text.push(b'\n');
     reply(code, JSON, text)
 }
 
-fn refused(refusal: &Refusal) -> Whole {
+fn refused(refusal: &Refusal) -> FullReply {
     let code = match refusal.kind {
         RefusalKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
         RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
@@ -416,7 +426,7 @@ fn refused(refusal: &Refusal) -> Whole {
 }
 
 /// Reply while the memory for replies is exhausted.
-fn no_room() -> Whole {
+fn memory_exhausted() -> FullReply {
     static REFUSED: Throttle = Throttle::new();
     if let Some(suppressed) = REFUSED.turn() {
         tracing::warn!(suppressed, "admin request refused: too many large replies in progress");
@@ -424,7 +434,7 @@ fn no_room() -> Whole {
     refused(&Refusal::new(RefusalKind::Busy, "too many large replies in progress"))
 }
 
-fn denied(why: Denied) -> Whole {
+fn denied(why: Denied) -> FullReply {
     let code = if why == Denied::Token { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
     let mut reply = json_with(code, &serde_json::json!({ "error": why.to_string() }));
     if why == Denied::Token {
@@ -433,24 +443,24 @@ fn denied(why: Denied) -> Whole {
     reply
 }
 
-fn missing() -> Whole {
+fn not_found() -> FullReply {
     refused(&Refusal::new(RefusalKind::NotFound, "not found: the start page is /-/"))
 }
 
-fn not_allowed(path: &str) -> Whole {
+fn not_allowed(path: &str) -> FullReply {
     let text = format!("{path} is read-only: use GET");
     let mut reply = json_with(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({ "error": text }));
     reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
     reply
 }
 
-fn moved(to: &'static str) -> Whole {
+fn redirect(to: &'static str) -> FullReply {
     let mut reply = reply(StatusCode::FOUND, TEXT, format!("{to}\n"));
     reply.headers_mut().insert("location", HeaderValue::from_static(to));
     reply
 }
 
-fn reply(code: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Whole {
+fn reply(code: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> FullReply {
     let mut reply = with_type(Response::new(text.into()), content_type);
     *reply.status_mut() = code;
     reply
@@ -461,6 +471,6 @@ fn with_type<B>(mut reply: Response<B>, content_type: &'static str) -> Response<
     reply
 }
 
-fn whole(reply: Whole) -> Reply {
+fn boxed(reply: FullReply) -> Reply {
     reply.map(|content| Full::new(content).boxed_unsync())
 }

@@ -65,14 +65,14 @@ pub(in crate::operator) struct Moment {
 
 /// Why a file cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum Damage {
+pub(super) enum DecodeError {
     #[error("the file is damaged")]
     Damaged,
     #[error("the file has version {0}, this program supports version {VERSION}")]
     Foreign(u16),
 }
 
-impl Damage {
+impl DecodeError {
     /// Suffix of the name under which the file is set aside after this error.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
@@ -112,24 +112,24 @@ impl SavedState {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
-        let (head, rest) = bytes.split_first_chunk::<HEAD_LEN>().ok_or(Damage::Damaged)?;
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (head, rest) = bytes.split_first_chunk::<HEAD_LEN>().ok_or(DecodeError::Damaged)?;
         let [magic @ .., v0, v1, d0, d1, d2, d3, d4, d5, d6, d7] = *head;
         if magic != MAGIC {
-            return Err(Damage::Damaged);
+            return Err(DecodeError::Damaged);
         }
         let version = u16::from_le_bytes([v0, v1]);
         if version != VERSION && version != VERSION_BEFORE {
-            return Err(Damage::Foreign(version));
+            return Err(DecodeError::Foreign(version));
         }
         if u64::from_le_bytes([d0, d1, d2, d3, d4, d5, d6, d7]) != digest(rest) {
-            return Err(Damage::Damaged);
+            return Err(DecodeError::Damaged);
         }
-        let kept = match version {
+        let saved = match version {
             VERSION_BEFORE => bitcode::decode::<SavedBefore>(rest).map(Self::from),
             _ => bitcode::decode(rest),
         };
-        kept.map_err(|_| Damage::Damaged)
+        saved.map_err(|_| DecodeError::Damaged)
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 
 pub(super) use content::{Moment, SavedHold, SavedState};
 
-use content::Damage;
+use content::DecodeError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -106,37 +106,37 @@ impl StateFile {
         let read = read(&self.path);
         let path = self.path.display();
         match read.map(|bytes| SavedState::decode(&bytes)) {
-            Ok(Ok(kept)) => Some(kept),
+            Ok(Ok(saved)) => Some(saved),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 tracing::error!("cannot read {path}: {error}; drains and maintenance are not restored");
                 None
             }
-            Ok(Err(damage)) => {
-                self.set_aside(&damage);
+            Ok(Err(decode_error)) => {
+                self.set_aside(&decode_error);
                 None
             }
         }
     }
 
     /// Renames a damaged file, so that it can be examined.
-    fn set_aside(&self, damage: &Damage) {
-        let (path, aside) = (self.path.display(), self.path.with_added_extension(damage.suffix()));
+    fn set_aside(&self, decode_error: &DecodeError) {
+        let (path, aside) = (self.path.display(), self.path.with_added_extension(decode_error.suffix()));
         match fs::rename(&self.path, &aside) {
             Ok(()) => tracing::warn!(
-                "{path}: {damage}; set aside as {}, drains and maintenance are not restored",
+                "{path}: {decode_error}; set aside as {}, drains and maintenance are not restored",
                 aside.display()
             ),
             Err(error) => tracing::error!(
-                "{path}: {damage}, and cannot be set aside: {error}; drains and maintenance are not restored"
+                "{path}: {decode_error}, and cannot be set aside: {error}; drains and maintenance are not restored"
             ),
         }
     }
 
     /// Replaces the saved state; returns the cause of a failure.
-    pub(super) fn save(&mut self, kept: &SavedState) -> Result<(), String> {
+    pub(super) fn save(&mut self, saved: &SavedState) -> Result<(), String> {
         let outcome = match self.claim_lock() {
-            Ok(true) => write(&self.path, &kept.encode()).map_err(|error| error.to_string()),
+            Ok(true) => write(&self.path, &saved.encode()).map_err(|error| error.to_string()),
             Ok(false) => Err("the state file is in use by another instance".to_owned()),
             Err(error) => Err(error.to_string()),
         };

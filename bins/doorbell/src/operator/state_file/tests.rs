@@ -33,7 +33,7 @@ impl Drop for Folder {
     }
 }
 
-fn kept() -> SavedState {
+fn saved() -> SavedState {
     let hold = |target: &str, left_ms| SavedHold { target: target.into(), reason: "why".into(), left_ms };
     SavedState {
         moment: Moment { boot: "b".into(), since_boot_ms: 1, unix_ms: 2 },
@@ -47,8 +47,8 @@ fn saved_state_is_loaded() {
     let folder = Folder::new();
     let mut state_file = folder.state_file();
     assert_eq!(state_file.load(), None);
-    state_file.save(&kept()).unwrap();
-    assert_eq!(state_file.load(), Some(kept()));
+    state_file.save(&saved()).unwrap();
+    assert_eq!(state_file.load(), Some(saved()));
     state_file.save(&SavedState::default()).unwrap();
     assert_eq!(folder.state_file().load(), Some(SavedState::default()));
     assert!(!folder.path("state.new").exists());
@@ -56,7 +56,7 @@ fn saved_state_is_loaded() {
 
 #[test]
 fn the_previous_version_is_read() {
-    let SavedState { moment, drains, maintenance } = kept();
+    let SavedState { moment, drains, maintenance } = saved();
     for drain in [None, Some("why".to_owned())] {
         let drains = drains[..usize::from(drain.is_some())].to_vec();
         let bytes = content::encode_before(moment.clone(), drain, maintenance.clone());
@@ -64,7 +64,7 @@ fn the_previous_version_is_read() {
         assert_eq!(SavedState::decode(&bytes), Ok(expected));
         let mut damaged = bytes;
         *damaged.last_mut().unwrap() ^= 1;
-        assert_eq!(SavedState::decode(&damaged), Err(Damage::Damaged));
+        assert_eq!(SavedState::decode(&damaged), Err(DecodeError::Damaged));
     }
 }
 
@@ -72,11 +72,11 @@ fn the_previous_version_is_read() {
 fn a_kill_while_writing_leaves_the_old_one() {
     let folder = Folder::new();
     let mut state_file = folder.state_file();
-    state_file.save(&kept()).unwrap();
-    let bytes = kept().encode();
+    state_file.save(&saved()).unwrap();
+    let bytes = saved().encode();
     for len in 0..bytes.len() {
         fs::write(folder.path("state.new"), &bytes[..len]).unwrap();
-        assert_eq!(folder.state_file().load(), Some(kept()));
+        assert_eq!(folder.state_file().load(), Some(saved()));
     }
     state_file.save(&SavedState::default()).unwrap();
     assert_eq!(state_file.load(), Some(SavedState::default()));
@@ -85,13 +85,13 @@ fn a_kill_while_writing_leaves_the_old_one() {
 #[test]
 fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
     let folder = Folder::new();
-    folder.state_file().save(&kept()).unwrap();
-    let bytes = kept().encode();
+    folder.state_file().save(&saved()).unwrap();
+    let bytes = saved().encode();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
         assert!(SavedState::decode(&damaged).is_err(), "byte {at}");
-        assert_eq!(SavedState::decode(&bytes[..at]), Err(Damage::Damaged), "cut at {at}");
+        assert_eq!(SavedState::decode(&bytes[..at]), Err(DecodeError::Damaged), "cut at {at}");
     }
     fs::write(folder.path("state"), &bytes[..20]).unwrap();
     assert_eq!(folder.state_file().load(), None);
@@ -100,7 +100,7 @@ fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
     assert_eq!(folder.state_file().load(), None, "set aside once");
     let mut foreign = bytes;
     foreign[8] = 3;
-    assert_eq!(SavedState::decode(&foreign), Err(Damage::Foreign(3)));
+    assert_eq!(SavedState::decode(&foreign), Err(DecodeError::Foreign(3)));
     fs::write(folder.path("state"), &foreign).unwrap();
     assert_eq!(folder.state_file().load(), None);
     assert!(folder.path("state.foreign").exists());
@@ -111,7 +111,7 @@ proptest! {
     fn random_bytes_do_not_decode(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
         prop_assert!(SavedState::decode(&bytes).is_err());
         // The header is valid, so that the decoder is reached.
-        let mut whole = kept().encode()[..10].to_vec();
+        let mut whole = saved().encode()[..10].to_vec();
         whole.extend_from_slice(&content::digest_of(&bytes).to_le_bytes());
         whole.extend_from_slice(&bytes);
         let _either = SavedState::decode(&whole);
@@ -126,12 +126,12 @@ fn a_disk_that_is_full_stops_nothing() {
     }
     let folder = Folder::new();
     let mut state_file = folder.state_file();
-    state_file.save(&kept()).unwrap();
+    state_file.save(&saved()).unwrap();
     std::os::unix::fs::symlink(full, folder.path("state.new")).unwrap();
     let why = state_file.save(&SavedState::default()).unwrap_err();
     assert!(why.contains("No space left"), "{why}");
     assert_eq!(state_file.failed.as_deref(), Some(why.as_str()));
-    assert_eq!(state_file.load(), Some(kept()), "the old one stays");
+    assert_eq!(state_file.load(), Some(saved()), "the old one stays");
     state_file.save(&SavedState::default()).unwrap();
     assert_eq!((state_file.load(), state_file.failed), (Some(SavedState::default()), None));
 }
@@ -141,10 +141,10 @@ fn two_instances_do_not_share_a_file() {
     let folder = Folder::new();
     let (mut first, mut second) = (folder.state_file(), folder.state_file());
     assert_eq!((first.claim(), second.claim()), (Ok(()), Err(InUse)));
-    first.save(&kept()).unwrap();
+    first.save(&saved()).unwrap();
     let why = second.save(&SavedState::default()).unwrap_err();
     assert_eq!(why, "the state file is in use by another instance");
-    assert_eq!(first.load(), Some(kept()));
+    assert_eq!(first.load(), Some(saved()));
     drop(first);
     assert_eq!(folder.state_file().claim(), Ok(()), "the lock is released with its owner");
 }
@@ -186,7 +186,7 @@ fn an_unwritable_path_is_reported_before_the_first_save() {
     fs::remove_dir(folder.path("state")).unwrap();
     assert_eq!((state_file.claim(), state_file.failed.as_deref()), (Ok(()), None));
     assert!(!folder.path("state.new").exists());
-    state_file.save(&kept()).unwrap();
+    state_file.save(&saved()).unwrap();
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Interval of scans without notifications: network file systems do not send any (inotify(7)).
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of pending notifications; one is enough for a scan.
 const SIGNALS_MAX: usize = 16;
@@ -43,12 +43,12 @@ pub(crate) trait Watched: Send {
 
     /// Reads changed files, and applies them if they are valid; otherwise the previous version
     /// stays in use.
-    fn look(&mut self) -> Look;
+    fn scan(&mut self) -> Scan;
 }
 
-/// The result of [`Watched::look`], a scan of the files of one user.
+/// The result of [`Watched::scan`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Scan {
     /// The new version is in use, with a description.
     Changed(String),
     /// Not finished: scan again soon.
@@ -70,7 +70,7 @@ pub(crate) struct Watch {
 
 enum Signal {
     Changed,
-    Look(SyncSender<()>),
+    Scan(SyncSender<()>),
     Stop,
 }
 
@@ -78,14 +78,14 @@ struct Item {
     watched: Box<dyn Watched>,
     /// The last logged refusal, which is not repeated.
     logged: Option<String>,
-    soon: Soon,
+    rescan: Rescan,
 }
 
 /// Reason for another scan without a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Soon {
+enum Rescan {
     /// The last scan was not complete.
-    Asked,
+    Incomplete,
     /// The last scan finished late and may have missed changes.
     Again,
     No,
@@ -101,13 +101,13 @@ impl Watch {
             return Ok(Self { signals, is_over, thread: None });
         }
         let items: Vec<Item> =
-            items.into_iter().map(|watched| Item { watched, logged: None, soon: Soon::No }).collect();
+            items.into_iter().map(|watched| Item { watched, logged: None, rescan: Rescan::No }).collect();
         let mut directories = Directories::new(signals.clone());
         directories.watch(&items);
-        let (lives, ended) = sync_channel(0);
+        let (alive, ended) = sync_channel(0);
         let is_over_there = Arc::clone(&is_over);
         let thread = std::thread::Builder::new().name("doorbell-watch".to_owned()).spawn(move || {
-            let _lives: SyncSender<()> = lives;
+            let _alive: SyncSender<()> = alive;
             run(items, directories, &received, &is_over_there);
         })?;
         Ok(Self { signals, is_over, thread: Some((thread, ended)) })
@@ -115,10 +115,10 @@ impl Watch {
 
     /// Scans all files now. Returns when the scan has finished, or after `timeout`.
     #[expect(clippy::disallowed_methods, reason = "waits at most for a timeout in real time")]
-    pub(crate) fn look(&self, timeout: Duration) {
+    pub(crate) fn scan(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         let (done, is_done) = sync_channel(1);
-        let mut signal = Signal::Look(done);
+        let mut signal = Signal::Scan(done);
         // The queue fills up while a scan hangs.
         while let Err(TrySendError::Full(unsent)) = self.signals.try_send(signal) {
             if Instant::now() >= until {
@@ -166,7 +166,7 @@ impl Directories {
         let watcher = notify::recommended_watcher(on_event).inspect_err(|error| {
             tracing::warn!(
                 "cannot watch files: checking them every {} s instead: {error}",
-                LOOK_EVERY.as_secs()
+                SCAN_INTERVAL.as_secs()
             );
         });
         Self { watcher: watcher.ok(), watched: BTreeSet::new(), unwatchable: BTreeSet::new() }
@@ -189,7 +189,7 @@ impl Directories {
             match watcher.watch(&directory, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(self.watched.insert(directory)),
                 Err(error) => {
-                    let (place, secs) = (directory.display(), LOOK_EVERY.as_secs());
+                    let (place, secs) = (directory.display(), SCAN_INTERVAL.as_secs());
                     if !self.unwatchable.contains(&directory) {
                         tracing::warn!("cannot watch {place}: checking it every {secs} s instead: {error}");
                         self.unwatchable.insert(directory);
@@ -214,51 +214,51 @@ fn existing(directory: &Path) -> Option<PathBuf> {
 fn run(mut items: Vec<Item>, mut directories: Directories, signals: &Receiver<Signal>, is_over: &AtomicBool) {
     // Files may have changed between reading and watching.
     let mut changed_at = Some(Instant::now());
-    let mut looked_at = Instant::now();
+    let mut scanned_at = Instant::now();
     while !is_over.load(Ordering::Acquire) {
-        let regular = LOOK_EVERY.saturating_sub(looked_at.elapsed());
+        let regular = SCAN_INTERVAL.saturating_sub(scanned_at.elapsed());
         let wait = changed_at.map_or(regular, |at| SETTLE.saturating_sub(at.elapsed()));
-        let is_soon = SETTLE < wait && items.iter().any(|item| item.soon != Soon::No);
-        match signals.recv_timeout(if is_soon { SETTLE } else { wait }) {
+        let is_rescan = SETTLE < wait && items.iter().any(|item| item.rescan != Rescan::No);
+        match signals.recv_timeout(if is_rescan { SETTLE } else { wait }) {
             // Continuous changes must not delay the scan indefinitely.
             Ok(Signal::Changed) if !wait.is_zero() => {
                 changed_at.get_or_insert_with(Instant::now);
             }
-            Ok(Signal::Look(done)) => {
+            Ok(Signal::Scan(done)) => {
                 directories.watch(&items);
-                look_at(&mut items, |_| true);
+                scan_items(&mut items, |_| true);
                 let _impatient = done.send(());
             }
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) if is_soon => {
-                look_at(&mut items, |item| item.soon != Soon::No);
+            Err(RecvTimeoutError::Timeout) if is_rescan => {
+                scan_items(&mut items, |item| item.rescan != Rescan::No);
             }
             Ok(Signal::Changed) | Err(RecvTimeoutError::Timeout) => {
                 changed_at = None;
-                looked_at = Instant::now();
+                scanned_at = Instant::now();
                 directories.watch(&items);
-                look_at(&mut items, |_| true);
+                scan_items(&mut items, |_| true);
             }
         }
     }
 }
 
-fn look_at(items: &mut [Item], which: impl Fn(&Item) -> bool) {
+fn scan_items(items: &mut [Item], which: impl Fn(&Item) -> bool) {
     for item in items.iter_mut().filter(|item| which(item)) {
-        let Item { watched, logged, soon } = item;
-        let look = watched.look();
-        *soon = match (&look, *soon) {
-            (Look::Later, _) => Soon::Asked,
-            (_, Soon::Asked) => Soon::Again,
-            (_, Soon::Again | Soon::No) => Soon::No,
+        let Item { watched, logged, rescan } = item;
+        let scan = watched.scan();
+        *rescan = match (&scan, *rescan) {
+            (Scan::Later, _) => Rescan::Incomplete,
+            (_, Rescan::Incomplete) => Rescan::Again,
+            (_, Rescan::Again | Rescan::No) => Rescan::No,
         };
-        match look {
-            Look::Later | Look::Same => {}
-            Look::Changed(what) => {
+        match scan {
+            Scan::Later | Scan::Same => {}
+            Scan::Changed(what) => {
                 *logged = None;
                 tracing::info!("{}: {what}", watched.name());
             }
-            Look::Refused(why) => {
+            Scan::Refused(why) => {
                 if logged.as_ref() != Some(&why) {
                     tracing::error!("{}: keeping the previous version: {why}", watched.name());
                     *logged = Some(why);
@@ -306,9 +306,9 @@ impl Stamp {
 pub(crate) fn directories_of(file: &Path) -> Vec<PathBuf> {
     let parent =
         |path: &Path| path.parent().filter(|parent| !parent.as_os_str().is_empty()).map(Path::to_owned);
-    let here = parent(file).unwrap_or_else(|| PathBuf::from("."));
-    let there = std::fs::canonicalize(file).ok().and_then(|real| parent(&real));
-    std::iter::once(here).chain(there).collect()
+    let own_dir = parent(file).unwrap_or_else(|| PathBuf::from("."));
+    let target_dir = std::fs::canonicalize(file).ok().and_then(|real| parent(&real));
+    std::iter::once(own_dir).chain(target_dir).collect()
 }
 
 #[cfg(test)]

@@ -23,19 +23,19 @@ impl Watched for Text {
         directories_of(&self.path)
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         let stamps = Stamps::of([self.path.as_path()]);
         if stamps == self.stamps {
-            return Look::Same;
+            return Scan::Same;
         }
         self.stamps = stamps;
         match fs::read_to_string(&self.path) {
             Ok(text) if text != "bad" => {
                 self.heard.lock().unwrap().push(text.clone());
-                Look::Changed(text)
+                Scan::Changed(text)
             }
-            Ok(_) => Look::Refused("it is bad".to_owned()),
-            Err(error) => Look::Refused(error.to_string()),
+            Ok(_) => Scan::Refused("it is bad".to_owned()),
+            Err(error) => Scan::Refused(error.to_string()),
         }
     }
 }
@@ -56,12 +56,12 @@ impl Watched for Folder {
         vec![self.path.clone()]
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let files = fs::read_dir(&self.path)
             .map(|files| files.filter(|file| fs::read(file.as_ref().unwrap().path()).is_ok()).count());
         self.files.store(files.unwrap_or_default(), Ordering::SeqCst);
-        Look::Same
+        Scan::Same
     }
 }
 
@@ -79,10 +79,10 @@ impl Watched for Slow {
         Vec::new()
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         match self.asked.fetch_add(1, Ordering::SeqCst) {
-            0 | 1 => Look::Later,
-            _ => Look::Changed("it is done".to_owned()),
+            0 | 1 => Scan::Later,
+            _ => Scan::Changed("it is done".to_owned()),
         }
     }
 }
@@ -102,10 +102,10 @@ impl Watched for Hung {
         Vec::new()
     }
 
-    fn look(&mut self) -> Look {
+    fn scan(&mut self) -> Scan {
         let _told = self.begun.try_send(());
         let _gone = self.goes_on.recv();
-        Look::Same
+        Scan::Same
     }
 }
 
@@ -118,12 +118,12 @@ fn a_hung_look_blocks_neither_looks_nor_the_end() {
     // Fills the queue, as many changes in a directory do.
     while watch.signals.try_send(Signal::Changed).is_ok() {}
     // The scan hangs until after both calls, so a call that waited for it would never return.
-    watch.look(Duration::from_millis(50));
+    watch.scan(Duration::from_millis(50));
     drop(watch);
     drop(go_on);
 }
 
-/// Much longer than a scan takes on a busy machine, and shorter than [`LOOK_EVERY`], after which
+/// Much longer than a scan takes on a busy machine, and shorter than [`SCAN_INTERVAL`], after which
 /// any change would be detected.
 const SOON: Duration = Duration::from_millis(3500);
 
@@ -221,10 +221,10 @@ fn a_change_and_a_swapped_link_are_detected() {
     fs::rename(dir.join("..tmp"), dir.join("..data")).unwrap();
     within(SOON, "the link was swapped", || last().as_deref() == Some("v2"));
     fs::write(dir.join("v2/text"), "bad").unwrap();
-    watch.look(Duration::from_secs(10));
+    watch.scan(Duration::from_secs(10));
     assert_eq!(last().as_deref(), Some("v2"), "an invalid version is not used");
     fs::write(dir.join("v2/text"), "v3").unwrap();
-    watch.look(Duration::from_secs(10));
+    watch.scan(Duration::from_secs(10));
     assert_eq!(last().as_deref(), Some("v3"));
     drop(watch);
     fs::remove_dir_all(&dir).unwrap();

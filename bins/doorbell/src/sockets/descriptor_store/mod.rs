@@ -40,14 +40,14 @@ struct Store {
     /// Whether the sockets of the previous process have been collected.
     is_read: bool,
     /// Copies of the sockets that the manager stores.
-    kept: Vec<Kept>,
+    stored: Vec<StoredSocket>,
     /// The operator and the settings while updates are active.
-    keeps: Option<(Operator, Systemd)>,
+    updates: Option<(Operator, Systemd)>,
     has_warned: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredSocket {
     name: String,
     /// Identifies the socket.
     inode: u64,
@@ -61,14 +61,14 @@ enum Part {
     /// process had more workers.
     Extra,
     /// Stored by the previous process, and not requested by a listener yet.
-    Left,
+    Unclaimed,
     /// Used by a worker.
     Worker,
 }
 
 /// The sockets of the previous process at an address.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct InheritedSockets {
     /// Sockets for the workers, at most one for each.
     pub(crate) own: Vec<OwnedFd>,
     /// Further sockets, whose waiting clients must be served too.
@@ -76,46 +76,46 @@ pub(crate) struct Taken {
 }
 
 /// Takes the sockets of the previous process at this address.
-pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Taken {
+pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> InheritedSockets {
     let mut store = lock();
     store.read_once();
-    let mut taken = Taken::default();
-    let left = store.kept.iter_mut().filter(|kept| kept.part == Part::Left);
-    for kept in left.filter(|kept| is_at(kept.socket.as_fd(), addr, v6_only)) {
+    let mut inherited = InheritedSockets::default();
+    let unclaimed = store.stored.iter_mut().filter(|stored| stored.part == Part::Unclaimed);
+    for stored in unclaimed.filter(|stored| is_at(stored.socket.as_fd(), addr, v6_only)) {
         // If there is no descriptor for a copy, starting the listener reports the error.
-        let Ok(copy) = kept.socket.try_clone() else { continue };
-        if taken.own.len() < workers {
-            kept.part = Part::Worker;
-            taken.own.push(copy);
+        let Ok(copy) = stored.socket.try_clone() else { continue };
+        if inherited.own.len() < workers {
+            stored.part = Part::Worker;
+            inherited.own.push(copy);
         } else {
-            kept.part = Part::Extra;
-            taken.extra.push(copy);
+            stored.part = Part::Extra;
+            inherited.extra.push(copy);
         }
     }
-    taken
+    inherited
 }
 
-/// Activates [`settle`] and calls it once.
+/// Activates [`update`] and calls it once.
 pub(crate) fn begin(operator: &Operator, settings: Systemd) {
     let mut store = lock();
     store.manager = Manager::of_env();
-    store.keeps = Some((operator.clone(), settings));
+    store.updates = Some((operator.clone(), settings));
     drop(store);
-    settle();
+    update();
 }
 
-/// Deactivates [`settle`]. The manager stores its copies for the next process.
+/// Deactivates [`update`]. The manager stores its copies for the next process.
 pub(crate) fn end() {
-    lock().keeps = None;
+    lock().updates = None;
 }
 
 /// Updates the manager, so that it stores the sockets from which workers currently accept, and
 /// drops all others.
-pub(crate) fn settle() {
+pub(crate) fn update() {
     let mut store = lock();
-    let Some((operator, settings)) = store.keeps.clone() else { return };
-    let room = room(settings, announced().as_deref());
-    if room == 0 && store.kept.is_empty() {
+    let Some((operator, settings)) = store.updates.clone() else { return };
+    let capacity = capacity(settings, announced().as_deref());
+    if capacity == 0 && store.stored.is_empty() {
         return;
     }
     let Some(running) = operator.running() else { return };
@@ -125,7 +125,7 @@ pub(crate) fn settle() {
     if running.handle.is_draining() {
         return;
     }
-    store.settle(&listening, operator.status().generation <= 1, room);
+    store.update(&listening, operator.status().generation <= 1, capacity);
 }
 
 /// Upper bound on descriptors in addition to the accepting sockets: passed descriptors, their
@@ -136,12 +136,12 @@ pub(crate) fn descriptors(config: &Config, workers: usize) -> u32 {
     let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
     let sockets = binds.chain(agents).filter(|bind| matches!(bind, Bind::Tcp(_))).count() * workers;
     let passed = inherit::passed(&|name| std::env::var(name).ok());
-    needed(sockets, passed, room(config.systemd, announced().as_deref()))
+    needed(sockets, passed, capacity(config.systemd, announced().as_deref()))
 }
 
-fn needed(sockets: usize, passed: usize, room: usize) -> u32 {
-    let keeping = if room == 0 { 0 } else { sockets.min(room) + sockets + 1 };
-    u32::try_from(2 * passed + keeping).unwrap_or(u32::MAX)
+fn needed(sockets: usize, passed: usize, capacity: usize) -> u32 {
+    let storing = if capacity == 0 { 0 } else { sockets.min(capacity) + sockets + 1 };
+    u32::try_from(2 * passed + storing).unwrap_or(u32::MAX)
 }
 
 /// The limit that the manager announces.
@@ -150,7 +150,7 @@ fn announced() -> Option<String> {
 }
 
 /// The maximum number of descriptors that the manager stores.
-fn room(settings: Systemd, announced: Option<&str>) -> usize {
+fn capacity(settings: Systemd, announced: Option<&str>) -> usize {
     let announced = announced.and_then(|count| count.parse().ok());
     match settings.fd_store {
         _ if !settings.notify => 0,
@@ -162,7 +162,7 @@ fn room(settings: Systemd, announced: Option<&str>) -> usize {
 
 impl Store {
     const fn new(manager: Manager) -> Self {
-        Self { manager, is_read: false, kept: Vec::new(), keeps: None, has_warned: false }
+        Self { manager, is_read: false, stored: Vec::new(), updates: None, has_warned: false }
     }
 
     fn read_once(&mut self) {
@@ -173,12 +173,12 @@ impl Store {
             // Sockets with other names must not be dropped.
             let is_ours = addr_of(socket.as_fd()).is_some_and(|addr| name_of(addr) == name);
             if let (true, Ok(inode)) = (is_ours, inode_of(socket.as_fd())) {
-                self.kept.push(Kept { name, inode, socket, part: Part::Left });
+                self.stored.push(StoredSocket { name, inode, socket, part: Part::Unclaimed });
             }
         }
     }
 
-    fn settle(&mut self, listening: &[Listening], is_first: bool, room: usize) {
+    fn update(&mut self, listening: &[Listening], is_first: bool, capacity: usize) {
         // A socket with port 0 is not stored: the next process gets another port.
         let served = listening.iter().filter(|one| one.asked.port() != 0);
         let served: Vec<(String, Vec<(u64, &OwnedFd)>)> = served
@@ -188,36 +188,37 @@ impl Store {
                 (name_of(one.addr), known.collect())
             })
             .collect();
-        let is_gone = |kept: &mut Kept| {
+        let is_gone = |stored: &mut StoredSocket| {
             let mut inodes = served.iter().flat_map(|(_, sockets)| sockets.iter().map(|(inode, _)| *inode));
-            !(inodes.any(|inode| inode == kept.inode) || (kept.part == Part::Extra && is_first))
+            !(inodes.any(|inode| inode == stored.inode) || (stored.part == Part::Extra && is_first))
         };
-        let gone: Vec<Kept> = self.kept.extract_if(.., is_gone).collect();
-        let mut names: Vec<&str> = gone.iter().map(|kept| kept.name.as_str()).collect();
+        let gone: Vec<StoredSocket> = self.stored.extract_if(.., is_gone).collect();
+        let mut names: Vec<&str> = gone.iter().map(|stored| stored.name.as_str()).collect();
         names.dedup();
-        for name in names.into_iter().filter(|name| !self.kept.iter().any(|kept| kept.name == **name)) {
+        for name in names.into_iter().filter(|name| !self.stored.iter().any(|stored| stored.name == **name)) {
             self.manager.forget(name);
         }
-        for kept in &gone {
+        for stored in &gone {
             // Fails if the socket is already shut down.
-            let _closed = shutdown(&kept.socket, Shutdown::Both);
+            let _closed = shutdown(&stored.socket, Shutdown::Both);
         }
-        if room == 0 {
+        if capacity == 0 {
             self.forget_all();
             return;
         }
         for (name, sockets) in &served {
-            let is_new = |(inode, _): &&(u64, &OwnedFd)| !self.kept.iter().any(|kept| kept.inode == *inode);
+            let is_new =
+                |(inode, _): &&(u64, &OwnedFd)| !self.stored.iter().any(|stored| stored.inode == *inode);
             let new: Vec<(u64, &OwnedFd)> = sockets.iter().filter(is_new).copied().collect();
-            self.keep(name, &new, room);
+            self.add(name, &new, capacity);
         }
     }
 
-    fn keep(&mut self, name: &str, sockets: &[(u64, &OwnedFd)], room: usize) {
-        if self.kept.len() + sockets.len() > room {
+    fn add(&mut self, name: &str, sockets: &[(u64, &OwnedFd)], capacity: usize) {
+        if self.stored.len() + sockets.len() > capacity {
             if !std::mem::replace(&mut self.has_warned, true) {
                 tracing::warn!(
-                    "not all listening sockets are kept across a restart: the limit is {room}; set FileDescriptorStoreMax= to the number of listeners times workers"
+                    "not all listening sockets are kept across a restart: the limit is {capacity}; set FileDescriptorStoreMax= to the number of listeners times workers"
                 );
             }
             return;
@@ -231,16 +232,16 @@ impl Store {
                     return tracing::debug!(%error, "cannot keep listening sockets across a restart");
                 }
             }
-            self.kept.extend(sockets.iter().filter_map(|(inode, socket)| {
+            self.stored.extend(sockets.iter().filter_map(|(inode, socket)| {
                 let socket = socket.try_clone().ok()?;
-                Some(Kept { name: name.to_owned(), inode: *inode, socket, part: Part::Worker })
+                Some(StoredSocket { name: name.to_owned(), inode: *inode, socket, part: Part::Worker })
             }));
         }
     }
 
     /// Requests that the manager drops all copies; sockets in use stay open.
     fn forget_all(&mut self) {
-        let mut names: Vec<String> = self.kept.drain(..).map(|kept| kept.name).collect();
+        let mut names: Vec<String> = self.stored.drain(..).map(|stored| stored.name).collect();
         names.dedup();
         names.iter().for_each(|name| self.manager.forget(name));
     }

@@ -61,19 +61,19 @@ fn the_socket_of_a_failed_worker_is_shut_down_and_the_others_keep_serving() {
     let server = server(addr);
     let handle = server.handle();
     let mut store = Store::new(Manager::at(format!("@{name}")));
-    store.settle(&handle.listening().unwrap(), true, 16);
-    let (said, kept) = next(&manager).unwrap();
+    store.update(&handle.listening().unwrap(), true, 16);
+    let (said, stored) = next(&manager).unwrap();
     assert_eq!(said, format!("FDSTORE=1\nFDNAME={}\n", name_of(addr)));
-    assert!(kept.len() == 2 && kept.iter().all(listens));
+    assert!(stored.len() == 2 && stored.iter().all(listens));
     handle.fail_worker(WorkerIndex(0));
     assert!(wait_until(LIMIT, || !handle.is_healthy()).is_some());
-    assert!(kept.iter().all(listens), "a copy keeps a socket open");
-    store.settle(&handle.listening().unwrap(), true, 16);
+    assert!(stored.iter().all(listens), "a copy keeps a socket open");
+    store.update(&handle.listening().unwrap(), true, 16);
     // The manager detects the hang-up of the socket that was shut down, and drops it (systemd's
     // FDPOLL).
-    assert_eq!(kept.iter().map(listens).filter(|listens| *listens).count(), 1);
+    assert_eq!(stored.iter().map(listens).filter(|listens| *listens).count(), 1);
     assert!(next(&manager).is_none(), "no removal by name, because the other socket has the same name");
-    assert_eq!(store.kept.len(), 1);
+    assert_eq!(store.stored.len(), 1);
     for _ in 0..100 {
         let got = exchange(addr, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         assert!(got.bytes.ends_with(b"ok\n"), "all connections go to the socket of the running worker");
@@ -82,16 +82,16 @@ fn the_socket_of_a_failed_worker_is_shut_down_and_the_others_keep_serving() {
     handle.fail_worker(WorkerIndex(1));
     let gone = || handle.listening().unwrap().iter().all(|listening| listening.sockets.is_empty());
     assert!(wait_until(LIMIT, gone).is_some());
-    store.settle(&handle.listening().unwrap(), true, 16);
+    store.update(&handle.listening().unwrap(), true, 16);
     assert_eq!(next(&manager).unwrap().0, format!("FDSTOREREMOVE=1\nFDNAME={}\n", name_of(addr)));
-    assert!(store.kept.is_empty() && !kept.iter().any(listens));
+    assert!(store.stored.is_empty() && !stored.iter().any(listens));
     assert!(exchange(addr, b"GET / HTTP/1.0\r\n\r\n").is_err());
     drop(server);
 }
 
 #[test]
 fn kept_sockets_are_counted_as_descriptors() {
-    for (sockets, passed, room, expected) in [
+    for (sockets, passed, capacity, expected) in [
         (4, 0, 0, 0),
         (4, 3, 0, 6),
         (4, 0, 16, 4 + 4 + 1),
@@ -99,7 +99,7 @@ fn kept_sockets_are_counted_as_descriptors() {
         (4, 0, 2, 2 + 4 + 1),
         (4, 0, usize::MAX, 4 + 4 + 1),
     ] {
-        assert_eq!(needed(sockets, passed, room), expected, "{sockets} {passed} {room}");
+        assert_eq!(needed(sockets, passed, capacity), expected, "{sockets} {passed} {capacity}");
     }
 }
 
@@ -124,7 +124,7 @@ fn the_manager_announces_the_limit() {
         (FdStore::On, Some("8"), 8),
         (FdStore::On, Some("0"), 0),
     ] {
-        assert_eq!(room(settings(fd_store, true), announced), expected, "{fd_store:?} {announced:?}");
-        assert_eq!(room(settings(fd_store, false), announced), 0);
+        assert_eq!(capacity(settings(fd_store, true), announced), expected, "{fd_store:?} {announced:?}");
+        assert_eq!(capacity(settings(fd_store, false), announced), 0);
     }
 }

@@ -138,7 +138,7 @@ fn handshakes(scrape: &Scrape, families: &mut Families) {
     }
     let help = "Earliest expiry of a certificate of a [tls.NAME] table in seconds since 1970.";
     let mut ends = families.gauge("doorbell_tls_certificate_not_after_timestamp_seconds", help);
-    for (tls, &at) in &scrape.certificate_ends {
+    for (tls, &at) in &scrape.certificate_expiries {
         ends.count([("tls", tls)], u64::try_from(at).unwrap_or(0));
     }
 }

@@ -16,7 +16,7 @@ mod sharing;
 #[cfg(test)]
 mod tests;
 
-use super::server::{Item, is_of_handshakes};
+use super::server::{Item, is_handshake_counter};
 use crate::operator::{Operator, Running, time_of_day};
 use crate::stats::process::Reloads;
 use crate::stats::requests::{Counted, counted};
@@ -54,7 +54,7 @@ struct Scrape {
     /// Keys, by limiter.
     limiter_keys: BTreeMap<Box<str>, u64>,
     /// Earliest expiry by `[tls.NAME]`, in seconds since 1970.
-    certificate_ends: BTreeMap<Box<str>, i64>,
+    certificate_expiries: BTreeMap<Box<str>, i64>,
     /// Requests by route, and the number of uncounted ones.
     requests: (Vec<(Counted, u64)>, u64),
     /// Connections and requests of HTTP/2; `None` if no listener has HTTP/2.
@@ -87,8 +87,8 @@ struct Origins {
 
 impl Origins {
     fn read(operator: &Operator) -> Self {
-        static KEPT: Mutex<Option<Origins>> = Mutex::new(None);
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        static LAST: Mutex<Option<Origins>> = Mutex::new(None);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         let before = operator.uptime();
         let now = time_of_day();
         let found = Self {
@@ -100,21 +100,21 @@ impl Origins {
                 .unwrap_or_default(),
         };
         let took = operator.uptime().saturating_sub(before);
-        let origins = found.or_previous(*kept, took);
-        *kept = Some(origins);
+        let origins = found.or_previous(*last, took);
+        *last = Some(origins);
         origins
     }
 
     /// Returns the previous origins, except those that differ by a step. If reading the clocks took
     /// too long to detect a step, returns all previous origins.
-    fn or_previous(self, kept: Option<Self>, took: Duration) -> Self {
-        match kept {
+    fn or_previous(self, last: Option<Self>, took: Duration) -> Self {
+        match last {
             None => self,
-            Some(kept) if took >= Origin::STEP_MIN / 2 && kept.checks != Origin::default() => kept,
-            Some(kept) => Self {
-                workers: self.workers.or_previous(kept.workers),
-                program: self.program.or_previous(kept.program),
-                checks: self.checks.or_previous(kept.checks),
+            Some(last) if took >= Origin::STEP_MIN / 2 && last.checks != Origin::default() => last,
+            Some(last) => Self {
+                workers: self.workers.or_previous(last.workers),
+                program: self.program.or_previous(last.program),
+                checks: self.checks.or_previous(last.checks),
             },
         }
     }
@@ -157,7 +157,7 @@ impl Scrape {
             handshakes_live: BTreeMap::new(),
             gates_open: BTreeMap::new(),
             limiter_keys: BTreeMap::new(),
-            certificate_ends: BTreeMap::new(),
+            certificate_expiries: BTreeMap::new(),
             http2: None,
             http2_live: 0,
             config_hash: String::new(),
@@ -189,9 +189,9 @@ impl Scrape {
         }
         let keys = server_stats.limiter_keys();
         self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
-        self.certificate_ends = server_stats.certificate_ends();
+        self.certificate_expiries = server_stats.certificate_expiries();
         // Handshakes are exported in a family of their own.
-        let refused = process_stats.refusals().into_iter().filter(|(why, _)| !is_of_handshakes(why));
+        let refused = process_stats.refusals().into_iter().filter(|(why, _)| !is_handshake_counter(why));
         for (why, count) in refused.chain(server_stats.http2_refusals()) {
             *self.refused.entry(why).or_default() += count;
         }

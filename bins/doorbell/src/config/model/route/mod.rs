@@ -32,11 +32,11 @@ pub struct Route {
     pub hosts: Vec<At<String>>,
     /// Paths such as "/x", "/x/{name}" or "/x/{*rest}"; one or a list. Default: every path for a
     /// redirect, otherwise required.
-    #[key(name = "path", filled, shown, read = sources::paths, default_with = Self::usual_paths)]
+    #[key(name = "path", filled, shown, read = sources::paths, default_with = Self::default_paths)]
     pub paths: Vec<At<String>>,
     /// Methods, or any; others get 405. Default: GET and HEAD; also OPTIONS for health; all for a
     /// redirect; POST and PUT for push.
-    #[key(filled, with = methods, default_with = Self::usual_methods)]
+    #[key(filled, with = methods, default_with = Self::default_methods)]
     pub methods: Vec<Method>,
     /// Further header fields of the reply.
     pub headers: Map<String>,
@@ -71,7 +71,7 @@ pub struct Route {
     /// Clients that see single checks and reasons, and may exclude checks with ?exclude=NAME. Other
     /// clients get only the state, and 404 for a path with {check}. Default: never; with
     /// `details_auth`: authenticated.
-    #[key(default_with = Self::usual_details)]
+    #[key(default_with = Self::default_details)]
     pub details: Details,
     /// Names of `[auth.NAME]`, one or a list, whose clients count as authenticated; others get only
     /// the state.
@@ -219,11 +219,11 @@ impl HealthRoute {
 impl Route {
     /// Fills in the default methods of the action, and its default paths if the route has none.
     #[must_use]
-    pub fn completed(mut self) -> Self {
+    pub fn with_defaults(mut self) -> Self {
         if self.paths.is_empty() {
-            self.paths = self.usual_paths();
+            self.paths = self.default_paths();
         }
-        self.methods = self.usual_methods();
+        self.methods = self.default_methods();
         self
     }
 
@@ -249,7 +249,7 @@ impl Route {
 
     /// Whether the route has an action; false only after an error.
     #[must_use]
-    pub fn acts(&self) -> bool {
+    pub fn has_action(&self) -> bool {
         !matches!(self.action(), Action::Reply(_)) || self.reply.is_some()
     }
 
@@ -294,7 +294,7 @@ impl Route {
         self.headers.iter().chain(self.reply.iter().flat_map(|reply| reply.headers.iter()))
     }
 
-    fn usual_paths(&self) -> Vec<At<String>> {
+    fn default_paths(&self) -> Vec<At<String>> {
         match self {
             Self { redirect: Some(_), .. } => vec!["/{*rest}".to_owned().into()],
             Self { grpc: Some(_), .. } => Grpc::PATHS.map(|path| path.to_owned().into()).into(),
@@ -304,7 +304,7 @@ impl Route {
 
     /// Default methods. Probers use GET, HEAD and OPTIONS. A redirect with 308 preserves every
     /// method; a link from a map is only followed with GET.
-    fn usual_methods(&self) -> Vec<Method> {
+    fn default_methods(&self) -> Vec<Method> {
         match self.action() {
             Action::Files(_) | Action::Links(_) | Action::Reply(_) => vec![Method::Get, Method::Head],
             Action::Grpc => vec![Method::Post],
@@ -314,7 +314,7 @@ impl Route {
         }
     }
 
-    fn usual_details(&self) -> Details {
+    fn default_details(&self) -> Details {
         if self.details_auth.is_empty() { Details::Never } else { Details::Authenticated }
     }
 

@@ -29,7 +29,7 @@ pub struct Redirect {
     pub path: String,
     // Links change, and browsers cache a 308 permanently.
     /// Status code: 301, 302, 303, 307 or 308. Default: 308; with `map`: 302.
-    #[key(with = status, default_with = Self::usual_status)]
+    #[key(with = status, default_with = Self::default_status)]
     pub status: RedirectStatus,
     /// Keeps the query of the request.
     #[key(default = true)]
@@ -42,7 +42,7 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    fn usual_status(&self) -> RedirectStatus {
+    fn default_status(&self) -> RedirectStatus {
         if self.map.is_some() { RedirectStatus::Found } else { RedirectStatus::default() }
     }
 

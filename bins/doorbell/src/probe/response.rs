@@ -9,11 +9,11 @@ const HEAD_LEN_MAX: usize = 32 << 10;
 
 /// Parse result of the bytes received so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum Response {
     /// The head is incomplete.
-    Begun,
+    Incomplete,
     /// Not a valid response.
-    Broken(&'static str),
+    Invalid(&'static str),
     Head(Head),
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Content {
     UntilClose,
 }
 
-impl Reply {
+impl Response {
     /// Parses all received bytes. Interim responses are skipped.
     pub(super) fn parse(bytes: &[u8], is_head_request: bool) -> Self {
         let mut start = 0;
@@ -44,18 +44,18 @@ impl Reply {
             let rest = &bytes[start..];
             let known = rest.len().min(5);
             if rest[..known] != b"HTTP/"[..known] {
-                return Self::Broken("the response is not HTTP/1");
+                return Self::Invalid("the response is not HTTP/1");
             }
             let Some(len) = rest.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) else {
                 let is_long = rest.len() > HEAD_LEN_MAX;
                 return if is_long {
-                    Self::Broken("the head of the response is too long")
+                    Self::Invalid("the head of the response is too long")
                 } else {
-                    Self::Begun
+                    Self::Incomplete
                 };
             };
             let Some(mut head) = parse_head(&rest[..len], is_head_request) else {
-                return Self::Broken("the head of the response is not HTTP/1");
+                return Self::Invalid("the head of the response is not HTTP/1");
             };
             if (100..=199).contains(&head.status) {
                 start += len;
@@ -69,7 +69,7 @@ impl Reply {
 
 impl Head {
     /// Whether `bytes` contains all of the content, or at least `content_len_max` bytes of it.
-    pub(super) fn is_whole(&self, bytes: &[u8], content_len_max: usize) -> bool {
+    pub(super) fn is_complete(&self, bytes: &[u8], content_len_max: usize) -> bool {
         let content = &bytes[self.len.min(bytes.len())..];
         content.len() >= content_len_max
             || match self.content {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn chunked_content_ends_after_its_last_chunk_or_an_invalid_one() {
-        for (content, is_whole) in [
+        for (content, is_complete) in [
             ("", false),
             ("2\r\nab\r\n", false),
             ("2;x=y\r\nab\r\n0\r\n\r\n", true),
@@ -151,8 +151,10 @@ mod tests {
             ("fffffffffffffffff\r\nab\r\n", true),
         ] {
             let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{content}");
-            let Reply::Head(head) = Reply::parse(response.as_bytes(), false) else { panic!("{content:?}") };
-            assert_eq!(head.is_whole(response.as_bytes(), 1_000), is_whole, "{content:?}");
+            let Response::Head(head) = Response::parse(response.as_bytes(), false) else {
+                panic!("{content:?}")
+            };
+            assert_eq!(head.is_complete(response.as_bytes(), 1_000), is_complete, "{content:?}");
         }
     }
 }

@@ -11,13 +11,13 @@ use hyper::Method;
 use std::net::SocketAddr;
 
 /// A check whose target is known, but not yet its address.
-pub(super) struct Asked {
+pub(super) struct ProbeRequest {
     kind: CheckKind,
     at: HostPort,
     follows: FollowRedirects,
 }
 
-impl Asked {
+impl ProbeRequest {
     /// Parses a target; `None` if it is invalid for the module.
     pub(super) fn parse(module: &Module, target: &str) -> Option<Self> {
         let mut kind = module.kind.clone();
@@ -109,7 +109,7 @@ impl Asked {
             next.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
         }
         if !is_same_origin(&url, &http.url) {
-            without_credentials(&mut next);
+            remove_credentials(&mut next);
         }
         next.url = url;
         let at = next.url.at.clone();
@@ -118,7 +118,7 @@ impl Asked {
 }
 
 /// Removes all credentials, because another origin chose the next target.
-fn without_credentials(http: &mut HttpCheck) {
+fn remove_credentials(http: &mut HttpCheck) {
     (http.basic, http.bearer) = (None, None);
     http.headers.retain(|(_, value)| matches!(value, FieldValue::Open(_)));
     (http.tls.cert, http.tls.key) = (None, None);
@@ -153,7 +153,7 @@ mod tests {
             (udp(), "a.test", None),
             (udp(), "unix:/run/a.sock", None),
         ] {
-            let found = Asked::parse(&module, target);
+            let found = ProbeRequest::parse(&module, target);
             assert_eq!(found.as_ref().map(|asked| asked.at().to_string()).as_deref(), expected, "{target}");
             let Some(asked) = found else { continue };
             // The check goes to the address that was allowed.
@@ -178,7 +178,7 @@ mod tests {
             ],
             ..HttpCheck::default()
         };
-        let first = Asked::parse(&module(http), "http://a:81/x").unwrap();
+        let first = ProbeRequest::parse(&module(http), "http://a:81/x").unwrap();
         let seen = |status, location: &str| Seen {
             status: Some(status),
             location: Some(location.to_owned()),
@@ -211,7 +211,7 @@ mod tests {
         }
         assert!(first.redirected(&seen(200, "/y")).is_none() && first.redirected(&seen(302, "")).is_none());
         let stays = HttpCheck { follow_redirects: FollowRedirects::SameHost, ..HttpCheck::default() };
-        let stays = Asked::parse(&module(stays), "a").unwrap();
+        let stays = ProbeRequest::parse(&module(stays), "a").unwrap();
         assert!(stays.redirected(&seen(302, "http://a:82/")).is_some());
         assert!(stays.redirected(&seen(302, "http://b/")).is_none());
     }

@@ -1,15 +1,15 @@
-//! The answer of a route: the kind of reply that its requests get.
+//! The handler of a route: the kind of reply that its requests get.
 //!
 //! Does not know about: looking up routes.
 
 use super::fixed::with_headers;
-use super::grpc::GrpcAnswer;
+use super::grpc::GrpcHandler;
 use super::health::{CHECK_PARAM, Health};
-use super::push::PushAnswer;
-use super::redirect::RedirectAnswer;
-use super::stored::{FilesAnswer, LinksAnswer};
-use super::templated::MadeReply;
-use super::{Materials, Placed, RouteService};
+use super::push::PushHandler;
+use super::redirect::RedirectHandler;
+use super::stored::{FilesHandler, LinksHandler};
+use super::templated::TemplatedReply;
+use super::{Materials, RouteEntry, RouteService};
 use crate::config::model::{Action, HealthRoute, Reply, Route};
 use crate::config::template::Template;
 use crate::guards::subject::Subject;
@@ -21,38 +21,38 @@ use crate::stats::requests::{Fixed as Count, RequestCounters};
 use doorbell_config::At;
 use std::sync::Arc;
 
-/// The answer of a route.
+/// The handler of a route.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum RouteHandler {
     /// Same as `Reply`, with counters.
     Counted(Arc<(StaticReply, Count)>),
-    Files(Arc<FilesAnswer>),
-    Grpc(Arc<GrpcAnswer>),
-    /// Another answer behind guards.
+    Files(Arc<FilesHandler>),
+    Grpc(Arc<GrpcHandler>),
+    /// Another handler behind guards.
     Guarded(Arc<Guarded>),
     Health(Arc<Health>),
-    Links(Arc<LinksAnswer>),
+    Links(Arc<LinksHandler>),
     /// A reply with parameters.
-    Made(Arc<MadeReply>),
+    Templated(Arc<TemplatedReply>),
     /// 404: a push route of a configuration without checks.
-    Nothing,
-    Push(Arc<PushAnswer>),
-    Redirect(Arc<RedirectAnswer>),
+    NotFound,
+    Push(Arc<PushHandler>),
+    Redirect(Arc<RedirectHandler>),
     Reply(StaticReply),
     /// Same as `Health`, if jobs verify the tokens for details.
     Viewed(Arc<Health>),
 }
 
-/// An answer and its guards.
+/// A handler and its guards.
 #[derive(Debug)]
 pub(super) struct Guarded {
     pub(super) guards: Guards,
-    pub(super) answer: Answer,
+    pub(super) handler: RouteHandler,
 }
 
-impl Answer {
-    /// Builds the answer of a route. `trusted` are the proxies of the listener; `counters` are for
-    /// answers that count some of their requests.
+impl RouteHandler {
+    /// Builds the handler of a route. `trusted` are the proxies of the listener; `counters` are for
+    /// handlers that count some of their requests.
     pub(super) fn build(
         route: &Route,
         trusted: &Networks,
@@ -64,26 +64,26 @@ impl Answer {
         match route.action() {
             Action::Files(_) => {
                 let directory = stores.directory(&route.name)?.clone();
-                Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
+                Some(Self::Files(Arc::new(FilesHandler::new(directory, common.lane().cloned()))))
             }
-            Action::Grpc => GrpcAnswer::build(headers, counters).map(Arc::new).map(Self::Grpc),
+            Action::Grpc => GrpcHandler::build(headers, counters).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
                 let health = Arc::new(build_health(route, &health, trusted, counters, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
                 let links = stores.links(&route.name)?.clone();
-                LinksAnswer::build(map, links, headers.clone()).map(Arc::new).map(Self::Links)
+                LinksHandler::build(map, links, headers.clone()).map(Arc::new).map(Self::Links)
             }
             Action::Push => match push {
                 Some(push) => {
                     let has_hosts = !route.hosts.is_empty();
-                    let built = PushAnswer::build(push.clone(), materials.config, has_hosts, headers);
+                    let built = PushHandler::build(push.clone(), materials.config, has_hosts, headers);
                     built.map(Arc::new).map(Self::Push)
                 }
-                None => Some(Self::Nothing),
+                None => Some(Self::NotFound),
             },
-            Action::Redirect(to) => RedirectAnswer::build(to, &route.host_names(), headers.clone())
+            Action::Redirect(to) => RedirectHandler::build(to, &route.host_names(), headers.clone())
                 .map(Arc::new)
                 .map(Self::Redirect),
             Action::Reply(reply) => {
@@ -93,8 +93,8 @@ impl Answer {
                     let content = content.0.clone();
                     return fixed_reply(status, content_type, content, headers).map(Self::Reply);
                 }
-                match MadeReply::build(status, content_type, body, headers) {
-                    Some(made) => Some(Self::Made(Arc::new(made))),
+                match TemplatedReply::build(status, content_type, body, headers) {
+                    Some(templated) => Some(Self::Templated(Arc::new(templated))),
                     None => {
                         let body = Template::parse(body).fixed()?.as_bytes().to_vec();
                         fixed_reply(status, content_type, body, headers).map(Self::Reply)
@@ -104,10 +104,10 @@ impl Answer {
         }
     }
 
-    /// Whether the answer needs the addresses of clients.
+    /// Whether the handler needs the addresses of clients.
     pub(super) fn wants_client(&self) -> bool {
         match self {
-            Self::Made(made) => made.wants_client(),
+            Self::Templated(templated) => templated.wants_client(),
             Self::Health(health) | Self::Viewed(health) => health.wants_client(),
             _ => false,
         }
@@ -135,9 +135,9 @@ fn build_health(
     counters: Option<&Arc<RequestCounters>>,
     materials: &Materials<'_>,
 ) -> Option<Health> {
-    let asks_for_check =
+    let names_check =
         |path: &At<String>| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
-    let has_singles = route.paths.iter().any(asks_for_check);
+    let has_singles = route.paths.iter().any(names_check);
     let allow = MethodSet::of(&route.methods).to_string();
     let cache = materials.registry.cache(health, &route.fields(), &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
@@ -146,59 +146,59 @@ fn build_health(
 }
 
 impl RouteService {
-    /// Sends the answer. `subject` receives the name of a token's holder.
+    /// Handles a request. `subject` receives the name of a token's holder.
     #[inline(never)]
-    pub(super) fn give<'a, 'p>(
+    pub(super) fn handle<'a, 'p>(
         &self,
-        answer: &Answer,
-        found: &Match<'_, 'p, Placed>,
+        handler: &RouteHandler,
+        found: &Match<'_, 'p, RouteEntry>,
         request: &Request<'p>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> Replied<'a> {
-        match answer {
-            Answer::Counted(counted) => {
+        match handler {
+            RouteHandler::Counted(counted) => {
                 counted.1.count(request.method(), 1);
                 reply.send(&counted.0)
             }
-            Answer::Files(files) => {
+            RouteHandler::Files(files) => {
                 files.send(&found.params, found.value.counters.as_ref(), request, &self.fixed, reply)
             }
-            Answer::Guarded(guarded) => {
-                self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
+            RouteHandler::Guarded(guarded) => {
+                self.handle_guarded(guarded, |_| found.clone(), request, reply, subject)
             }
-            Answer::Grpc(grpc) => grpc.send(request, reply),
-            Answer::Health(health) => {
+            RouteHandler::Grpc(grpc) => grpc.send(request, reply),
+            RouteHandler::Health(health) => {
                 let name = found.params.value(CHECK_PARAM);
                 health.send_either(name, request, reply, &self.fixed.not_found)
             }
-            Answer::Links(links) => links.send(request, &self.fixed, reply),
-            Answer::Made(made) => made.send(&found.params, request, &self.fixed, reply),
-            Answer::Nothing => reply.send(&self.fixed.not_found),
-            Answer::Push(push) => push.send(&found.params, request, &self.fixed, reply),
-            Answer::Redirect(answer) => answer.send(found.params, request, &self.fixed, reply),
-            Answer::Reply(fixed) => reply.send(fixed),
-            Answer::Viewed(health) => {
-                self.give_viewed(health, found.params.value(CHECK_PARAM), request, reply)
+            RouteHandler::Links(links) => links.send(request, &self.fixed, reply),
+            RouteHandler::Templated(templated) => templated.send(&found.params, request, &self.fixed, reply),
+            RouteHandler::NotFound => reply.send(&self.fixed.not_found),
+            RouteHandler::Push(push) => push.send(&found.params, request, &self.fixed, reply),
+            RouteHandler::Redirect(handler) => handler.send(found.params, request, &self.fixed, reply),
+            RouteHandler::Reply(fixed) => reply.send(fixed),
+            RouteHandler::Viewed(health) => {
+                self.handle_viewed(health, found.params.value(CHECK_PARAM), request, reply)
             }
         }
     }
 
-    /// Same as [`Self::give`], behind guards. `found` is a closure, because few answers need its
+    /// Same as [`Self::handle`], behind guards. `found` is a closure, because few handlers need its
     /// result.
     #[inline(never)]
-    pub(super) fn give_guarded<'a, 'r, 'p>(
+    pub(super) fn handle_guarded<'a, 'r, 'p>(
         &self,
         guarded: &Guarded,
-        found: impl FnOnce(&Request<'p>) -> Match<'r, 'p, Placed>,
+        found: impl FnOnce(&Request<'p>) -> Match<'r, 'p, RouteEntry>,
         request: &Request<'p>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> Replied<'a> {
-        let put_off = |token_job, promise, reply| self.put_off(token_job, promise, request, reply);
-        guarded.guards.around(request, reply, subject, put_off, |reply| match &guarded.answer {
-            Answer::Reply(fixed) => reply.send(fixed),
-            answer => self.give(answer, &found(request), request, reply, None),
+        let defer = |token_job, promise, reply| self.defer(token_job, promise, request, reply);
+        guarded.guards.apply(request, reply, subject, defer, |reply| match &guarded.handler {
+            RouteHandler::Reply(fixed) => reply.send(fixed),
+            handler => self.handle(handler, &found(request), request, reply, None),
         })
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A line that could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct Unconverted {
     pub(super) line: usize,
     /// Names of the tables and of the key, joined by dots.
     pub(super) key: String,
@@ -14,7 +14,7 @@ pub(crate) struct Note {
     pub(super) instead: String,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for Unconverted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, key, why, instead } = self;
         write!(f, "{line}: {key}: {why}; {instead}")

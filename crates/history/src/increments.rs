@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the meaning of counters, clocks.
 
-use crate::row::{COUNTS_MAX, CounterName, Growth};
+use crate::row::{COUNTS_MAX, CounterName, Increments};
 use std::collections::HashMap;
 
 /// Values of a set of counters at one moment, since the start of their source.
@@ -26,19 +26,23 @@ impl Counters {
 
     /// Returns the increments since the last call, without unchanged counters. A counter that is
     /// lower than before was reset to 0.
-    pub(crate) fn grown(&mut self, minute: u64, now: Vec<Counter>) -> Vec<Growth> {
+    pub(crate) fn increments(&mut self, minute: u64, now: Vec<Counter>) -> Vec<Increments> {
         let before = std::mem::replace(self, Self::new(now));
-        let grown = self.0.iter().filter_map(|(name, counts)| {
+        let increments = self.0.iter().filter_map(|(name, counts)| {
             let known = before.0.get(name).copied().unwrap_or_default();
             let was_restarted = counts.iter().zip(&known).any(|(count, known)| count < known);
             let base = if was_restarted { [0; COUNTS_MAX] } else { known };
-            let mut growth = [0; COUNTS_MAX];
-            for (growth, (count, base)) in growth.iter_mut().zip(counts.iter().zip(base)) {
-                *growth = u32::try_from(count - base).unwrap_or(u32::MAX);
+            let mut increments = [0; COUNTS_MAX];
+            for (increments, (count, base)) in increments.iter_mut().zip(counts.iter().zip(base)) {
+                *increments = u32::try_from(count - base).unwrap_or(u32::MAX);
             }
-            (growth != [0; COUNTS_MAX]).then(|| Growth { minute, name: name.clone(), counts: growth })
+            (increments != [0; COUNTS_MAX]).then(|| Increments {
+                minute,
+                name: name.clone(),
+                counts: increments,
+            })
         });
-        grown.collect()
+        increments.collect()
     }
 }
 
@@ -50,8 +54,9 @@ mod tests {
         Counter { name: CounterName::Link(link.into()), counts }
     }
 
-    fn grown(counters: &mut Counters, now: Vec<Counter>) -> Vec<(CounterName, [u32; COUNTS_MAX])> {
-        let mut rows: Vec<_> = counters.grown(7, now).into_iter().map(|row| (row.name, row.counts)).collect();
+    fn increments(counters: &mut Counters, now: Vec<Counter>) -> Vec<(CounterName, [u32; COUNTS_MAX])> {
+        let mut rows: Vec<_> =
+            counters.increments(7, now).into_iter().map(|row| (row.name, row.counts)).collect();
         rows.sort_by_key(|(name, _)| format!("{name:?}"));
         rows
     }
@@ -62,11 +67,11 @@ mod tests {
         let mut counters = Counters::new(vec![counter("eu", [100, 1, 0, 0, 0])]);
         let now = vec![counter("eu", [110, 1, 0, 0, 0]), counter("us", [3, 0, 0, 0, 0])];
         let rows = [(name("eu"), [10, 0, 0, 0, 0]), (name("us"), [3, 0, 0, 0, 0])];
-        assert_eq!(grown(&mut counters, now.clone()), rows, "a new counter grew from 0");
-        assert_eq!(grown(&mut counters, now), [], "nothing has changed");
+        assert_eq!(increments(&mut counters, now.clone()), rows, "a new counter grew from 0");
+        assert_eq!(increments(&mut counters, now), [], "nothing has changed");
         let restarted = vec![counter("eu", [8, 2, 0, 0, 0])];
-        assert_eq!(grown(&mut counters, restarted), [(name("eu"), [8, 2, 0, 0, 0])]);
+        assert_eq!(increments(&mut counters, restarted), [(name("eu"), [8, 2, 0, 0, 0])]);
         let large = vec![counter("eu", [u64::MAX, 2, 0, 0, 0])];
-        assert_eq!(grown(&mut counters, large), [(name("eu"), [u32::MAX, 0, 0, 0, 0])]);
+        assert_eq!(increments(&mut counters, large), [(name("eu"), [u32::MAX, 0, 0, 0, 0])]);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Memory for all replies.
-const ROOM_KIB: u32 = 64 << 10;
+const MEMORY_KIB: u32 = 64 << 10;
 
 /// Minimum size of a counted reply. Smaller ones need no limit, because the number of connections
 /// is limited.
@@ -19,36 +19,36 @@ const SMALL_LEN: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Room(Arc<Semaphore>);
+pub(super) struct ReplyMemory(Arc<Semaphore>);
 
 /// Content of a reply with its share of the memory. The share is released when all content is in
 /// the send buffer of the kernel.
-struct Held {
+struct ReservedContent {
     content: Bytes,
     _part: OwnedSemaphorePermit,
 }
 
-impl Default for Room {
+impl Default for ReplyMemory {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM_KIB as usize)))
+        Self(Arc::new(Semaphore::new(MEMORY_KIB as usize)))
     }
 }
 
-impl Room {
+impl ReplyMemory {
     /// Reserves memory for a reply; `None` if there is not enough. A reply larger than the limit
     /// reserves all of the memory.
-    pub(super) fn hold(&self, reply: Response<Bytes>) -> Option<Response<Bytes>> {
+    pub(super) fn reserve(&self, reply: Response<Bytes>) -> Option<Response<Bytes>> {
         let len = reply.body().len();
         if len < SMALL_LEN {
             return Some(reply);
         }
-        let kib = u32::try_from(len >> 10).unwrap_or(u32::MAX).min(ROOM_KIB);
+        let kib = u32::try_from(len >> 10).unwrap_or(u32::MAX).min(MEMORY_KIB);
         let part = Arc::clone(&self.0).try_acquire_many_owned(kib).ok()?;
-        Some(reply.map(|content| Bytes::from_owner(Held { content, _part: part })))
+        Some(reply.map(|content| Bytes::from_owner(ReservedContent { content, _part: part })))
     }
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedContent {
     fn as_ref(&self) -> &[u8] {
         &self.content
     }
@@ -63,18 +63,18 @@ mod tests {
 
     #[test]
     fn a_reply_holds_memory_until_it_is_sent() {
-        let room = Room::default();
-        let all = ROOM_KIB as usize;
-        let first = room.hold(reply(all / 2)).unwrap().into_body();
+        let room = ReplyMemory::default();
+        let all = MEMORY_KIB as usize;
+        let first = room.reserve(reply(all / 2)).unwrap().into_body();
         assert_eq!(first.len(), all << 9);
-        let second = room.hold(reply(all / 2)).unwrap();
-        assert!(room.hold(reply(64)).is_none());
-        assert!(room.hold(reply(63)).is_some(), "a small reply is not counted");
+        let second = room.reserve(reply(all / 2)).unwrap();
+        assert!(room.reserve(reply(64)).is_none());
+        assert!(room.reserve(reply(63)).is_some(), "a small reply is not counted");
         drop(second);
-        assert!(room.hold(reply(all)).is_none(), "the first reply reserves all memory");
+        assert!(room.reserve(reply(all)).is_none(), "the first reply reserves all memory");
         drop(first);
-        let largest = room.hold(reply(all + 1)).unwrap();
-        assert!(room.hold(reply(64)).is_none(), "a larger reply reserved all memory");
+        let largest = room.reserve(reply(all + 1)).unwrap();
+        assert!(room.reserve(reply(64)).is_none(), "a larger reply reserved all memory");
         drop(largest);
         assert_eq!(room.0.available_permits(), all);
     }
