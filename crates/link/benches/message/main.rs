@@ -1,15 +1,18 @@
 //! Cost of one message on an open connection: a link frame with its share of receipts, compared
-//! with JSON in an HTTP/1.1 request and its response, without system calls and TLS. Decision 0065
-//! contains figures.
+//! with JSON in a request and its response over HTTP/1.1 and HTTP/2, without system calls and TLS.
+//! Decision 0065 contains figures.
 //!
-//! Does not know about: HTTP/2, several connections.
+//! Does not know about: several connections.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may panic, and prints sizes")]
+
+mod http2;
 
 use std::hint::black_box;
 use std::io::Write as _;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_link::{Event, Link, LinkOptions, Measured, Outcome, State, Subject, Time};
+use http2::Http2;
 use serde::{Deserialize, Serialize};
 
 const NAME: &str = "orders-db";
@@ -82,8 +85,8 @@ struct Message<'a> {
 
 const RESPONSE: &[u8] = b"HTTP/1.1 204 No Content\r\ndate: Fri, 27 Nov 2026 07:00:00 GMT\r\n\r\n";
 
-/// Encodes and parses a request with a message, and its response. Returns the size of both.
-fn http(bytes: &mut Vec<u8>, sequence: u64) -> usize {
+/// Encodes the message with this number.
+fn json(sequence: u64) -> Vec<u8> {
     let message = Message {
         kind: "check",
         name: NAME,
@@ -94,7 +97,18 @@ fn http(bytes: &mut Vec<u8>, sequence: u64) -> usize {
         at_us: 1_800_000_000_000_000 + sequence,
         sequence,
     };
-    let body = serde_json::to_vec(&message).unwrap();
+    serde_json::to_vec(&message).unwrap()
+}
+
+fn parse(json: &[u8]) {
+    let message: Message<'_> = serde_json::from_slice(json).unwrap();
+    assert_eq!(message.at_us, 1_800_000_000_000_000 + message.sequence);
+}
+
+/// Encodes and parses a request of HTTP/1.1 with a message, and its response. Returns the size of
+/// both.
+fn http(bytes: &mut Vec<u8>, sequence: u64) -> usize {
+    let body = json(sequence);
     bytes.clear();
     write!(
         bytes,
@@ -108,8 +122,7 @@ fn http(bytes: &mut Vec<u8>, sequence: u64) -> usize {
     let head = request.parse(black_box(bytes)).unwrap().unwrap();
     let len = request.headers.iter().find(|field| field.name == "content-length").unwrap().value;
     let len: usize = str::from_utf8(len).unwrap().parse().unwrap();
-    let read: Message<'_> = serde_json::from_slice(&bytes[head..head + len]).unwrap();
-    assert_eq!(read.sequence, sequence);
+    parse(&bytes[head..head + len]);
     let mut fields = [httparse::EMPTY_HEADER; 16];
     let mut response = httparse::Response::new(&mut fields);
     assert!(response.parse(black_box(RESPONSE)).unwrap().is_complete());
@@ -129,6 +142,15 @@ fn message(c: &mut Criterion) {
         b.iter(|| {
             sequence += 1;
             http(&mut bytes, sequence)
+        });
+    });
+    let len = http2::size((1..=10_000).map(json), parse) / 10;
+    println!("JSON over HTTP/2: {len} bytes for 1,000 messages");
+    let (mut conn, mut sequence) = (Http2::open(parse), 1);
+    c.bench_function("JSON over HTTP/2", |b| {
+        b.iter(|| {
+            sequence += 1;
+            conn.message(json(sequence));
         });
     });
 }
