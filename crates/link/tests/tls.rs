@@ -3,53 +3,17 @@
 //! Does not know about: frames.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
+use common::authority::Authority;
 use doorbell_link::net::{Acceptor, Dial, LinkClock, LinkHandle, LinkTls, Notice};
 use doorbell_link::{Event, Link, LinkOptions, State, Subject};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-
-/// A directory with a CA, removed on drop.
-struct Authority {
-    dir: PathBuf,
-    ca: CertifiedIssuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("doorbell-link-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        std::fs::write(dir.join("ca.pem"), ca.pem()).unwrap();
-        Self { dir, ca }
-    }
-
-    fn tls(&self, name: &str) -> LinkTls {
-        self.tls_with_ca(name, &self.dir.join("ca.pem"))
-    }
-
-    fn tls_with_ca(&self, name: &str, ca: &Path) -> LinkTls {
-        let key = KeyPair::generate().unwrap();
-        let cert = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.ca).unwrap();
-        let [cert_file, key_file] = ["crt", "key"].map(|end| self.dir.join(format!("{name}.{end}")));
-        std::fs::write(&cert_file, cert.pem()).unwrap();
-        std::fs::write(&key_file, key.serialize_pem()).unwrap();
-        LinkTls::from_files(ca, &cert_file, &key_file).unwrap()
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _left = std::fs::remove_dir_all(&self.dir);
-    }
-}
 
 type Notices = mpsc::UnboundedReceiver<String>;
 

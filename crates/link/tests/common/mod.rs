@@ -4,6 +4,9 @@
 //! Does not know about: the contents of frames.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+#[cfg(feature = "tokio")]
+pub(crate) mod authority;
+
 use doorbell_link::{Event, Link, LinkOptions, LinkReport, Receipt, State, Statement, Subject, Time};
 use std::collections::VecDeque;
 use std::time::Duration;

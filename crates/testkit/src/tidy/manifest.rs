@@ -88,7 +88,7 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "crates/history", may: &[], may_in_tests: &["doorbell-testkit"] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     // Links between instances: frames without health, engine or configuration.
-    Arrow { folder: "crates/link", may: &[], may_in_tests: &[] },
+    Arrow { folder: "crates/link", may: &[], may_in_tests: &["doorbell-testkit"] },
     // Metrics, for the binary and for programs that embed the engine.
     Arrow {
         folder: "crates/metrics",
