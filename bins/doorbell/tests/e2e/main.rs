@@ -95,6 +95,7 @@ mod signals;
 mod slow;
 mod soak;
 mod socket_options;
+mod stores;
 mod systemd;
 mod testssl;
 mod tls;
