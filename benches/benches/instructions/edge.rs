@@ -5,12 +5,16 @@
 use doorbell_benches::guard::{AUTHORIZED, Scrape};
 use doorbell_http::auth::Authorization;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
-use doorbell_http::limit::{CLIENT_V6_LEN, Decision, KeyBytes, LimitFields, Limiter, LocalLimiter, Quota};
+use doorbell_http::limit::{
+    CLIENT_V6_LEN, Credit, Decision, KeyBytes, LIFETIME_MIN, Leases, LimitFields, Limiter, LocalLimiter,
+    OnError, Quota,
+};
 use doorbell_http::parse::Head;
 use doorbell_http::proxy::{Parsed, ProxyError, parse};
 use doorbell_http::{Limits, Next, Request, RequestError, Time};
 use gungraun::{library_benchmark, library_benchmark_group};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::harness::at_most;
@@ -51,6 +55,17 @@ impl Asked {
             asked.shared.check(&key.to_le_bytes(), NOW);
         }
         asked.client = "192.0.2.1".parse().expect("an address");
+        asked
+    }
+
+    /// A limiter that instances share. Its store has replied for requests until `valid_until`.
+    fn leased(valid_until: Time) -> Box<Self> {
+        let mut asked = Self::known(9);
+        let credit = Credit { requests: 8, debt_max: Duration::from_secs(1) };
+        let leases = Arc::new(Leases::new(64, LIFETIME_MIN, credit, OnError::Local));
+        leases.set_valid_until(valid_until);
+        asked.shared = Limiter::leased(*asked.shared.quota(), 1024, [1, 2], leases);
+        asked.shared();
         asked
     }
 
@@ -111,6 +126,8 @@ impl Fields {
 #[bench::known(args = (Asked::known(9)), config = at_most(232))]
 #[bench::denied(args = (Asked::known(1)), config = at_most(224))]
 #[bench::new_key(args = (Asked::new_key()), config = at_most(390))]
+#[bench::leased(args = (Asked::leased(Time::MAX)), config = at_most(390))]
+#[bench::store_failed(args = (Asked::leased(Time::ZERO)), config = at_most(334))]
 fn shared(asked: Box<Asked>) -> (Decision, Box<Asked>) {
     (asked.shared(), asked)
 }

@@ -59,11 +59,11 @@ pub struct Connection {
 ///
 /// A service is called before the body of the request is read. So every service, including closures
 /// and services behind a guard, can hand over requests with bodies. If a service replies without
-/// reading the body, the connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
-/// [`Front`](crate::Front) also hand over other protocols, and methods that the parser does not
-/// know. Closures and guards cannot do this, because they need a parsed request: the client gets an
-/// error reply. A request cannot be handed over after the service has begun to read its body, or
-/// while it waits for a job.
+/// reading the body, the connection is closed. [`Probes`](crate::Probes),
+/// [`HandOverAll`](crate::HandOverAll) and [`Front`](crate::Front) also hand over other protocols,
+/// and methods that the parser does not know. Closures and guards cannot do this, because they need
+/// a parsed request: the client gets an error reply. A request cannot be handed over after the
+/// service has begun to read its body, or while it waits for a job.
 ///
 /// # TLS
 ///

@@ -98,7 +98,7 @@ impl Redis {
         [self.options().prefix.as_str(), kind, name].concat().into_bytes()
     }
 
-    /// The channel of a check. Databases have separate keys, but all hear the same channels.
+    /// The channel of a check. Databases have separate keys, but the same channels.
     fn channel(&self, check: &str) -> Vec<u8> {
         match self.options().server.db() {
             0 => self.key("check:", check),

@@ -100,7 +100,7 @@ impl<S: Handler + Sync> Served<'_, S> {
                         None => self.refuse(),
                     },
                     Next::Read => break,
-                    // Never reached: `Probes` and `Rest` do not defer replies.
+                    // Never reached: `Probes` and `HandOverAll` do not defer replies.
                     Next::Wait => self.refuse(),
                 };
             }
