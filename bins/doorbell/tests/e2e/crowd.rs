@@ -211,7 +211,8 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
     at_most(
         format_args!("{engine}: connections a second that were not offered"),
         offered - a_second,
-        0.02 * offered,
+        // The load program competes with the commands for two CPUs.
+        0.1 * offered,
     );
 }
 

@@ -60,8 +60,8 @@ struct Traced {
 }
 
 impl Traced {
-    /// Starts an instance under a program that traces it, whose arguments follow from the
-    /// directory. Without a store, the tables are missing.
+    /// Starts an instance under a program that traces it, whose arguments follow from the directory
+    /// and end with the path of doorbell. Without a store, the tables are missing.
     fn start(
         engine: &str,
         store: Option<Store>,
@@ -90,7 +90,7 @@ impl Traced {
         );
         let file = scratch.write("doorbell.toml", &config);
         let mut command = Command::new(tracer);
-        command.args(args(&scratch)).arg(binary()).args(["serve", "-c", &file, "--driver", engine]);
+        command.args(args(&scratch)).args(["serve", "-c", &file, "--driver", engine]);
         let process = Process::spawn(&mut command);
         let mut traced = Self { process, addr, scratch, stores };
         traced.await_that(|_| try_get(addr, "/readyz", &[]).is_ok_and(|reply| reply.status == 200));
@@ -170,7 +170,8 @@ fn system_calls(engine: &str, store: Option<Store>, strace: &Path) -> [usize; 2]
     const WAITS: [&str; 3] = ["epoll_", "io_uring_enter(", "restart_syscall("];
     // The tracer is another process than the one that was started, which becomes the instance.
     let args = |scratch: &Scratch| {
-        ["-D", "-ff", "-o", scratch.path("trace").to_str().unwrap()].map(str::to_owned).to_vec()
+        let (trace, binary) = (scratch.path("trace"), binary());
+        ["-D", "-ff", "-o", trace.to_str().unwrap(), binary.to_str().unwrap()].map(str::to_owned).to_vec()
     };
     let traced = Traced::start(engine, store, strace, args);
     let file = traced.scratch.path(&format!("trace.{}", traced.worker()));
@@ -212,7 +213,13 @@ struct Costs {
 fn costs(store: Option<Store>, valgrind: &Path) -> Costs {
     let args = |scratch: &Scratch| {
         let out = format!("--callgrind-out-file={}", scratch.path("costs").display());
-        vec!["--tool=callgrind".to_owned(), "--separate-threads=yes".to_owned(), out]
+        // A packaged binary has no symbols, by which the worker is found.
+        vec![
+            "--tool=callgrind".into(),
+            "--separate-threads=yes".into(),
+            out,
+            env!("CARGO_BIN_EXE_doorbell").into(),
+        ]
     };
     let mut traced = Traced::start("epoll", store, valgrind, args);
     traced.probe("/readyz", Conns::Kept, probes());
