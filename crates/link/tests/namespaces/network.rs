@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 /// Addresses of this namespace and of the other one.
 pub(crate) const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2)];
 
-/// Maximum additional delay of a packet that others overtake, and one of how many it is.
+/// Maximum additional delay of a packet that others overtake. One of [`OVERTAKEN_ONE_OF`] packets
+/// gets such a delay.
 const OVERTAKEN_AFTER_US: u64 = 10_000;
 const OVERTAKEN_ONE_OF: u64 = 4;
 
