@@ -11,37 +11,38 @@ use doorbell_http::limit::CLIENT_V6_LEN;
 /// Invariant I-7: after the start nothing grows beyond these limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of open connections in the process; further clients wait in the backlog.
+    /// Maximum number of open connections of the server; further clients wait in the backlog.
     /// Default 65,536, lowered to what `RLIMIT_NOFILE` allows.
     pub conns_max: u32,
     /// Maximum number of open connections per client address (IPv6: per network, see
     /// [`Limits::client_v6_len`]); 0 for no cap. Default 1,024.
     ///
-    /// A connection that is served and closed in the turn that accepted it does not count, and may
-    /// exceed the cap. Unix sockets have no cap. All workers begin to count when one worker has
-    /// more connections than its share, which is cap / workers. Until then, each worker may have as
-    /// many uncounted connections as its share.
+    /// An HTTP connection without TLS that is served and closed in the turn that accepted it
+    /// usually does not count, and may exceed the cap. Unix sockets have no cap. All workers begin
+    /// to count when one worker has more connections than its share, which is cap / workers. Until
+    /// then, each worker may have as many uncounted connections as its share.
     pub conns_per_ip_max: u32,
-    /// Prefix length of an IPv6 address that counts as one client, 1 to 128. Default 64, the
-    /// smallest network that providers assign to a customer.
+    /// Length of the IPv6 prefix that counts as one client, 1 to 128. Default 64, the smallest
+    /// network that providers assign to a customer.
     pub client_v6_len: u8,
     /// Maximum time without write progress; then the connection is closed. Default 10 s. Progress
     /// is checked once per interval of this length, so a stalled reply may be detected only after
     /// twice the time.
     pub write_timeout: Duration,
-    /// How long input is read and discarded between an early reply and the close. Default 1 s.
+    /// How long input is read and discarded between the last reply and the close, if the peer may
+    /// still send. Default 1 s.
     pub linger_timeout: Duration,
-    /// Maximum number of bytes that are read and discarded after an early reply. Default 64 KiB.
+    /// Maximum number of bytes that are read and discarded after the last reply. Default 64 KiB.
     pub linger_bytes_max: u32,
-    /// Memory for requests that arrive in parts, over all connections. Default 64 MiB. A connection
-    /// that would exceed the limit is closed and counted.
+    /// Memory for requests that arrive in parts, over all connections; each worker has an equal
+    /// share. Default 64 MiB. A connection that would exceed the share is closed and counted.
     pub input_bytes_max: usize,
     /// First pause after an accept error; doubles up to [`Limits::accept_backoff_max`]. Default 10
     /// ms.
     pub accept_backoff_min: Duration,
     /// Longest pause after accept errors. Default 1 s.
     pub accept_backoff_max: Duration,
-    /// How long a drain waits for connections in progress. Default 20 s. A blocking handler is not
+    /// How long a drain waits for requests in progress. Default 20 s. A blocking handler is not
     /// interrupted: its worker ends when the handler returns.
     pub drain_timeout: Duration,
 }
@@ -79,10 +80,10 @@ pub enum LimitsError {
         /// The number of workers.
         workers: u16,
     },
-    /// More connections than there are slot indices, including the accept margin.
+    /// `conns_max` exceeds [`CONNS_MAX_LARGEST`].
     #[error("conns_max must be at most 16,777,216")]
     ConnsMaxTooLarge,
-    /// A timeout of zero, which would close every connection at once.
+    /// A timeout or pause of zero.
     #[error("{name} must be longer than zero")]
     ZeroTime {
         /// The limit's name.
@@ -135,8 +136,8 @@ impl Limits {
 /// The reaction to the failure of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnWorkerFailure {
-    /// Close the listeners of the worker. The kernel distributes the clients of the worker to the
-    /// other workers; [`Handle::is_healthy`] returns false.
+    /// Close the listeners of the worker. The kernel distributes new clients to the other workers;
+    /// [`Handle::is_healthy`] returns false.
     ///
     /// [`Handle::is_healthy`]: crate::Handle::is_healthy
     Degrade,

@@ -18,10 +18,10 @@ pub enum Command {
     Adopt,
     /// Deliver the messages that other threads have pushed to connections.
     Deliver,
-    /// Stop accepting, finish requests in progress, and end when they are finished or after
-    /// `timeout`.
+    /// Accept the clients that are in the backlogs, then close the listeners; finish requests in
+    /// progress; end when all connections have ended or after `timeout`.
     Drain {
-        /// Maximum time for connections in progress.
+        /// Maximum time for requests in progress.
         timeout: Duration,
     },
     /// Simulate a failure of the driver, for drills and tests.
@@ -29,8 +29,8 @@ pub enum Command {
     /// Arm accept again on every listener. The kernel may have woken a retiring worker for a client
     /// in the backlog of a shared listener, and that worker no longer accepts.
     Relisten,
-    /// Stop accepting on listeners that a successor has inherited. Each reply is the last one of
-    /// its connection. No timeout is shortened.
+    /// Stop accepting: at once on listeners that a successor has inherited, on others when their
+    /// backlog is empty. Each reply is the last one of its connection. No timeout is shortened.
     Retire {
         /// How long connections may stay open; after that the remaining connections are drained.
         patience: Duration,
@@ -70,7 +70,7 @@ impl Inbox {
 /// The successors of the workers of a retiring server.
 #[derive(Debug)]
 pub(crate) struct Successors {
-    /// All workers of the successor, because listeners may be shared.
+    /// All workers of the successor server, because workers may share a listener.
     pub(crate) workers: Vec<Arc<WorkerShared>>,
     /// By listener of the retiring server, then by datagram listener: true if the successors also
     /// have its sockets.
@@ -123,8 +123,8 @@ impl WorkerShared {
         }
     }
 
-    /// Records that the worker no longer accepts on inherited listeners, and notifies its
-    /// successors. Successors that are set later find the record.
+    /// Records that the worker no longer accepts on inherited listeners, and notifies the thread
+    /// that waits for this. If the successors are set later, that thread finds the record.
     pub(crate) fn leave(&self) {
         self.has_left.store(true, Ordering::Relaxed);
         // Either this thread sees the successors, or the thread that sets them sees the stored

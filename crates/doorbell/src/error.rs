@@ -71,7 +71,7 @@ close_reasons! {
     WriteTimeout = "write_timeout", Peer;
     /// A send failed before the whole reply was sent.
     SendFailed = "send_failed", Peer;
-    /// The request violated a rule or a limit of the protocol and got an error reply.
+    /// The request violated a rule or a limit of the protocol; in HTTP it got an error reply.
     Refused = "protocol_error", Peer;
     /// The connection was handed over to another owner.
     HandedOver = "handed_over", Neither;
@@ -95,7 +95,7 @@ close_reasons! {
     HandshakeCap = "handshake_cap", Local;
     /// An invalid TLS handshake or record, or no TLS on a TLS port.
     Tls = "tls_error", Peer;
-    /// The ring or the worker of the connection failed.
+    /// The driver or the worker of the connection failed.
     Lost = "lost", Local;
 }
 

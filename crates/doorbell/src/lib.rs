@@ -1,7 +1,8 @@
 //! A server engine for tiny HTTP requests: probes, health checks, redirects.
 //!
-//! The engine accepts on dedicated threads with io_uring, or epoll where io_uring is not available,
-//! and serves a typical probe without a lock, an allocation or a context switch to another thread.
+//! The engine accepts on dedicated threads (*ring threads*) with io_uring, or epoll where io_uring
+//! is not available, and serves a typical probe without a lock, an allocation or a context switch
+//! to another thread.
 //!
 //! ```no_run
 //! use doorbell::{Http1, Listen, Server, StaticReply, Status, service_fn};
@@ -31,7 +32,7 @@
 //! |---|---|
 //! | start, control and observe a server | [`Server`], [`ServerBuilder`], [`Handle`], [`Snapshot`] |
 //! | choose addresses, PROXY protocol, sockets of a service manager | [`Listen`], [`ProxyProtocol`], [`Listen::inherited`] |
-//! | write a handler | [`service_fn`] for a closure; [`Handler`] for a type, the trait [`http::Service`] under a second name |
+//! | write a handler | [`service_fn`] for a closure; [`Handler`], another name of the trait [`http::Service`], for a type |
 //! | route by path, with parameters; redirect | [`http::routes::Routes`], [`http::redirect::Redirect`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
 //! | write a protocol of your own | [`stream`] |
@@ -80,7 +81,7 @@ pub mod error;
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "the engine uses the rest"))]
 pub mod hand_over;
 pub mod id;
-/// Whether io_uring works here, without a server.
+/// Tests io_uring on this system, without a server.
 #[cfg(target_os = "linux")]
 pub mod io_uring {
     pub use crate::driver::examine::{Cause, Examination, examine};

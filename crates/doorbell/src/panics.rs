@@ -1,5 +1,4 @@
-//! Catches panics of the application's code: handlers, jobs, hand-over receivers, observers. Each
-//! panic is caught at the call.
+//! Catches panics of the application's code: handlers, jobs, hand-over receivers, observers.
 //!
 //! Does not know about: the code that is called, how a panic is counted.
 //!

@@ -26,17 +26,17 @@ pub struct Tuning {
     /// io_uring: completions are processed only while the worker waits
     /// (`IORING_SETUP_DEFER_TASKRUN`). Default true.
     pub defer_taskrun: bool,
-    /// io_uring with ordinary descriptors: operations that probably complete at once (the first
-    /// receive after a deferred accept, a reply, a close) are plain system calls. Default true.
+    /// io_uring with ordinary descriptors: receives and sends that probably complete at once (the
+    /// first receive after a deferred accept, a reply) are plain system calls. Default true.
     pub direct_calls: bool,
     /// io_uring: omits the index array of the submission queue (`IORING_SETUP_NO_SQARRAY`). Default
     /// true.
     pub no_sqarray: bool,
-    /// io_uring with [`Receiving::SingleShot`]: a receive that is expected to wait polls before its
-    /// first attempt (`IORING_RECVSEND_POLL_FIRST`). Default true.
+    /// io_uring: a receive operation, as used with [`Receiving::SingleShot`] and with direct
+    /// descriptors, polls before its first attempt (`IORING_RECVSEND_POLL_FIRST`). Default true.
     pub poll_first: bool,
-    /// The way in which io_uring waits for input on an ordinary descriptor. Default
-    /// [`Receiving::Poll`].
+    /// The way in which io_uring waits for input on an ordinary descriptor; always
+    /// [`Receiving::SingleShot`] if [`Self::direct_calls`] is false. Default [`Receiving::Poll`].
     pub receive: Receiving,
     /// io_uring: registers the ring's descriptor with its thread (`IORING_REGISTER_RING_FDS`).
     /// Default true.
@@ -51,8 +51,8 @@ pub struct Tuning {
     /// (`IOSQE_CQE_SKIP_SUCCESS`). The driver counts the close as complete when it is requested;
     /// the kernel receives it with the next wait. Default false.
     pub skip_success: bool,
-    /// io_uring: after an accept, the next wait gathers further connections for this time; more
-    /// than [`Self::WAIT_MIN_MAX`] counts as that. Default zero, which disables gathering.
+    /// io_uring: after an accept, the next wait gathers further connections for this time, at most
+    /// [`Self::WAIT_MIN_MAX`]. Default zero, which disables gathering.
     ///
     /// Works best with [`Accepting::Poll`]. Gathering trades latency for fewer wake-ups (8
     /// connections per wake-up instead of 2 with 64 clients). It is unsuitable for few clients: a

@@ -2,8 +2,8 @@
 //! run-time would.
 //! Does not know about: the command.
 //!
-//! With `--later` a ring can be set up, but every use of it fails. `DOORBELL_URING_DENIED` contains
-//! the errno for tests.
+//! With `--later` a ring can be set up, but every use of it fails. The command gets the errno in
+//! the variable `DOORBELL_URING_DENIED`, for tests.
 #![expect(clippy::print_stderr, reason = "a program for the terminal")]
 
 use std::os::unix::process::CommandExt;

@@ -225,7 +225,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Opens a ring with the set-up flags of the engine's ring.
+/// Opens a ring with those set-up flags of the engine's ring that affect wake-ups.
 fn ring() -> io::Result<IoUring> {
     IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(8)
 }

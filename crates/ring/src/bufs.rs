@@ -11,8 +11,8 @@ use crate::memory::Region;
 
 /// A received chunk of bytes.
 ///
-/// Return it with `Ring::recycle`; a dropped buffer is missing from the pool until the ring is torn
-/// down.
+/// Return it with `Ring::recycle`, or `Ring::recycle_datagram` if it contains a datagram; a dropped
+/// buffer is missing from the pool until the ring is torn down.
 #[derive(Debug)]
 pub struct RecvBuf {
     ring: u32,
@@ -122,7 +122,7 @@ impl RecvBufs {
     /// The bytes of a lent buffer.
     ///
     /// # Panics
-    /// If the buffer belongs to another ring.
+    /// If the buffer belongs to another pool.
     #[inline]
     pub(crate) fn received(&self, buf: &RecvBuf) -> &[u8] {
         self.check(buf);
@@ -135,7 +135,7 @@ impl RecvBufs {
     /// Returns a lent buffer to the kernel.
     ///
     /// # Panics
-    /// If the buffer belongs to another ring.
+    /// If the buffer belongs to another pool.
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "the handle must not outlive this call")]
     pub(crate) fn recycle(&mut self, buf: RecvBuf) {

@@ -1,4 +1,4 @@
-//! Owns the release of code pages that only the program's start needs.
+//! Owns the release of resident code pages, most of which only the start of the program needs.
 //! Does not know about: rings.
 #![expect(unsafe_code, reason = "madvise")]
 

@@ -10,8 +10,7 @@ use crate::{Errno, RecvBuf, Token};
 /// The socket an operation acts on.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// An ordinary descriptor. The descriptor must stay open until the next
-    /// [`Ring::enter`](crate::Ring::enter).
+    /// An ordinary descriptor. The push duplicates it, so it may be closed at once.
     Fd(BorrowedFd<'a>),
     /// An index in the ring's table of direct descriptors.
     Fixed(u32),

@@ -1,5 +1,4 @@
-//! Owns a seccomp filter that refuses io_uring to the calling thread, for tests of fallbacks and
-//! for `doorbell doctor`.
+//! Owns a seccomp filter that refuses io_uring to the calling thread, for tests of fallbacks.
 //! Does not know about: rings; the fallback of a caller without io_uring.
 //! Start at [`deny`]. A filter cannot be removed: it stays until the thread ends, even after
 //! `exec`.
@@ -53,8 +52,8 @@ pub fn deny(denial: &Denial) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-/// Compares the number of the system call with each refused number. The three numbers are the same
-/// on every architecture, so the architecture is not checked.
+/// Returns a filter that compares the number of the system call with each refused number. The three
+/// numbers are the same on every architecture, so the architecture is not checked.
 fn program(denial: &Denial) -> Result<Vec<libc::sock_filter>, Errno> {
     let refused = [
         (libc::SYS_io_uring_enter, denial.enter),

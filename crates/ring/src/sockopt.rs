@@ -130,7 +130,7 @@ pub fn detach_reuseport_filter(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// `asm-generic/socket.h`; the libc crate has no name for it on every target.
+/// `asm-generic/socket.h`; the libc crate lacks this name on some targets.
 const SO_DETACH_REUSEPORT_BPF: i32 = 68;
 
 /// The buffers of a socket whose size the kernel does not change (`SO_BUF_LOCK`): `SO_RCVBUF` and
@@ -191,7 +191,7 @@ pub enum TcpState {
     LastAck,
     /// A listener.
     Listen,
-    /// An unknown state.
+    /// Any other state.
     Other(u8),
     /// Closed, waiting for late segments.
     TimeWait,

@@ -12,8 +12,8 @@
 //!   is used as an address. Every index is compared with its table, and with the live entries of
 //!   the table, before it is used.
 //! - **R-3** Two operations carry a user address: a send and a receive of datagrams. A
-//!   receive names the buffer group. An accept requests no peer address. A poll, a close, a
-//!   shutdown and a cancel name integers only.
+//!   receive names the buffer group. An accept requests no peer address. A poll, a close, an
+//!   install, a shutdown and a cancel name integers only.
 //! - **R-4** A send payload lives in the send table from the push until its final completion. There
 //!   is at most one payload per slot (asserted), and it is moved out only when that completion is
 //!   read. A table that is dropped early leaks its payloads: the cells are `MaybeUninit` and have
@@ -21,7 +21,7 @@
 //! - **R-5** The receive region is mapped before it is registered, and unmapped only when nothing
 //!   is in flight and the ring is closed. If that cannot be proved in time, the region is leaked.
 //! - **R-6** A receive buffer is either with the kernel (in the buffer ring) or lent (one bit set,
-//!   one [`RecvBuf`] that cannot be cloned and names its ring), never both. Neither the kernel nor
+//!   one [`RecvBuf`] that cannot be cloned and names its pool), never both. Neither the kernel nor
 //!   this crate writes to a lent buffer. The kernel reads the entries of the buffer ring up to its
 //!   tail, which is published with `Release`; the kernel never writes the entries.
 //! - **R-7** Arguments of system calls are plain data on the caller's stack, or memory of the
@@ -41,9 +41,9 @@
 //! - **R-11** [`close`] takes a descriptor out of the one value that owns it and closes it once; no
 //!   other code knows its number.
 //! - **R-12** A private mapping of a file holds the contents of the file if the mapping is not
-//!   writable and has no modified page. The kernel may drop its pages at any time and reads them again, so
-//!   dropping them changes no byte. The code of a loaded object is such a mapping, and remains one
-//!   while `dl_iterate_phdr(3)` holds the loader's lock.
+//!   writable and has no modified page. The kernel may drop its pages at any time and reads them
+//!   again, so dropping them changes no byte. The code of a loaded object is such a mapping, and
+//!   remains one while `dl_iterate_phdr(3)` holds the loader's lock.
 //! - **R-13** The region of a [`RecvBatch`] holds message headers and the buffers that they name, at
 //!   offsets that do not overlap. No code outside the batch has a pointer into the region. The
 //!   kernel writes to it during `recvmmsg(2)` only, which needs `&mut RecvBatch`; it writes no more

@@ -1,5 +1,5 @@
-//! Owns the system calls that the `io-uring` crate does not provide: enter and registration through
-//! a registered ring descriptor, and a close without cancellation point.
+//! Owns the system calls that the `io-uring` crate does not provide: registering the ring's
+//! descriptor, entering through it, and a close without cancellation point.
 //! Does not know about: queues, submitted entries.
 #![expect(unsafe_code, reason = "system calls")]
 

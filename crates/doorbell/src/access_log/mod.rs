@@ -25,8 +25,8 @@
 //! with the thread's first record. If the queue is full, the record is dropped and counted, and the
 //! log reports the number of dropped records at most once per second.
 //!
-//! **The writer** renders all queued records into batches of up to 64 KiB, with one `write` each.
-//! Lines of one thread are in order; lines of different threads may be out of order by a few
+//! **The writer** renders all queued records into batches of up to about 64 KiB, with one `write`
+//! each. Lines of one thread are in order; lines of different threads may be out of order by a few
 //! milliseconds. A batch that cannot be written (full disk, closed pipe) is lost and counted; the
 //! next batch is attempted regardless. Worker threads are never delayed.
 //!

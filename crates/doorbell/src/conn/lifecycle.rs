@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A connection that is handed over passes through `Open ─► (Waiting ─►) Leaving ─► Closing ─►
-//! Free`, or back to Open if it is refused.
+//! Free`. If the hand-over is refused, the connection returns to Open.
 //!
 //! *Open*: the protocol processes the input. *Lingering*: the FIN is sent; input is read and
 //! discarded, so that no reset destroys the reply in transit. *Closing*: operations in flight were
@@ -116,7 +116,7 @@ impl<P> Conn<P> {
     }
 
     /// Closing → Free. The next use of the slot gets another generation. The caller has already
-    /// reclaimed large buffers.
+    /// taken back the input buffer.
     #[inline(always)]
     pub(super) fn finish_close(&mut self) {
         debug_assert_eq!(self.phase, Phase::Closing, "only a closing connection ends");

@@ -9,8 +9,7 @@ use crate::error::CloseReason;
 use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// A slot of the table. The fields that a phase change modifies are private to
-/// [`super::lifecycle`].
+/// A slot of the table. Only [`super::lifecycle`] changes its generation, phase and reason.
 #[derive(Debug)]
 pub(crate) struct Conn<P> {
     pub(super) generation: Generation,
@@ -29,13 +28,14 @@ pub(crate) struct Conn<P> {
     pub(crate) peer_finished: bool,
     /// True once a reply was sent completely.
     pub(crate) replied: bool,
-    /// True if the output had to wait for the peer, until all of it is sent.
+    /// True from the moment at which output has to wait for the peer until all of it is sent.
     pub(crate) sent_late: bool,
     /// True once any byte was received.
     pub(crate) has_received: bool,
-    /// True if messages have arrived that the protocol handles once all output is sent.
+    /// True if messages have arrived that the protocol handles later: once all output is sent, or
+    /// in the next turn.
     pub(crate) has_mail: bool,
-    /// True exactly while the connection waits for the next turn with nothing in flight.
+    /// True while the connection waits for the next turn because it has used its share of this one.
     pub(crate) postponed: bool,
     /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last check, while a send is in
     /// flight.
@@ -53,13 +53,11 @@ pub(crate) struct Conn<P> {
     pub(crate) client: Client<'static>,
     /// The event that must happen before the protocol is called.
     pub(crate) arriving: Arriving,
-    /// Input that the protocol could not process yet. Empty and unallocated, unless a request
-    /// arrived in parts.
+    /// Input that the protocol could not process yet. Unallocated while there is none.
     pub(crate) input: Vec<u8>,
     /// Output that was not passed to the kernel yet.
     pub(crate) out: Out,
-    /// The protocol's own state. `None` in a free slot, and until the protocol needs state: a
-    /// connection that gets its reply in the turn that accepted it never has any.
+    /// The protocol's own state. `None` in a free slot, and until the protocol needs state.
     pub(crate) protocol: Option<P>,
 }
 
@@ -139,7 +137,7 @@ impl<P> Conn<P> {
         self.reason
     }
 
-    /// True while an operation is in flight.
+    /// True while a receive or a send is in flight.
     pub(crate) const fn in_flight(&self) -> bool {
         self.recv_in_flight || self.send_in_flight
     }
@@ -150,6 +148,5 @@ impl<P> Conn<P> {
     }
 }
 
-// An idle keep-alive connection needs this memory and a timer node of 24 bytes; the documented
-// limit is 1 KiB.
+// An idle keep-alive connection needs this memory and a timer node of 16 bytes.
 const _: () = assert!(size_of::<Conn<[u64; 24]>>() <= 448);

@@ -88,8 +88,9 @@ impl DatagramListen {
         self
     }
 
-    /// Limits the datagrams per client address over all workers, in a table of `addresses_max`
-    /// addresses; more datagrams are dropped and counted. Default `None`: no limit.
+    /// Limits the datagrams per client address over all workers, with the quota and the maximum
+    /// number of addresses to remember. Datagrams above the limit are dropped and counted. Default
+    /// `None`: no limit.
     ///
     /// A forged address uses up the limit of its owner.
     #[must_use]

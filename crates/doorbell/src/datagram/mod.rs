@@ -17,8 +17,8 @@
 //!
 //! The source address of a datagram can be forged, so a server may be abused to send traffic to a
 //! third party. Therefore a reply is never longer than its request, unless
-//! [`DatagramListen::amplification`] permits it, and [`DatagramListen::limit`] limits the datagrams
-//! per client address. Each datagram is counted: see
+//! [`DatagramListen::amplification`] permits it, and [`DatagramListen::limit`] can limit the
+//! datagrams per client address. Each datagram is counted: see
 //! [`DatagramSnapshot`](crate::stats::DatagramSnapshot).
 //!
 //! A [drain](crate::Handle::drain) handles the datagrams that are already in the queues of the

@@ -21,7 +21,8 @@ pub const DATAGRAMS_MAX: usize = 64;
 /// [`DATAGRAMS_MAX`].
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of replies after which a batch is sent. The longest payload over IPv4 fits.
+/// Memory for replies; they are sent when the next one may not fit. The longest payload over IPv4
+/// fits.
 const REPLY_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum number of datagrams that a close takes from a queue to count them.
@@ -217,7 +218,8 @@ impl Datagrams {
         self.lent = None;
     }
 
-    /// Closes a socket. If it is the last one with its queue, returns the length of the queue.
+    /// Closes a socket. If it is the last one with its queue, returns the number of datagrams in
+    /// the queue, up to about [`COUNTED_MAX`].
     pub(super) fn close(&mut self, socket: DatagramIndex, is_last: bool) -> u64 {
         let mut dropped = 0;
         while is_last

@@ -32,8 +32,8 @@
 //!   time.
 //! - **D-9** [`Driver::wait`] returns on a completion, on a wake-up by the [`Waker`], or after the
 //!   timeout. It may also return early without such a cause.
-//! - **D-10** After [`Driver::reset_on_close`] the peer of a TCP connection sees a reset instead of
-//!   a regular end.
+//! - **D-10** After [`Driver::reset_on_close`] the peer of a TCP connection with an ordinary
+//!   descriptor sees a reset instead of a regular end.
 //! - **D-11** `detach` is called only with nothing in flight. On success the slot is free as after
 //!   a close, the connection continues on the returned descriptor (non-blocking, close-on-exec),
 //!   and every byte that was not yet received can be read from that descriptor. On failure nothing
@@ -61,8 +61,8 @@
 //! - **D-19** [`Driver::close_datagrams`] is called only while the socket is not armed, and returns
 //!   the number of datagrams in its queue, if no other driver or process has the socket.
 //! - **D-20** After [`Driver::release`] of a connection on which no operation was started, its slot
-//!   is free. The connection continues in the driver that [adopts](Driver::adopt) the descriptor, as
-//!   if that driver had accepted it. A driver with direct descriptors does neither.
+//!   is free. The connection continues in the driver that [adopts](Driver::adopt) the descriptor,
+//!   as if that driver had accepted it. A driver with direct descriptors supports neither.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -149,8 +149,8 @@ pub trait Driver {
     /// Removes a connection from the driver and returns its descriptor (D-11).
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>>;
 
-    /// Removes a new connection, on which no operation was started, from the driver, so that another
-    /// driver can adopt it (D-20). `None` for a direct descriptor, and nothing has changed.
+    /// Removes a new connection, on which no operation was started, from the driver, so that
+    /// another driver can adopt it (D-20). `None`, without a change, for a direct descriptor.
     fn release(&mut self, slot: SlotIndex) -> Option<OwnedFd>;
 
     /// Gives a slot to a connection that another driver, of any kind, has released (D-20). `None`

@@ -35,9 +35,10 @@ pub enum Descriptors {
     /// provide the peer addresses that the per-address cap needs.
     #[default]
     Auto,
-    /// The fixed-file table, if the start-up self-test shows that a close takes effect at once and
-    /// no listener is shared; otherwise ordinary descriptors. For servers that need no peer
-    /// addresses: see [`ServerBuilder::descriptors`](crate::ServerBuilder::descriptors).
+    /// The fixed-file table, if the start-up self-test shows that a close takes effect at once, no
+    /// listener is shared, and `RLIMIT_NOFILE` allows the table; otherwise ordinary descriptors.
+    /// For servers that need no peer addresses: see
+    /// [`ServerBuilder::descriptors`](crate::ServerBuilder::descriptors).
     Direct,
 }
 
@@ -174,7 +175,7 @@ pub(crate) enum Opened {
 
 impl Plan {
     /// Opens the planned driver on the calling thread. If the ring cannot be opened, opens epoll
-    /// and records the reason.
+    /// and also returns the reason.
     pub(crate) fn open(
         &self,
         sockets: DriverSockets,

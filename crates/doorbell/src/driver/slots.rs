@@ -1,4 +1,4 @@
-//! Free slots of a driver, without touching the memory of slots never used.
+//! The free slots of a driver. Slots that were never used need no memory.
 //!
 //! Does not know about: the contents of a slot.
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, PoisonError};
 
-/// A function that wakes a worker.
+/// A function that wakes the workers of a server.
 type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// The limit of hand-overs of one server. The [module](self) documents it.

@@ -7,19 +7,18 @@
 //! ([`Responder::hand_over`](doorbell_http::Responder::hand_over),
 //! [`RawNext::HandOver`](crate::RawNext::HandOver)). The worker sends pending output, detaches the
 //! connection from the driver and gives the descriptor and all bytes that were read but not
-//! processed to the [`Taker`], together with all other connections of the turn. Each connection has
-//! a [`Permit`], which its new owner drops together with the connection. Permits limit the number
-//! of connections handed over.
+//! processed to the [`Taker`], together with all other connections that are handed over in the
+//! turn. Each connection has a [`Permit`], which its new owner drops together with the connection.
+//! Permits limit the number of connections handed over.
 //!
-//! Socket options of a connection are reset to the values that the server of the new owner would
-//! have set:
+//! Options of a connection before and after the hand-over:
 //!
 //! | option | in the ring lane | handed over |
 //! |---|---|---|
 //! | `TCP_USER_TIMEOUT` | 15 s, or twice the time of [`Listen::keepalive`](crate::Listen::keepalive) if that is longer: a peer that does not acknowledge, or keeps its window closed, is dropped | off: the new owner decides how long a client may pause |
 //! | `SO_SNDBUF`, `SO_RCVBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len), [`Listen::recv_buf_len`](crate::Listen::recv_buf_len) | autotuned by the kernel from that value on; unchanged before Linux 5.14 |
 //! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | unchanged: each write is sent at once, without waiting for an acknowledgement |
-//! | blocking | non-blocking | unchanged, and close-on-exec |
+//! | `O_NONBLOCK` | set with epoll, not set with io_uring | set |
 //!
 //! Options that come from an inherited listener are not changed.
 
@@ -86,8 +85,8 @@ impl HandedConn {
 
 /// A receiver of connections from worker threads.
 ///
-/// A worker calls it at most once per turn, with all connections of the turn, so waking a task in
-/// each call is cheap enough.
+/// A worker calls it at most once per turn, with all connections that are handed over in the turn,
+/// so waking a task in each call is cheap enough.
 pub trait Taker: Send + Sync {
     /// Takes the connections. Connections that are left in `conns` are closed, also after a panic
     /// of this method. Such a panic counts as a panic of a handler. Must not block.

@@ -14,7 +14,8 @@
 //!
 //! [Datagrams](crate::datagram) take a shorter way: the driver lends a batch, the worker passes
 //! each datagram through the service of its listener (size, limit per address, handler, length of
-//! the reply), and the replies leave in the same turn. There is no table and no state per client.
+//! the reply), and the replies leave in the same turn. There is no connection table, and no state
+//! per client except that of the limit.
 //!
 //! # Dependencies between the layers
 //!
@@ -51,8 +52,8 @@
 //!
 //! [`stream`](crate::stream) is for protocols of an application: bytes in, bytes out, messages of
 //! other threads, jobs and deadlines, with a state per connection. [`Raw`](crate::Raw) is one of
-//! them. HTTP is compiled into the worker instead, because a call through a table would cost
-//! instructions for each request.
+//! them. HTTP is compiled into the worker instead, because a dynamic call would cost instructions
+//! for each request.
 //!
 //! [`Next::Wait`](doorbell_http::Next) waits for the reply of a job on another thread
 //! ([`compute_lane`](super::compute_lane)). The threads come from an

@@ -41,9 +41,9 @@
 //! [`Handle::drain`](crate::Handle::drain): idle connections are closed with a FIN. A connection
 //! that has sent no request yet is closed after [`linger_timeout`](crate::Limits::linger_timeout).
 //! Requests in progress are finished, each further reply has `Connection: close`, and clients in
-//! the backlog are served. Then the listeners close. A socket that other processes or workers share
-//! (inherited sockets, for example) is released at once; no client is lost, because its other
-//! owners keep the socket open. At the deadline all remaining connections are closed.
+//! the backlog are served. Then the listeners close. An inherited socket is released at once; no
+//! client is lost, because the owner of the socket keeps it open. At the deadline all remaining
+//! connections are closed.
 //!
 //! Datagram sockets have no connections: from the beginning of the drain the kernel drops new
 //! datagrams, the worker handles those in the queue, and then the socket closes.

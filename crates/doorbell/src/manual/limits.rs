@@ -36,7 +36,7 @@
 //! | limit | default | at the limit |
 //! |---|---|---|
 //! | `TlsLimits::handshake_timeout` | 5 s from accept | close |
-//! | `TlsLimits::handshakes_max` | a quarter of `conns_max` | close, before any cryptography |
+//! | `TlsLimits::handshakes_max` | a quarter of `conns_max` | alert, close, before any cryptography |
 //! | `TlsLimits::hello_bytes_max` | 16 KiB | alert, close |
 //! | `TlsLimits::plain_bytes_max` | 64 MiB | 503 for the connection that needs more |
 //!

@@ -39,9 +39,10 @@
 //! | a ring thread that hands over every connection | 71,248 | 1.014 |
 //!
 //! The receive on the ring thread replaces the first receive of the application, deferred accept
-//! saves wake-ups, and a batch shares one wake-up; resetting two socket options adds to the cost.
-//! So the Tokio lane costs about one percent more than an application without doorbell, and probes
-//! get replies even while the runtime is stuck. The rig's gate checks these differences.
+//! saves wake-ups, and connections that are handed over in one turn share a wake-up; resetting two
+//! socket options adds to the cost. So the Tokio lane costs about one percent more than an
+//! application without doorbell, and probes get replies even while the runtime is stuck. The rig's
+//! gate checks these differences.
 //!
 //! With sixteen pipelined requests per write, axum alone needs fewer instructions (the page on
 //! performance in `deploy/book` has the table), because its sockets lack `TCP_NODELAY`: hyper

@@ -172,7 +172,7 @@ fn source_hash(sockets: usize) -> Vec<FilterInsn> {
     program
 }
 
-/// Loads 32 bits into A: an IPv4 address of the client, or a hash of its IPv6 address.
+/// Loads 32 bits into A: the client's IPv4 address, or a hash of its IPv6 address.
 fn load_client() -> Vec<FilterInsn> {
     let mut v6 = vec![insn(LOAD_ABS, NETWORK + 8)];
     for word in [12, 16, 20] {

@@ -1,5 +1,5 @@
 //! Preparation of a socket for its close: connected clients can be accepted at once, and new
-//! connections and datagrams are refused silently.
+//! connections and datagrams are dropped silently.
 //!
 //! Does not know about: when a socket is closed, duplicates of the socket.
 

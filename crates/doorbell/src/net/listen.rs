@@ -76,7 +76,7 @@ pub(crate) struct Bound {
     pub(crate) fds: Vec<OwnedFd>,
     /// True if all workers use the same socket, or other processes also accept from it.
     pub(crate) is_shared: bool,
-    /// True if the previous owner also gave duplicates of the sockets to other processes.
+    /// True if the predecessor also gave duplicates of the sockets to other servers or processes.
     pub(crate) is_lent: bool,
     pub(crate) local: LocalAddr,
     pub(crate) balance: Balance,
@@ -86,7 +86,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// True if the sockets were not passed in.
+    /// True unless the listener is [inherited](Identity::Inherited).
     pub(crate) fn is_ours(&self) -> bool {
         self.identity != Identity::Inherited
     }
@@ -105,7 +105,7 @@ impl Bound {
     }
 }
 
-/// Identity of a listener. A successor with the same identity gets the same sockets.
+/// Identity of a listener. The successor's listener with the same identity gets the same sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// An inherited socket, which its owner passes to the successor again.
@@ -505,7 +505,7 @@ impl Listen {
         Ok(socket)
     }
 
-    /// Sets the options that accepted connections inherit and that must be set before listen(2).
+    /// Sets the options that accepted connections inherit, except those that listen(2) resets.
     fn set_options(&self, socket: &SockRef<'_>, speaks_first: bool) -> Result<(), Failure> {
         let option = |error| ("setsockopt", error);
         socket.set_tcp_nodelay(self.nodelay).map_err(option)?;

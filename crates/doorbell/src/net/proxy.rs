@@ -26,7 +26,7 @@ pub(crate) enum Expected {
     Header,
     /// No header is read: the protocol gets all bytes.
     NoHeader,
-    /// The connection is closed, because the peer is not trusted.
+    /// The connection is closed, because the peer is not trusted or its address is unknown.
     Refuse,
 }
 

@@ -127,7 +127,7 @@ impl Pump {
         }
     }
 
-    /// Takes the next job. `None` means that the queues are empty and the pump is finished.
+    /// Takes the next job. `None` means that the pump is finished.
     pub fn take(&mut self) -> Option<StartedJob> {
         loop {
             let core = self.core.as_ref()?;

@@ -108,8 +108,8 @@ macro_rules! each {
 
 impl ListenerProtocol {
     /// Enables early replies for listeners without TLS: see
-    /// [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). Connections over TLS
-    /// cannot be handed over.
+    /// [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). TLS sessions cannot
+    /// be handed over.
     pub(crate) const fn answer_before_body(&mut self) {
         match self {
             Self::Http1(http1) => http1.answer_before_body(),

@@ -47,7 +47,7 @@ pub struct Io<'a> {
     pub draining: bool,
     /// The worker's own memory for its protocols.
     pub local: &'a mut Local,
-    /// The client; its address is known only if [`Protocol::wants_client`] is true.
+    /// The client; its address may be missing unless [`Protocol::wants_client`] is true.
     pub client: &'a Client<'a>,
 }
 
@@ -111,10 +111,10 @@ pub trait Protocol {
     /// sent; `io` may then contain unprocessed input.
     fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next;
 
-    /// Replies to the first bytes of a connection before its state is created. Does so only for one
-    /// complete request whose reply ends the connection with the reason [`CloseReason::Done`].
-    /// Otherwise does nothing and returns `None`: call [`Protocol::handle_input`] instead. Does not
-    /// use `Io::input`.
+    /// Handles the first bytes of a connection before its state is created, if they are exactly one
+    /// request after which the connection ends, with the reason [`CloseReason::Done`]. Otherwise
+    /// does nothing and returns `None`: call [`Protocol::handle_input`] instead. `Io::input` stays
+    /// empty, except that it contains the bytes after [`Next::HandOver`].
     fn answer_once(&self, _fresh: &[u8], _io: Io<'_>) -> Option<Next> {
         None
     }
@@ -129,7 +129,7 @@ pub trait Protocol {
         Next::Close
     }
 
-    /// Called when all output was sent, if it had to wait for the peer. No input was read in the
+    /// Called when all output was sent, if it had to wait for the peer. No input was handled in the
     /// meantime.
     fn handle_sent(&self, _conn: &mut Self::Conn, _now: Time) {}
 

@@ -1,5 +1,5 @@
-//! The raw protocol: a reply to the first bytes of a client, then a close. The server may also send
-//! first.
+//! The raw protocol: a handler gets the bytes of a client and writes replies. The server may also
+//! send first.
 //!
 //! Does not know about: HTTP, sockets.
 //!
@@ -97,8 +97,7 @@ impl Raw {
         }
     }
 
-    /// Sets the maximum length of an incomplete request; the connection of a client that sends more
-    /// is closed. Default 4 KiB.
+    /// Sets the length from which an incomplete request closes its connection. Default 4 KiB.
     #[must_use]
     pub fn bytes_max(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes;

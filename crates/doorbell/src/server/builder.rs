@@ -35,7 +35,7 @@ pub(super) const LISTENERS_MAX: usize = 256;
 /// Descriptors reserved for other purposes: standard streams, files, and a margin.
 const FDS_RESERVED: u64 = 64;
 
-/// Descriptors per worker in addition to its listeners: ring or epoll, eventfd, timer, spare.
+/// Descriptors per worker in addition to its listeners: ring or epoll, eventfd, timer, two spare.
 const FDS_A_WORKER: u64 = 5;
 
 /// Descriptors per listening socket: the socket and its duplicate for a successor.
@@ -264,8 +264,8 @@ impl ServerBuilder {
     /// A listener at the same address as a listener of the running server takes its sockets, with
     /// their backlogs and the port that was chosen for port 0; other listeners are opened. The
     /// number of workers is that of the running server. Both servers share one table of connections
-    /// per address if the cap is the same. Both accept until [`Handle::take_over`]. If this server
-    /// fails to start, the running one continues unchanged.
+    /// per address if the cap and the prefix length are the same. Both accept until
+    /// [`Handle::take_over`]. If this server fails to start, the running one continues unchanged.
     ///
     /// While both servers run, each may have up to its `conns_max` connections. If `RLIMIT_NOFILE`
     /// is too low for that, clients wait in the backlog until connections of the old server end.
@@ -281,7 +281,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Opens all listeners, starts the workers and returns once all of them accept.
+    /// Opens all listeners, starts the workers and returns once all of them have started.
     ///
     /// # Errors
     /// Returns the reason why the server could not start. All resources are then closed.
@@ -542,7 +542,7 @@ fn cpus_for(pins: bool, bound: &[Bound]) -> Vec<usize> {
     if pins { allowed_cpus() } else { Vec::new() }
 }
 
-/// Waits until every worker accepts, or until one has failed to start.
+/// Waits until every worker is ready to accept, or until one has failed to start.
 fn await_starts(
     starts: impl Iterator<Item = Result<DriverReport, WorkerFailure>>,
     running: &mut Server,

@@ -324,9 +324,9 @@ impl Handle {
         self.core.workers.iter().for_each(|worker| worker.wake());
     }
 
-    /// Simulates a failure of a worker's driver: on io_uring the worker continues with epoll, on
-    /// epoll the worker ends as configured by [`ServerBuilder::on_worker_failure`]. For drills and
-    /// tests.
+    /// Simulates a failure of a worker's driver, for drills and tests. A worker on io_uring
+    /// continues with epoll, unless io_uring is [required](crate::Engine::IoUring). Any other
+    /// worker ends as configured by [`ServerBuilder::on_worker_failure`].
     pub fn fail_worker(&self, worker: WorkerIndex) {
         if let Some(worker) = self.core.workers.get(usize::from(worker.0)) {
             worker.send(Command::Fail);
@@ -343,9 +343,9 @@ impl Handle {
     /// backlogs.
     ///
     /// [Inherited](crate::Listen::inherited) sockets are not included, because their owner has
-    /// them. Sockets of a failed worker are not included either. After the first drain or stop the
-    /// list is empty. After the first call of this method a drain does not refuse new clients: they
-    /// wait for the owner of the duplicates.
+    /// them. Sockets of a failed worker are not included either. After the first drain or stop
+    /// [`Listening::sockets`] is empty. After the first call of this method a drain does not refuse
+    /// new clients: they wait for the owner of the duplicates.
     ///
     /// # Errors
     /// No descriptor is available for a duplicate.

@@ -36,7 +36,7 @@ struct ListenerSockets {
     /// The file of a Unix socket; `None` if there is no file, and after this server has released
     /// it.
     file: Option<Arc<SocketFile>>,
-    /// The sockets by worker; `None` after the worker has failed.
+    /// The duplicates by worker; `None` after they are closed.
     fds: Vec<Option<OwnedFd>>,
 }
 
@@ -168,8 +168,8 @@ impl Sockets {
         self.0.iter().try_for_each(ListenerSockets::balance)
     }
 
-    /// Duplicates the TCP sockets, or else the UDP sockets, that this server has bound, by
-    /// listener.
+    /// Duplicates the TCP sockets that this server has bound, or the UDP sockets if `is_tcp` is
+    /// false, by listener.
     pub(super) fn listening(&mut self, is_tcp: bool) -> io::Result<Vec<Listening>> {
         let of = |entry: &mut ListenerSockets| {
             let (asked, addr) = match (&entry.identity, &entry.local) {
@@ -208,8 +208,8 @@ impl Sockets {
     }
 
     /// Prepares the listeners that are not in `theirs` for their close: connected clients are
-    /// accepted at once, and new clients and datagrams are refused unless another process also has
-    /// the socket.
+    /// accepted at once, and new clients and datagrams are ignored unless another server or process
+    /// also has the socket.
     pub(super) fn last_call(&self, theirs: &TakenListeners) {
         let is_theirs = |at: usize| theirs.0.get(at).copied().unwrap_or_default();
         let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, entry)| entry);
@@ -272,7 +272,7 @@ impl Sockets {
         };
         self.0.iter_mut().filter(|entry| is_last(entry)).for_each(|entry| entry.file = None);
         self.0.iter_mut().filter_map(|entry| entry.fds.get_mut(worker)).for_each(|fd| *fd = None);
-        // The group has one socket less, unless another server still has the socket. If the program
+        // The group has one socket less, unless another server still has the socket. If the filter
         // cannot be replaced, the kernel itself distributes the clients of the missing socket.
         // `Balance::Cpu` is not applied again, because the other sockets keep their processors, and
         // this thread may be pinned and see only its own.

@@ -18,7 +18,8 @@ pub enum StartErrorKind {
     AddressInUse,
     /// io_uring was required and does not work.
     EngineUnavailable,
-    /// Invalid settings: a limit, a missing listener, or a descriptor or file of the wrong type.
+    /// Invalid settings, such as a limit, a missing listener, or a descriptor or file of the wrong
+    /// type.
     Misconfigured,
     /// Another error of the operating system.
     Other,

@@ -34,8 +34,8 @@ impl Handle {
     /// with the predecessor's handle can end this earlier.
     ///
     /// Returns true when this server accepts all further clients, and false if a worker of the
-    /// predecessor does not confirm within a second that it has stopped accepting. Does nothing
-    /// without a predecessor.
+    /// predecessor does not confirm within a second that it has stopped accepting, or if another
+    /// successor has retired the predecessor. Does nothing without a predecessor.
     pub fn take_over(&self, patience: Duration) -> bool {
         let predecessor = self.core.predecessor.lock().unwrap_or_else(PoisonError::into_inner).take();
         predecessor.is_none_or(|predecessor| predecessor.retire(&self.core, patience))

@@ -1,4 +1,4 @@
-//! The only place that reads the system clocks, once per turn.
+//! The clocks of a worker, which it reads once per turn.
 //!
 //! Does not know about: users of the time.
 
@@ -27,9 +27,9 @@ const REALTIME: ClockId = ClockId::Realtime;
 
 /// The clocks of the system: on Linux the coarse ones, elsewhere the precise ones.
 ///
-/// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: a resolution of 1 to 4 ms, enough for
-/// deadlines of 100 ms and more, at a fraction of the cost of the precise clocks
-/// (clock_gettime(2)).
+/// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: a resolution of one tick of the kernel (1
+/// to 10 ms), enough for deadlines of 100 ms and more, at a fraction of the cost of the precise
+/// clocks (clock_gettime(2)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsClock;
 

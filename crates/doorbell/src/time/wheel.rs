@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Wheel {
     heads: Box<[u32]>,
-    /// One bit per non-empty bucket, read by every wait.
+    /// One bit per bucket, set if the bucket is not empty.
     occupied: [u64; BUCKETS / 64],
     nodes: Vec<Node>,
     /// First tick that may have deadlines: all earlier ticks are empty.
@@ -151,7 +151,7 @@ impl Wheel {
         None
     }
 
-    /// Returns the time of the next call of [`Wheel::expire`]; [`Time::MAX`] if no slot is armed.
+    /// Returns the time at which to call [`Wheel::expire`] next; [`Time::MAX`] if no slot is armed.
     #[inline]
     pub(crate) const fn due(&self) -> Time {
         if self.armed == 0 { Time::MAX } else { Time::from_nanos((self.earliest + 1) * TICK_NANOS) }

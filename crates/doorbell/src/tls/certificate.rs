@@ -1,4 +1,4 @@
-//! Fields of a certificate that verification does not use: names, validity, issuer.
+//! Fields of certificates and revocation lists that the TLS library does not expose.
 //!
 //! Does not know about: verification.
 

@@ -25,11 +25,11 @@ const TICKETS: usize = 1;
 
 /// Treatment of a client if no certificate has the requested name.
 ///
-/// A client that requests no name always gets the first pair.
+/// A client that requests no name is treated as with [`Self::Default`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnknownName {
-    /// The first pair is presented.
+    /// The first pair is presented, or a pair with the same names that the client can verify.
     #[default]
     Default,
     /// The client is refused with an alert.

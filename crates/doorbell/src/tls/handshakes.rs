@@ -87,7 +87,7 @@ pub(crate) enum Outcome {
     GateRefused,
     /// The connection was handed over before the handshake.
     HandedOver,
-    /// The first bytes are not TLS.
+    /// The first bytes are neither TLS nor HTTP.
     NotTls,
     /// The first bytes are HTTP.
     PlainHttp,
@@ -157,9 +157,9 @@ tls_stats! {
     handshakes_gate_refused,
     /// Handshakes that exceeded the timeout.
     handshakes_timed_out,
-    /// Connections handed over with their ClientHello.
+    /// Hand-overs of connections with their ClientHello, refused ones included.
     hellos_handed_over,
-    /// Connections that began with something other than TLS.
+    /// Connections that began with neither TLS nor HTTP.
     not_tls,
     /// Connections that began with HTTP.
     plain_http,

@@ -1,5 +1,4 @@
-//! Chooses the certificate for a client: by the requested name, and by the signature schemes it
-//! supports.
+//! Chooses the certificate for a client, by the requested name and the client's signature schemes.
 //!
 //! Does not know about: other parts of the handshake.
 //!

@@ -58,7 +58,7 @@ impl Admission {
     }
 }
 
-/// The accept state of one listener.
+/// The accept state of one listener, or the receive state of one datagram socket.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: GateState,
@@ -75,7 +75,8 @@ pub(crate) struct Gate {
     accepted: u64,
     accepted_at_watch: u64,
     accepted_published: u64,
-    /// Number of connections accepted since the last publication that took a slot of the table.
+    /// Number of connections that were accepted since the last publication and took a slot of the
+    /// table.
     placed: u64,
     suspected: bool,
     /// True from a stall or an unsupported mode until accept is armed again in the next lower mode.
@@ -314,7 +315,7 @@ impl WatchTimer {
     }
 }
 
-/// Maps an error of `accept(2)` to the remedy.
+/// Classifies an error of `accept(2)` or of a receive of datagrams.
 pub(crate) const fn fault_of(errno: rustix::io::Errno) -> AcceptFault {
     use rustix::io::Errno;
     match errno {

@@ -121,7 +121,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                     return self.drive(id, Todo::Close(CloseReason::PerIpCap));
                 }
                 conn.drained = drained;
-                // The protocol's next step is ignored: a client over the cap gets no linger.
+                // The protocol's next step is ignored: the connection of a client over the cap
+                // lingers only if input is unread.
                 let _next = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
                 self.drive(id, Todo::Next(Next::CloseClean));
             }

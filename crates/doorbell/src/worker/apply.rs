@@ -19,8 +19,8 @@ use crate::id::ConnId;
 use crate::protocol::{Protocol, ProtocolConn};
 use crate::time::Clock;
 
-/// Maximum number of receives and of continued replies per connection and turn; after that other
-/// connections are served.
+/// Maximum number of receives and continued replies per connection and turn, together; after that
+/// other connections are served.
 const CALLS_A_TURN_MAX: u32 = 16;
 
 impl<D: Driver, C: Clock> Worker<D, C> {

@@ -174,7 +174,8 @@ impl HandlerCall<'_> {
             && let Err(cell) = self.server.ip_table.enter_capped(addr).map(|cell| conn.ip_cell = cell)
         {
             conn.ip_cell = Some(cell);
-            // The protocol's next step is ignored: a client over the cap gets no linger.
+            // The protocol's next step is ignored: the connection of a client over the cap lingers
+            // only if input is unread.
             let _next = self.ask(conn, Input::Overload(CloseReason::PerIpCap));
             return Next::CloseClean;
         }

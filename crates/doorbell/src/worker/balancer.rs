@@ -31,7 +31,7 @@ const QUEUE_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Balancer {
     workers: Vec<Arc<WorkerShared>>,
-    /// By [`ListenerIndex`]; further entries are not used.
+    /// By [`ListenerIndex`]; the entries of datagram listeners follow and are not used.
     balances: Vec<Balance>,
     /// Maximum number of connections of a worker.
     conns_max: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Balancer {
 
 #[derive(Debug)]
 struct State {
-    /// By [`ListenerIndex`]: the worker whose turn it is.
+    /// By [`ListenerIndex`]: the worker that is next in rotation.
     turns: Vec<usize>,
     members: Vec<Member>,
     /// Memory for [`Balance::choose`].
@@ -169,8 +169,8 @@ impl Balancer {
     }
 
     /// Chooses a worker for a connection that worker `from`, which has `live` connections, has
-    /// accepted. If it is another worker, `release` returns the connection's descriptor; with `None`
-    /// the accepting worker keeps the connection.
+    /// accepted. If another worker is chosen, `release` returns the connection's descriptor; with
+    /// `None` the accepting worker keeps the connection.
     fn pass(
         &self,
         listener: ListenerIndex,

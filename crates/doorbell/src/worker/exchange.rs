@@ -272,8 +272,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Handles a panic of a protocol in one of the calls above. Any other panic is a bug of the
     /// worker and is resumed.
     ///
-    /// `catch_unwind` is used only once, around all completions of a turn, so that the individual
-    /// calls need none.
+    /// Panics of these calls are caught once per turn, around all completions, so that the
+    /// individual calls need no `catch_unwind`.
     #[cold]
     pub(super) fn on_panic(&mut self, panic: Panic) {
         let Some(InHandler { id, number, len, fresh, requests_before }) = self.in_handler.take() else {

@@ -1,6 +1,6 @@
 //! The timers of a turn: connections whose deadline has passed.
 //!
-//! Does not know about: how deadlines are set; each wait in [`super::apply`] sets its deadline.
+//! Does not know about: the first deadline of a wait, which [`super::apply`] sets.
 
 use core::time::Duration;
 

@@ -33,7 +33,7 @@ pub(super) struct Departures {
     pub(super) busy: bool,
     /// True while listeners must not accept because too many connections wait.
     holding: bool,
-    /// Number of waiting connections at the last check of the listeners.
+    /// Number of connections at the front of `waiting` whose listeners were already checked.
     looked_at: usize,
     places: Option<Reserved>,
     /// Socket options by listener. The options are read from the first handed-over connection of a
@@ -144,8 +144,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Refuses the hand-over, because there is no receiver or no permit. The protocol writes the
-    /// error reply.
+    /// Refuses the hand-over. The protocol writes the error reply.
     pub(super) fn not_taken(&mut self, id: ConnId) -> Todo {
         self.shared.counters.hand_over_refused.add(1);
         let conn = self.table.live_mut(id);

@@ -4,11 +4,12 @@
 //!
 //! Each counter ("cell") counts the connections of a group of addresses.
 //!
-//! Looking up a peer's address costs one system call per connection. A connection that gets its
-//! reply and closes in the turn that accepted it is never looked up. While no worker has more
-//! connections than its share of the cap, no address can exceed the cap, so no address is looked
-//! up. When a worker exceeds its share, all workers begin to count: first their open connections,
-//! then each new one. They stop when every worker that exceeded its share has fallen to half of it.
+//! Looking up a peer's address costs one system call per connection. The address of a connection
+//! that [`answer_once`](crate::protocol::Protocol::answer_once) serves is never looked up. While no
+//! worker has more connections than its share of the cap, no address can exceed the cap, so no
+//! address is looked up. When a worker exceeds its share, all workers begin to count: first their
+//! open connections, then each new one. They stop when every worker that exceeded its share has
+//! fallen to half of it.
 //!
 //! The table is a fixed array of counters, selected by a keyed hash of the address. Two addresses
 //! may share a counter, so the connections of one address can use up the allowance of another;

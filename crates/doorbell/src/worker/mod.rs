@@ -7,15 +7,17 @@
 //!
 //! 1. **wait** for the driver, at most until the nearest deadline;
 //! 2. **clock**: read it once; this is the time of the whole turn;
-//! 3. **apply** each completion to its connection (`apply.rs`);
+//! 3. **apply** each completion to its connection (`apply.rs`), then continue the connections that
+//!    were postponed in the previous turn;
 //! 4. **inbox**: commands of other threads, connections that other workers have accepted
 //!    (`pass.rs`), messages for connections (`streams.rs`) and results of jobs (`jobs.rs`);
 //! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
 //!    detached in this turn (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`) and datagram sockets
-//!    (`datagrams.rs`).
+//!    (`datagrams.rs`);
+//! 7. **publish** the counters.
 //!
-//! Operations submitted in a turn reach the kernel with the wait of the next turn.
+//! Operations that a turn puts into the ring reach the kernel with the wait of the next turn.
 //!
 //! # Invariants (asserted in debug builds and after each turn of the simulator)
 //!
@@ -25,8 +27,8 @@
 //! - **I-3** A slot is freed only when nothing is in flight and its close has completed.
 //! - **I-4** On io_uring with direct descriptors, the slot index is the fixed-file index.
 //! - **I-5** A completion whose generation does not match is counted and dropped, never applied.
-//! - **I-6** Accept is armed exactly when admission is open; with a full table clients wait in the
-//!   backlog and are not reset.
+//! - **I-6** Accept is not armed, or is being disarmed, while the table is full: clients wait in
+//!   the backlog and are not reset.
 //! - **I-7** Every queue, pool, table and retry has a cap; after the start nothing grows beyond its
 //!   cap.
 //! - **I-8** opened − closed = live slots.
@@ -91,8 +93,8 @@ use crate::time::{Clock, Time, Wheel};
 /// second.
 const DATE_EVERY: Duration = Duration::from_millis(500);
 
-/// Shortest wait. After a shorter wait the coarse clock may show the same time, and the worker
-/// would spin.
+/// Shortest wait for a deadline. After a shorter wait the coarse clock may show the same time, and
+/// the worker would spin.
 const CLOCK_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Whether the worker continues after a turn.
@@ -285,8 +287,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.departures.leaving()
     }
 
-    /// Returns the driver, so that another driver can replace it. Connections are dropped. A drain
-    /// or stop in progress is sent to the inbox, where the next worker finds it.
+    /// Returns the driver, so that another driver can replace it. Connections are dropped. A drain,
+    /// retirement or stop in progress is sent to the inbox, where the next worker finds it.
     pub fn into_driver(mut self) -> D {
         self.lose_connections();
         self.pass_on();

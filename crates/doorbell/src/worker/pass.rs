@@ -39,8 +39,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn adopt_queue(&mut self) {
         // Connections that arrive later wait for the next turn.
         for _ in 0..self.membership.as_ref().map_or(0, Membership::len) {
-            // While the table is full, the queue waits until it has room (see `tend_full`). The queue of
-            // a failing worker goes to the other workers.
+            // While the table is full, the queue waits (see `tend_full`). The queue of a failing
+            // worker goes to the other workers.
             let live = self.table.live();
             if !self.admission.has_room(live) || self.drill.is_some() {
                 return;

@@ -146,8 +146,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Closes listeners during a drain, each when no client is connecting to it or waiting in its
-    /// backlog, so that no client is reset.
+    /// Closes listeners during a drain. A listener whose socket no other process or worker has is
+    /// closed only when no client is connecting to it or waiting in its backlog, so that no client
+    /// is reset.
     fn close_empty_gates(&mut self) {
         let (mut closed, is_last_call) = (false, self.now < self.last_call);
         for listener in self.listeners() {

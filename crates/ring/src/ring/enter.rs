@@ -75,7 +75,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes one system call. Every error except `EBUSY` is fatal.
+    /// Makes one system call. Every returned error except `EBUSY` is fatal.
     #[inline]
     fn enter_once(&mut self, wait_for: u32, timeout: Option<Duration>) -> Result<(), Errno> {
         self.setup.check_fault(Step::EnterLater)?;

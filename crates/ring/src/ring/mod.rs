@@ -113,8 +113,7 @@ pub struct Ring {
     /// A completion that was read ahead and not yet processed.
     ahead: Option<Cqe>,
     /// Completions that were removed from the kernel's queue to make room, and error completions of
-    /// operations that could not be submitted. Usually empty; its length is at most the number of
-    /// operations in flight.
+    /// operations that could not be submitted. Usually empty.
     spill: VecDeque<Cqe>,
     /// The duplicated descriptors that queued entries name.
     named: Vec<OwnedFd>,
@@ -324,7 +323,7 @@ impl Ring {
     /// The bytes of a received buffer.
     ///
     /// # Panics
-    /// If the buffer belongs to another ring.
+    /// If the buffer belongs to another ring, or contains a datagram.
     #[inline]
     #[must_use]
     pub fn received(&self, buf: &RecvBuf) -> &[u8] {
@@ -334,7 +333,7 @@ impl Ring {
     /// Returns a received buffer to the pool.
     ///
     /// # Panics
-    /// If the buffer belongs to another ring.
+    /// If the buffer belongs to another ring, or contains a datagram.
     #[inline]
     pub fn recycle(&mut self, buf: RecvBuf) {
         self.parts.bufs.recycle(buf);

@@ -60,8 +60,8 @@ impl Ring {
         None
     }
 
-    /// The next event if it is a datagram of a receive that was pushed with `token` and stays armed.
-    /// `None` means that the next event, if any, must be read with `next`.
+    /// The next event if it is a datagram of a receive that was pushed with `token` and stays
+    /// armed. `None` means that the next event, if any, must be read with `next`.
     #[inline]
     pub fn next_datagram(&mut self, token: Token) -> Option<RecvBuf> {
         let cqe = self.take()?;
@@ -111,8 +111,8 @@ impl Ring {
         }
         if !more {
             debug_assert!(self.in_flight > 0, "every final completion has a push");
-            // A surplus completion makes the count wrap. The count then never reaches zero, so
-            // tear-down leaks the memory, which is safe.
+            // With nothing in flight, a surplus completion makes the count wrap. The count then
+            // never reaches zero, so tear-down leaks the memory, which is safe.
             self.in_flight = self.in_flight.wrapping_sub(1);
         }
         let kind = match tag {

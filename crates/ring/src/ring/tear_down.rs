@@ -15,7 +15,7 @@ pub struct TearDown {
     pub events_dropped: u64,
     /// Operations that had not ended at the deadline.
     pub in_flight: u64,
-    /// Whether memory was leaked because the kernel may still write to it.
+    /// Whether memory was leaked because the kernel may still access it.
     pub leaked: bool,
 }
 

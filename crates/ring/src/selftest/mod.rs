@@ -93,7 +93,7 @@ struct Bench {
     is_doubtful: bool,
 }
 
-/// The remaining time and the number of polls of a wait.
+/// The deadline of a wait, and the number of its polls so far.
 struct Wait {
     until: Instant,
     looks: u32,

@@ -18,8 +18,7 @@ use crate::Errno;
 /// Set-up may reduce sizes; [`SetupReport`] contains the effective sizes.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Entries of the submission queue, rounded up to a power of two, 32,768 at most. Default
-    /// 1,024.
+    /// Entries of the submission queue, 64 to 32,768, rounded up to a power of two. Default 1,024.
     pub sq_entries: u32,
     /// Entries of the completion queue. Default 0: twice `slots` plus 1,024, so that the queue does
     /// not overflow. The kernel's limit is 65,536.
@@ -230,10 +229,10 @@ impl Lever {
     }
 }
 
-/// One feature that was dropped.
+/// One feature that set-up dropped, or that was not requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepDown {
-    /// The dropped feature.
+    /// The feature.
     pub lever: Lever,
     /// The kernel's error; `None` if the feature was not requested.
     pub errno: Option<Errno>,
@@ -272,7 +271,7 @@ pub struct SetupReport {
     pub levers: Levers,
     /// Whether the ring refuses operations that this crate does not use.
     pub restricted: bool,
-    /// Features that set-up dropped, in the order of dropping.
+    /// Features that set-up dropped or that were not requested, in order.
     pub steps_down: Vec<StepDown>,
 }
 

@@ -197,8 +197,8 @@ fn register_datagram_pool(setup: &Setup, io: &IoUring) -> Result<Option<Datagram
     Ok(Some(DatagramPool { bufs, header }))
 }
 
-/// Returns a unique number for a pool of buffers, so that a buffer of one pool is never mistaken for
-/// a buffer of another.
+/// Returns a unique number for a pool of buffers, so that a buffer of one pool is never mistaken
+/// for a buffer of another.
 fn next_pool_id() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let taken = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
@@ -220,8 +220,8 @@ fn register_ring_fd(setup: &Setup, io: &IoUring, steps: &mut Vec<StepDown>) -> R
     }
 }
 
-/// Restricts, enables and enters the ring once, so that a filter on any of the three system calls
-/// fails set-up and not a later request.
+/// Restricts, enables and enters the ring once, so that a filter on any io_uring system call fails
+/// set-up and not a later request.
 fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
     let r_disabled = parts.report.levers.r_disabled;
     let restricted = if !setup.restrict {

@@ -7,7 +7,7 @@
 //! added once, edge-triggered for both directions, and never modified. The driver stores the
 //! readiness of each socket, so it makes no call that would only return `EAGAIN`. For the same
 //! reason, the number of accepts after a report of a listener is limited to the number of
-//! connections that recent reports had.
+//! connections that recent reports yielded.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -56,13 +56,15 @@ pub struct Epoll {
     free: FreeSlots,
     events: Vec<Event>,
     event_next: usize,
-    /// The listener whose backlog is being accepted, and the accepts since its report.
+    /// The listener whose backlog is being accepted, and the number of connections accepted since
+    /// epoll reported the listener.
     accepting: Option<(ListenerIndex, u32)>,
     /// Completions produced by a call instead of an event. At most two per live connection and one
     /// per socket that listens or receives datagrams.
     made: VecDeque<Completion>,
     scratch: Box<[u8]>,
-    /// Event flags of listeners. Level-triggered: clients left in the backlog are reported again.
+    /// Event flags of listeners and datagram sockets. Level-triggered: clients left in the backlog
+    /// are reported again.
     listener_flags: EventFlags,
     counters: DriverCounters,
 }
@@ -74,7 +76,7 @@ struct Socket {
     registered: bool,
     /// False if the last `recv` emptied the socket and no event has been signalled since.
     readable: bool,
-    /// True once FIN, RST or an error was signalled, until a receive returns it.
+    /// True once FIN, RST or an error was signalled.
     hung_up: bool,
     /// False if the last `send` filled the socket and no event has been signalled since.
     writable: bool,
@@ -180,7 +182,7 @@ impl Epoll {
             Ok(fd) => {
                 self.accepting = Some((listener, taken + 1));
                 let Some(slot) = self.free.take() else {
-                    // The worker disarms accept before the table is full. If a client is accepted
+                    // The worker disarms accept before all slots are used. If a client is accepted
                     // without a free slot anyway, its connection is closed.
                     self.counters.accepts_dropped += 1;
                     return self.end_accept(listener, Errno::NFILE);

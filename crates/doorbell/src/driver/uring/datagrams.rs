@@ -40,7 +40,7 @@ pub(super) struct RingDatagrams {
     again: Vec<DatagramIndex>,
     /// Readable sockets in [`AcceptMode::Readiness`].
     readable: VecDeque<DatagramIndex>,
-    /// Readable sockets from which a whole batch was received since the last wait.
+    /// Readable sockets from which a full batch was received since the last wait.
     more: Vec<DatagramIndex>,
 }
 
@@ -77,7 +77,8 @@ pub(super) fn index_of(token: Token) -> Option<DatagramIndex> {
 }
 
 impl RingDatagrams {
-    /// `mode` is the first mode; a single-shot receive does not exist.
+    /// `mode` is the first mode. [`AcceptMode::SingleShot`] means multishot, because there is no
+    /// single-shot receive.
     pub(super) fn new(sockets: Vec<Option<DatagramSocket>>, mode: AcceptMode) -> Self {
         let state = State { mode, arm: Arm::Off, failed: None };
         let bufs = usize::from(bufs_for(&sockets));
@@ -180,7 +181,7 @@ impl Uring {
         }
     }
 
-    /// Called before each wait: returns buffers, and then pushes receives that had none. True if
+    /// Called before each wait: returns buffers, and then pushes receives that have ended. True if
     /// datagrams are available without a wait.
     #[inline]
     pub(super) fn begin_datagrams(&mut self) -> bool {

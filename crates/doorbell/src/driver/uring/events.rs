@@ -13,9 +13,8 @@ use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, datagrams, errno_of
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
-/// After the first accept of a report, this number of accepts is made only if a poll shows another
-/// client. Later accepts are made without a poll. So is the first one, unless the listener is
-/// shared.
+/// Number of accepts per report that are made only if a poll shows another client: the second and
+/// the third, or the first two if the listener is shared. The others are made without a poll.
 const ASK_BEFORE_ACCEPTS: u32 = 2;
 
 impl Uring {

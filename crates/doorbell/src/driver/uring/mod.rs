@@ -42,7 +42,8 @@ use crate::tuning::{Receiving, Tuning};
 /// the pool limits the receives that complete between two waits, not the connections.
 const RECV_BUFS: u16 = 256;
 
-/// Length of a pool buffer. Probes are below 1 KiB; a longer request takes several receives.
+/// Length of a pool buffer. Probes are below 1 KiB; a request longer than a buffer takes several
+/// receives.
 const RECV_BUF_LEN: u32 = 4096;
 
 /// Slot number that marks the waker in tokens.
@@ -76,9 +77,9 @@ pub struct Uring {
     /// Completions produced by a call instead of an event. At most one per listener, one per
     /// datagram socket and one per live connection.
     made: VecDeque<Completion>,
-    /// Listeners in [`AcceptMode::Readiness`] whose backlog may contain clients, without duplicates.
-    /// The poll reports a backlog only once, so a listener stays here until `accept4(2)` finds it
-    /// empty.
+    /// Listeners in [`AcceptMode::Readiness`] whose backlog may contain clients, without
+    /// duplicates. The poll reports a backlog only once, so a listener stays here until its backlog
+    /// is found empty.
     backlogged: VecDeque<ListenerIndex>,
     /// Connections accepted since the last wait.
     gathered: u32,
@@ -96,9 +97,9 @@ struct Listener {
     arm: Arm,
     /// Whether other workers or processes accept from the same socket (D-13).
     is_shared: bool,
-    /// For [`AcceptMode::Readiness`]: number of connections accepted since the last report. For a
-    /// shared listener it starts at one, because another process may have accepted the reported
-    /// client.
+    /// For [`AcceptMode::Readiness`]: number of connections accepted since the last report of the
+    /// poll. For a shared listener the number starts at one, because another process may have
+    /// accepted the reported client.
     taken: u32,
     /// Error of a system call that ended accepting, until the ring confirms the end.
     failed: Option<Errno>,
@@ -125,8 +126,8 @@ impl Uring {
         options: &UringOptions,
     ) -> Result<Self, (SetupError, DriverSockets)> {
         let sockets = sockets.into();
-        // Direct descriptors require an accept that stays armed. A shared listener must not have
-        // such an accept.
+        // Only an accept by the ring creates a direct descriptor. A shared listener is polled
+        // instead.
         let direct = options.direct && !options.shared.contains(&true);
         let setup = Setup {
             sq_entries: options.sq_entries,

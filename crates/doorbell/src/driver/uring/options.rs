@@ -16,9 +16,9 @@ pub struct UringOptions {
     pub sq_entries: u32,
     /// The optional techniques that the driver uses.
     pub tuning: Tuning,
-    /// By [`ListenerIndex`](crate::id::ListenerIndex): true if other workers or processes accept from
-    /// the same socket. Such a listener is polled in any accept mode, and all connections of its
-    /// driver are ordinary descriptors. Default: none.
+    /// By [`ListenerIndex`](crate::id::ListenerIndex): true if other workers or processes accept
+    /// from the same socket. Such a listener is polled in any accept mode, and all connections of
+    /// its driver are ordinary descriptors. Default: none.
     pub shared: Vec<bool>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Socket {
     pub(super) poll: Poll,
     /// False if the last `recv(2)` emptied the socket and no poll has signalled input since.
     pub(super) readable: bool,
-    /// True once the end of the stream or an error was signalled, until a receive returns it.
+    /// True once the end of the stream or an error was signalled.
     pub(super) hung_up: bool,
 }
 
@@ -97,8 +97,8 @@ impl Socket {
         }
     }
 
-    /// Receives without waiting. `None` for a direct descriptor, which does not support system
-    /// calls.
+    /// Receives without waiting. `None` if no bytes have arrived, and for a direct descriptor,
+    /// which does not support system calls.
     #[inline(always)]
     pub(super) fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
         let Handle::Ordinary(fd) = &self.handle else { return None };

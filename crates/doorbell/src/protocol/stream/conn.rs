@@ -47,7 +47,7 @@ pub struct StreamConn {
     pub(super) deadline: Time,
     /// True if the handler or a job has set the deadline.
     pub(super) is_own_deadline: bool,
-    /// Number of consumed frames.
+    /// Number of consumed frames; 1 if the handler closed with output before the first one.
     pub(super) requests: u32,
     pub(super) reason: CloseReason,
     pub(super) wait: Wait,
@@ -70,7 +70,7 @@ pub struct StreamConn {
 /// The event after which a connection continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// Bytes, or the end of all output.
+    /// Bytes have arrived, or all output was sent.
     Data,
     /// The peer's FIN.
     End,

@@ -33,10 +33,10 @@ pub trait StreamHandler: Send + Sync + 'static {
 
     /// Handles received bytes, oldest first, and returns how many it consumed.
     ///
-    /// It is called again with the rest, until it returns 0. 0 means that `input` is the beginning
-    /// of a frame; the next call has the same bytes, and usually more. After [`Context::close`],
+    /// It is called again with the rest, if any, until it returns 0. 0 means that `input` is the
+    /// beginning of a frame; the next call has the same bytes, and usually more. After
     /// [`Context::hand_over`], [`Context::notify_writable`] and [`Context::run`], the rest is kept
-    /// instead.
+    /// instead; after [`Context::close`] it is discarded.
     fn data(&self, conn: &mut Self::Conn, input: &[u8], cx: &mut Context<'_, Self>) -> usize;
 
     /// Handles the peer's FIN; `rest` is the input that was not consumed. Default: closes.
@@ -68,7 +68,7 @@ pub trait StreamHandler: Send + Sync + 'static {
         cx.close();
     }
 
-    /// Handles the drain of the server on a connection between frames: its last output. The
+    /// Handles the drain of the server on a connection between frames: may write a last output. The
     /// connection then closes. Default: no output.
     fn drain(&self, conn: &mut Self::Conn, cx: &mut Context<'_, Self>) {
         let _ = (conn, cx);
@@ -117,7 +117,8 @@ impl<H: StreamHandler + ?Sized> Context<'_, H> {
         debug_assert!(written.is_ok(), "writing to memory does not fail");
     }
 
-    /// The unsent output of this event, to append to, for encoders that need a buffer.
+    /// The unsent output, to append to, for encoders that need a buffer. Over TLS it may begin with
+    /// output of earlier events.
     pub const fn out(&mut self) -> &mut Vec<u8> {
         self.out
     }
@@ -162,7 +163,7 @@ impl<H: StreamHandler + ?Sized> Context<'_, H> {
         self.opened
     }
 
-    /// The other end, its TLS session and the listener. Its address is known only if
+    /// The client: its address, its TLS session and the listener. The address may be missing unless
     /// [`StreamHandler::wants_client`] is true.
     pub const fn client(&self) -> &Client<'_> {
         self.client

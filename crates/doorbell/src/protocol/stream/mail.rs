@@ -53,8 +53,8 @@ impl<M> Mailbox<M> {
         }
     }
 
-    /// Takes all messages; `taken` is empty. Never blocks: if another thread holds the lock, the
-    /// messages are taken in the next turn.
+    /// Takes all messages into `taken`, which must be empty. Never blocks: if another thread holds
+    /// the lock, the messages are taken in the next turn.
     pub(super) fn take(&self, taken: &mut Vec<(ConnId, Mail<M>)>) {
         match self.queue.try_lock() {
             Ok(mut queue) => core::mem::swap(&mut *queue, taken),
@@ -132,7 +132,7 @@ pub struct ConnHandle<M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PushError<M> {
-    /// Too many messages wait for the connection, because its peer reads too slowly.
+    /// Too many messages wait for the connection, for example because its peer reads too slowly.
     Full(M),
     /// The connection has ended.
     Gone(M),

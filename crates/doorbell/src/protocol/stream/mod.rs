@@ -59,7 +59,8 @@
 //!   space is reserved at the start: accepting a connection allocates nothing.
 //!
 //! A panic of a handler closes its connection, without the output of that event. Between the parts
-//! of a reply, it resets the connection, as any other end does: a part must not look like the whole.
+//! of a reply, it resets the connection, as any other end does: a part must not look like the
+//! whole.
 //!
 //! [`testing::TestStream`](crate::testing::TestStream) runs a handler without sockets.
 //!

@@ -1,4 +1,4 @@
-//! Checks of the first bytes on a TLS listener, before any cryptography or memory is spent.
+//! Checks of the first bytes on a TLS listener, before a session is created.
 //!
 //! Does not know about: the contents of a ClientHello except its length.
 

@@ -10,9 +10,8 @@
 //!     └── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
 //! ```
 //!
-//! A connection counts as a handshake in progress from accept on, and uses memory for TLS only
-//! after a complete ClientHello. Between requests it uses 3 KiB in addition to its slot, and no
-//! buffer.
+//! A connection counts as a handshake in progress from accept on, and has a session only after a
+//! complete first record. Between requests it uses 3 KiB in addition to its slot, and no buffer.
 //!
 //! A connection ends with a close_notify in the same segment as the last reply, then FIN. Then the
 //! connection lingers to receive the peer's close_notify, which would cause a reset on a closed
@@ -59,11 +58,12 @@ pub struct TlsConn<C> {
 
 #[derive(Debug)]
 enum Stage {
-    /// No bytes, or a part of the first record.
+    /// No bytes, or a part of the ClientHello.
     Hello,
     /// The session has ended; nothing more is sent.
     Over,
-    /// Too many handshakes were in progress when the connection arrived.
+    /// Too many handshakes were in progress when the connection arrived, or the connection is
+    /// handed over (see [`leave`]).
     Refused,
     /// A session, from the ClientHello on.
     Session(Box<Session>),

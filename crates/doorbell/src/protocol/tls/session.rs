@@ -93,7 +93,7 @@ impl Session {
         self.seen_len == 0 && !self.holds
     }
 
-    /// True if the peer sent its first message and waits for the reply.
+    /// True until the server's first message is written.
     pub(super) const fn peer_waits(&self) -> bool {
         !self.answered
     }

@@ -66,8 +66,7 @@ pub(super) struct Upper<C> {
     head_at: usize,
 }
 
-/// Plaintext that the protocol could not process yet. Empty and unallocated, unless a request
-/// arrived in parts.
+/// Plaintext that the protocol could not process yet. Unallocated while there is none.
 #[derive(Debug)]
 struct UnreadPlaintext {
     buf: Vec<u8>,
