@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what these threads do.
 
-/// Maximum number of threads that read files and start programs.
+/// Number of threads kept free of lookups, to read files and start programs.
 pub(crate) const BLOCKING_MAX: usize = 16;
 
 /// Maximum number of concurrent lookups by all checks of the process. Lookups that an earlier

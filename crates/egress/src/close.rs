@@ -18,6 +18,6 @@ pub fn close(conn: impl Into<OwnedFd>) {
     let conn = conn.into();
     let peer_closed = sockopt::tcp_info(conn.as_fd()).is_ok_and(|info| info.state == TcpState::CloseWait);
     let linger = if peer_closed { None } else { Some(Duration::ZERO) };
-    // A socket without this option (UDP, Unix) has no TIME-WAIT either.
+    // Errors are ignored: only TCP sockets have a TIME-WAIT.
     let _ = set_socket_linger(&conn, linger);
 }

@@ -206,7 +206,8 @@ impl Egress {
         self.report
     }
 
-    /// The system's port range for outgoing connections, as read at the start.
+    /// The system's port range for outgoing connections, as read by [`EgressConfig::open`]; Linux's
+    /// default if it could not be read.
     #[must_use]
     pub const fn system_ports(&self) -> PortRange {
         self.system
@@ -379,11 +380,11 @@ impl From<io::Error> for Refused {
 
 /// Returns an error if a socket is connected to itself.
 ///
-/// A TCP socket whose ephemeral port equals the target port connects to itself (RFC 9293 3.5,
-/// figure 7); the same happens with UDP. If the target is a closed port of this machine in the
-/// ephemeral range, an attempt can connect to itself, and the port then seems to be open. With
-/// Linux's default range of 28,232 ports, this affects about one attempt in 14,000 (a TCP port in
-/// the half that the kernel tries first) to 28,000 (UDP). [`Egress`] checks this automatically.
+/// If the target is a closed port of this machine in the ephemeral range, a TCP socket that gets
+/// the target port as its own port connects to itself (RFC 9293 3.5, figure 7), and the port then
+/// seems to be open; the same happens with UDP. With Linux's default range of 28,232 ports, this
+/// affects about one attempt in 14,000 (a TCP port in the half that the kernel tries first) to
+/// 28,000 (UDP). [`Egress`] checks this automatically.
 ///
 /// # Errors
 /// `ECONNREFUSED`, as for a closed port; the connection is closed.

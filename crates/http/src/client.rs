@@ -1,8 +1,8 @@
 //! Information about the sender of a request that is not part of the request: address and TLS
 //! session.
 //!
-//! Does not know about: the source of this information. The client in a `Forwarded` field is found
-//! by [`crate::forwarded`].
+//! Does not know about: the source of this information. The client behind proxies is found by
+//! [`crate::forwarded`].
 
 use crate::scheme::Scheme;
 use std::net::IpAddr;
@@ -105,8 +105,8 @@ impl<'a> Client<'a> {
     }
 
     /// The port that belongs to the address: that of the socket, or the one in a PROXY protocol
-    /// header from a trusted peer. `None` without an address, and for the client that a `Forwarded`
-    /// field names.
+    /// header from a trusted peer. `None` without an address, and for a client that trusted proxies
+    /// reported ([`Self::forwarded`]).
     pub const fn port(&self) -> Option<u16> {
         match self.port {
             Some(port) => Some(port.get()),

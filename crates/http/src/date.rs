@@ -10,8 +10,8 @@ pub struct Date {
 }
 
 impl Date {
-    /// Renders the date of `unix_secs`. Years outside 1 to 9999 become the nearest year of that
-    /// range.
+    /// Renders the date of `unix_secs`. A time outside the years 1 to 9999 becomes the nearest time
+    /// of that range.
     pub fn new(unix_secs: i64) -> Self {
         let mut date = Self { unix_secs, line: *TEMPLATE };
         date.render();

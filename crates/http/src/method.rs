@@ -6,8 +6,8 @@ use std::fmt;
 
 /// A request method.
 ///
-/// All methods that the parser knows. A request with any other valid token as its method gets a 501
-/// before the service is called.
+/// All methods that the parser knows. A request with `CONNECT`, or with any other valid token as
+/// its method, gets a 501 unless [`Service::hands_over`](crate::Service::hands_over) accepts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the variants are the method names")]
 pub enum Method {

@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
 
     /// The name of the client that a guard has admitted: the name of its token, the subject of its
     /// signed token, or the name in its certificate. `None` without a guard that identifies
-    /// clients. With several such guards, the last one counts.
+    /// clients. Of several such guards, the one that was consulted last counts.
     pub const fn identity(&self) -> Option<&'a str> {
         self.found().identity
     }

@@ -12,9 +12,9 @@ use std::fmt;
 
 /// Passes each request to the service of its route. Build it with [`Routes::builder`].
 ///
-/// The needs of each service for bodies and for the client's address are forwarded, so it may also
-/// be another `Routes`, a guarded service or a job. The service reads the parameters of the path
-/// with [`Request::param`].
+/// The needs of each service for bodies and for the client's address are forwarded, so a service
+/// may also be another `Routes`, a guarded service, or one that replies in a job. The service reads
+/// the parameters of the path with [`Request::param`].
 ///
 /// | request | reply |
 /// |---|---|
@@ -170,7 +170,7 @@ impl Service for Routes {
         self.otherwise.refused(error, client, now);
     }
 
-    /// A route of these routes has parameters of its own.
+    /// Only the service for paths without a route gets the parameters of an outer route.
     fn missing_param(&self, known: &[&str]) -> Option<&str> {
         self.otherwise.missing_param(known)
     }

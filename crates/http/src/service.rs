@@ -29,15 +29,15 @@ pub enum MessageStart<'a> {
 
 /// A service, which replies to requests.
 ///
-/// Called once for each complete request, in the order in which the requests of a connection
-/// arrive.
+/// [`Self::call`] is called once for each complete request, in the order in which the requests of a
+/// connection arrive, except for [repeated requests](Self::repeats).
 ///
 /// A service around another one must forward the inner service's needs. All methods but
 /// [`Self::call`] have defaults, so a service that omits [`Self::wants_body`] or
 /// [`Self::wants_client`] withholds bodies and addresses from the inner service. The services of
 /// this crate then reply with a 500, which is counted ([`ApiMisuse`](crate::ApiMisuse)); a limit by
-/// address never treats all clients as one. The services in [`crate::layer`] forward everything, as
-/// do `&S`, `Arc<S>` and `Box<S>`, even if `S` is `dyn Service`.
+/// address never treats all clients as one. The services in [`crate::layer`] forward these needs,
+/// as do `&S`, `Arc<S>` and `Box<S>`, even if `S` is `dyn Service`.
 #[diagnostic::on_unimplemented(note = "a function or closure becomes a service with `service_fn`")]
 pub trait Service {
     /// Whether the body of this request is collected and passed to [`Service::call`]. Called once,

@@ -3,8 +3,8 @@
 //! Does not know about: connections, and how states are derived.
 //!
 //! Every line contains the full state. HAProxy keeps a state that an agent reported until the agent
-//! reports another, so `up` is always sent with `ready` and a weight (HAProxy configuration manual,
-//! `agent-check`).
+//! reports another, so `up` is always sent with `ready` or `drain`, and with a weight (HAProxy
+//! configuration manual, `agent-check`).
 
 use crate::prober_stats::ProbeCounters;
 use crate::registry::{Registry, Serving};
@@ -123,8 +123,8 @@ fn share_of(serving: Option<u32>, all: impl Iterator<Item = u32>) -> u64 {
     serving.map_or(100, share)
 }
 
-/// Joins the words and the reason into one line. Characters of the reason that could end the line
-/// early are replaced by spaces.
+/// Joins the words and the reason into one line. Characters of the reason other than visible ASCII
+/// are replaced by spaces, so that they cannot end the line early.
 fn written(words: String, why: &str) -> String {
     let mut line = words;
     let why: String = why.chars().map(|c| if c.is_ascii_graphic() { c } else { ' ' }).collect();

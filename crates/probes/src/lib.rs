@@ -3,8 +3,8 @@
 //! A [`Registry`] contains checks and endpoints. [`Registry::found`] applies the result of a check;
 //! [`Registry::drain`] and [`Registry::maintain`] apply commands of an operator. Each of these
 //! calls renders the replies that changed, once for every format and audience, and publishes them
-//! as one set before it returns. A [`HealthHandler`] sends the reply to a request without taking a
-//! lock, allocating memory or reading a clock, and counts the request by prober.
+//! as one set before it returns. For nearly every probe, a [`HealthHandler`] sends the reply and
+//! counts the probe without taking a lock, allocating memory or reading a clock.
 //!
 //! ```
 //! use doorbell_health::{CheckConfig, CheckResult, Details, EndpointConfig, Severity, Time};

@@ -52,9 +52,9 @@ thread_local! {
 }
 
 impl PortableReply {
-    /// The reply of `service` at this time. `fields` are the header fields of the request; fields
-    /// that describe the connection or the body are not passed on. `None` if the service gives no
-    /// reply: it defers it, or hands the request over.
+    /// The reply of `service` at this time. `fields` are the header fields of the request; `Host`
+    /// and the fields that describe the connection or the body are not passed on. `None` if the
+    /// service gives no reply: it defers it, or hands the request over.
     pub fn of<'f>(
         service: &impl Service,
         request: PortableRequest<'_>,
@@ -86,7 +86,7 @@ impl PortableReply {
     }
 }
 
-/// Writes a request without the fields of its connection (RFC 9110 7.6.1) and its body.
+/// Writes a request without the fields that describe its connection (RFC 9110 7.6.1) or its body.
 fn write_head<'f>(
     head: &mut Vec<u8>,
     request: PortableRequest<'_>,

@@ -85,8 +85,8 @@ pub(crate) fn session_ends_at(
     now: Duration,
 ) -> Result<Duration, Issue> {
     let earliest = ends_at(chain)?;
-    // Each chain contains the server's own certificate. If that is the first to expire, no other
-    // chain has to be verified.
+    // Each chain contains the server's own certificate. If that is the first to expire, no chain
+    // has to be verified.
     let is_own = chain.first().is_some_and(|own| ends_at(std::slice::from_ref(own)) == Ok(earliest));
     let verified = roots.filter(|_| !is_own).and_then(|roots| chain_ends_at(chain, roots, now));
     Ok(verified.unwrap_or(earliest))

@@ -23,7 +23,7 @@ pub struct Connector {
     pub(crate) resolver: Resolver,
 }
 
-/// Number of connection attempts of all checks, by result.
+/// Number of TCP connection attempts of all checks, by result.
 #[derive(Debug, Default)]
 pub struct ConnectCounters([AtomicU64; ConnectResult::ALL.len()]);
 
@@ -82,7 +82,7 @@ impl Connector {
         self.egress.report()
     }
 
-    /// Connection attempts by result.
+    /// TCP connection attempts by result.
     #[must_use]
     pub const fn counters(&self) -> &ConnectCounters {
         &self.counters

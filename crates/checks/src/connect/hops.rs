@@ -1,4 +1,4 @@
-//! Hop limits of ICMP echoes: that of requests, and what remains of it in replies.
+//! Hop limits of ICMP echoes: set for requests, received with replies.
 //!
 //! Does not know about: the content of datagrams.
 
@@ -11,7 +11,7 @@ use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd as _};
 
-/// Sets the hop limit of requests, and requests that of replies.
+/// Sets the hop limit of requests, and makes the kernel report that of replies.
 pub(super) fn prepare(socket: &UdpSocket, is_ipv4: bool, max_hops: Option<u8>) -> io::Result<()> {
     if is_ipv4 {
         setsockopt(&socket, Ipv4RecvTtl, &true)?;

@@ -5,7 +5,7 @@
 //!
 //! The system's resolver may block indefinitely, and a blocked thread cannot be cancelled. So the
 //! number of threads is limited, queued lookups are dropped when their last waiter is gone, and
-//! files and programs use separate threads.
+//! files and programs have threads of their own.
 
 use crate::finding::{Issue, cause_of};
 use crate::limits::LOOKUPS_MAX;
@@ -48,7 +48,7 @@ pub(crate) struct Name {
 #[derive(Debug, Default)]
 struct Known {
     is_under_way: bool,
-    /// Whether the last lookup failed or takes too long.
+    /// Whether the last lookup failed temporarily or takes too long.
     is_slow: bool,
     found: Option<Found>,
     /// Reason why the last lookup found no address.

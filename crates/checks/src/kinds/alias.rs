@@ -119,7 +119,8 @@ struct Reply {
 #[derive(Default)]
 struct FirstFailed(Option<(String, String)>);
 
-/// The state of a reply, and its reason. The worse of status code, status and description counts.
+/// The state of a reply, and its reason. A known description decides, but `up` with the status
+/// `fail` is down; without one, the status decides.
 fn parse(response: &HttpResponse) -> Result<(Class, String), Issue> {
     let HttpResponse { status: code, body, is_cut, .. } = response;
     let reply: Reply = match serde_json::from_slice(body) {

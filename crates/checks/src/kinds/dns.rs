@@ -174,7 +174,7 @@ fn content(answer: &Message<Vec<u8>>, asked: DnsRecord) -> DnsAnswer {
     }
 }
 
-/// The records of this type in presentation format.
+/// The records of this type in presentation format, TXT as plain text.
 fn records(answer: &Message<Vec<u8>>, wanted: Rtype) -> Result<Vec<String>, domain::base::wire::ParseError> {
     let mut found = Vec::new();
     for record in answer.answer()?.limit_to::<AllRecordData<_, _>>().take(RECORDS_MAX) {

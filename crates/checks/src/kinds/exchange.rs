@@ -177,7 +177,7 @@ pub(crate) fn is_cut_http2(text: &str) -> bool {
     text.ends_with("because of a broken pipe")
 }
 
-/// Describes a connection error by its innermost cause.
+/// Describes a connection error by its cause.
 pub(crate) fn broken(error: &hyper::Error) -> Issue {
     let cause = std::error::Error::source(error);
     let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());

@@ -233,7 +233,7 @@ fn evaluate(response: Result<Option<ServingStatus>, Status>) -> Verdict {
 /// Reason of a check whose service the server does not know.
 pub const UNKNOWN: &str = "the server does not know this service";
 
-/// The reason for a health check without a response.
+/// The reason of a health check that ends with an error status.
 fn refused(status: &Status) -> Issue {
     match status.code() {
         Code::NotFound => Issue::failure(UNKNOWN),

@@ -35,7 +35,7 @@ pub(crate) struct HttpRunner {
     method: Method,
     /// Request target of the check's URL.
     target: Uri,
-    /// All fields of its request except `traceparent`.
+    /// Header fields of a request to this URL, except `traceparent`.
     headers: HeaderMap,
     /// Names of the fields that contain credentials, sent to the origin of the URL only.
     credentials: Box<[HeaderName]>,
@@ -157,8 +157,8 @@ impl HttpRunner {
             // A run has one connection at a time.
             progress.end().await;
             is_plain_get |= self.becomes_get(status);
-            // The other origin chooses the target of a redirect back to the first origin, so that
-            // request carries no credentials either.
+            // A request that is redirected back to the first origin carries no credentials either,
+            // because the other origin chose its target.
             is_home &= is_same_origin(&next, &self.check.url);
             url = Cow::Owned(next);
         }

@@ -27,7 +27,8 @@ pub(crate) struct Lines<'s, S> {
 }
 
 impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
-    /// Creates a reader that limits a line, and the buffer, to `len_max` bytes.
+    /// Creates a reader that limits a line and its terminator, and the buffer, to `len_max` + 2
+    /// bytes.
     pub(crate) const fn new(stream: &'s mut S, len_max: usize) -> Self {
         Self { stream, read: Vec::new(), taken: 0, len_max }
     }

@@ -82,8 +82,8 @@ impl Watch {
     pub(crate) fn new(pace: &Pace) -> Self {
         Self {
             // Shorter than the usual intervals, so that a scheduled run makes a `Check` call if the
-            // server has been silent. A run that a change causes starts sooner after the server's
-            // message, and makes no call.
+            // server has been silent. A run that a change causes starts within this time after the
+            // server's message, so it makes no call.
             silence: pace.fast_interval / 4,
             apart: pace.fast_interval,
             notice: OnceLock::new(),

@@ -105,8 +105,9 @@ impl AliasCheck {
     }
 }
 
-/// Cycles of a graph whose nodes are numbered from 0; `next` returns the nodes to which a node
-/// leads. Each cycle begins at any of its nodes.
+/// Cycles of a graph whose nodes are numbered from 0; at least one if there are any, but not
+/// necessarily all. `next` returns the nodes to which a node leads. A cycle may begin at any of its
+/// nodes.
 #[must_use]
 pub fn cycles(nodes: usize, next: impl Fn(usize) -> Vec<usize>) -> Vec<Vec<usize>> {
     let mut found = Vec::new();

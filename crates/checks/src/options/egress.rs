@@ -6,16 +6,15 @@ use doorbell_config::{Entry, TEXTS, Table};
 use doorbell_egress::PortChoice;
 use std::net::IpAddr;
 
-/// Source addresses and ports of the connections of all checks. The default leaves both to the
-/// kernel.
+/// Source addresses and ports of the connections of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct EgressOptions {
     /// Source address, or a list of addresses that are used in turn. Only addresses of the target's
     /// family are used. Default: the kernel chooses.
     #[key(name = "source", with = sources)]
     pub sources: Vec<IpAddr>,
-    /// Choice of local ports: auto, off, or the number of ports of a random window
-    /// (IP_LOCAL_PORT_RANGE, Linux 6.3).
+    /// Choice of local ports: auto (the best method that the kernel supports), off (the kernel
+    /// chooses), or the number of ports of a random window (IP_LOCAL_PORT_RANGE, Linux 6.3).
     #[key(name = "port_window", default = "auto", with = port_window)]
     pub ports: PortChoice,
 }

@@ -13,12 +13,12 @@ struct Keys {
     /// Metric of this machine or of its file systems. Required.
     #[key(required = "\"disk_free\"", with = metric)]
     metric: Option<Metric>,
-    /// For disk_free and inodes_free: a file or directory in the file system. For memory_available
-    /// and memory_pressure: the folder of a control group (version 2), such as /sys/fs/cgroup in a
-    /// container. Default: the machine.
+    /// For disk_free and inodes_free: a file or directory in the file system; required. For
+    /// memory_available and memory_pressure: the folder of a control group (version 2), such as
+    /// /sys/fs/cgroup in a container. Default: the machine.
     path: Option<PathBuf>,
-    /// Threshold above which the check fails: a number, or with % a share of the total (for load:
-    /// of the number of cores).
+    /// Threshold above which the check fails: a size or number, or with % a share of the total (for
+    /// load: of the number of cores).
     down_above: Option<At<String>>,
     /// Threshold below which the check fails: a size or number, or with % a share of the total.
     down_below: Option<At<String>>,

@@ -21,8 +21,8 @@ pub struct GrpcCheck {
     pub service: String,
     /// check makes a call of Check for each run. watch makes one call of Watch, which stays open
     /// and reports every change; if it ends, the next call of Watch begins no sooner than
-    /// `fast_interval` after the start of the previous one. In addition, each run makes a call of
-    /// Check, which must complete in time.
+    /// `fast_interval` after the start of the previous one. In addition, a run makes a call of
+    /// Check, which must complete in time, unless the server has just reported a status.
     #[key(default = "check")]
     pub mode: GrpcMode,
     /// Unary method to call, such as "/csi.v1.Identity/Probe". Default: Check of grpc.health.v1,

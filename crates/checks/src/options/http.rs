@@ -23,7 +23,8 @@ pub struct HttpCheck {
     /// Address to connect to instead of the host of the URL.
     pub address: Option<Address>,
     /// PROXY header before everything else: v1 or v2 with the addresses of the connection, or local
-    /// (version 2 without addresses). Not sent after a redirect to another host or port.
+    /// (version 2 without addresses). Not sent after a redirect to another host or port, unless
+    /// `address` is set.
     pub proxy_protocol: Option<ProxyHeader>,
     /// HTTP version of requests. auto: HTTP/2 if the server of an https URL chooses it by ALPN,
     /// otherwise HTTP/1.1. HTTP/2: by ALPN with https, with prior knowledge (h2c) with http.
@@ -261,7 +262,7 @@ impl Text for Pattern {
 }
 
 impl FieldValue {
-    /// The secret text, for sending.
+    /// The text for sending, even if it is secret.
     #[must_use]
     pub fn reveal(&self) -> &str {
         match self {

@@ -293,7 +293,8 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
     }
 }
 
-/// A scheme of a URL that consists of a host and a port, its port, and its check.
+/// A URL scheme that is followed by a host and an optional port: the scheme, its default port, and
+/// its check.
 type Scheme = (&'static str, u16, fn(Address) -> CheckKind);
 
 const BY_ADDRESS: &[Scheme] = &[

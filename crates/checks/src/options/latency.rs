@@ -23,8 +23,8 @@ impl LatencyRule {
     }
 }
 
-/// Reports a limit of `degraded` above the limit of `expect`: slower results are down, never
-/// degraded.
+/// Reports a limit of `degraded` that is not below the limit of `expect`: slower results are down,
+/// never degraded.
 pub(super) fn check(latencies: [Option<Duration>; 2], at: &Section<'_>) {
     let [expect, degraded] = ["expect.max_latency", "degraded.max_latency"].map(|key| at.right_place(key));
     if let ([Some(down), Some(slow)], Some(expect), Some(degraded)) = (latencies, expect, degraded)

@@ -123,7 +123,7 @@ impl Metric {
         matches!(self, Self::DiskFree | Self::MemoryAvailable)
     }
 
-    /// An example of a threshold.
+    /// Examples of thresholds, for a message that encloses them in double quotes.
     #[must_use]
     pub const fn example(self) -> &'static str {
         match self {

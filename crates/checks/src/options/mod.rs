@@ -88,8 +88,8 @@ pub use websocket::WebsocketCheck;
 const SEVERITIES: [(&str, Severity); 3] =
     [("degrading", Severity::Degrading), ("info", Severity::Info), ("required", Severity::Required)];
 
-/// One check. Its keys depend on `type`. The keys of `[check_defaults]` can be set here, too, for
-/// this check only.
+/// One check. Its keys depend on `type`. The keys of `[check_defaults]`, except `egress`, can be
+/// set here, too, for this check only.
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(inherits = "check_defaults", check = Self::complete, useless = Self::useless)]
 pub struct Check {
@@ -232,7 +232,8 @@ fn settle_without_runs(
 }
 
 impl CheckDefaults {
-    /// The keys of `pace` take effect, and are shown, in each check.
+    /// Keys that are not shown in this table: those of `pace` take effect, and are shown, in each
+    /// check.
     fn useless(&self) -> Vec<&'static str> {
         Pace::keys().iter().map(|key| key.name).collect()
     }

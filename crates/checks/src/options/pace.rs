@@ -26,7 +26,8 @@ pub struct Pace {
     /// Time from the start of one run to the start of the next.
     #[key(default = "5s", range = "100ms..=1d", shown)]
     pub interval: Duration,
-    /// `interval` while the state is changing, unknown or stale. Default: 1s, at most `interval`.
+    /// `interval` while the state is changing, unknown or stale, and until the first success.
+    /// Default: 1s, at most `interval`.
     #[key(range = "100ms..=1d", default_with = Self::default_fast_interval)]
     pub fast_interval: Duration,
     /// `interval` while the check is down. Default: twice `interval`.

@@ -39,7 +39,7 @@ pub struct TlsCheck {
     /// PROXY header before everything else: v1 or v2 with the addresses of the connection, or local
     /// (version 2 without addresses).
     pub proxy_protocol: Option<ProxyHeader>,
-    /// Verification of the certificates.
+    /// TLS of the connection.
     pub tls: ClientTls,
     /// Required lifetime of the certificates.
     #[key(flatten)]
@@ -232,7 +232,7 @@ impl DnsCheck {
         Self { server, name, ..Self::default() }
     }
 
-    /// Whether `text` is a valid record of this type.
+    /// Whether `text` may be a record of this type.
     #[must_use]
     pub fn can_contain(&self, text: &str) -> bool {
         match self.record {

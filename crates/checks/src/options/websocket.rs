@@ -69,7 +69,7 @@ impl WebsocketCheck {
 
 target!(check: WebsocketCheck, remote_of(check.address.as_ref(), &check.url), Some(&check.tls));
 
-/// Form of the URL: a [`Url`] whose scheme is `ws` instead of `http`.
+/// Form of the URL: `ws` or `wss` in the configuration, stored as a [`Url`] with `http` or `https`.
 pub(super) mod url {
     use super::Url;
     use doorbell_config::{Entry, Json, Key, Value as _};

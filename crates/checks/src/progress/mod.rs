@@ -97,7 +97,7 @@ pub struct Seen {
     pub certificate: Option<CertificateInfo>,
     /// Earliest expiry of the certificates that the server sent, as time since 1970.
     pub certificate_ends: Option<Duration>,
-    /// Earliest expiry of the certificates in the verified chain, as time since 1970.
+    /// Time until which a chain of these certificates verifies, as time since 1970.
     pub chain_ends: Option<Duration>,
     /// Status of the gRPC call.
     pub grpc_status: Option<i32>,

@@ -43,7 +43,8 @@ enum RunnerKind {
 pub(crate) struct RunResult {
     pub(crate) finding: Finding,
     pub(crate) phase_times: PhaseTimes,
-    /// Earliest expiry of the server's certificates, as time since 1970.
+    /// Expiry of the server's certificates, as time since 1970; the earliest of all checked
+    /// addresses.
     pub(crate) certificate: Option<Duration>,
 }
 
@@ -51,7 +52,7 @@ impl Runner {
     /// Builds the runner of a check; `None` if its results are pushed.
     ///
     /// # Errors
-    /// A required file cannot be used.
+    /// An option or a required file cannot be used.
     #[cfg(feature = "kinds")]
     pub fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
         Ok(TargetRunner::build(check, shared)?.map(RunnerKind::Target).map(Self))
@@ -63,8 +64,8 @@ impl Runner {
         Self(RunnerKind::Call(call))
     }
 
-    /// Whether the runner has state between runs that does not depend on the runtime, so that the
-    /// runner may move to another scheduler.
+    /// Whether the runner may move to another scheduler with its state: it has state between runs,
+    /// which does not depend on the runtime.
     #[must_use]
     pub const fn can_move(&self) -> bool {
         match &self.0 {
@@ -74,8 +75,8 @@ impl Runner {
         }
     }
 
-    /// Whether [`Self::build`] would build an equal runner for `check`, so that this runner can be
-    /// reused with its state.
+    /// Whether this runner can be reused for `check` with its state: it [can move](Self::can_move),
+    /// and [`Self::build`] would build an equal runner.
     #[cfg(feature = "kinds")]
     #[must_use]
     pub fn is_for(&self, check: &Check) -> bool {

@@ -111,7 +111,7 @@ impl TargetRunner {
     pub(super) async fn run_as(&self, progress: Progress) -> RunResult {
         let start = progress.start();
         match self.dialer().filter(|dialer| dialer.checks_all_addrs()) {
-            // Boxed, so that the futures of other kinds stay small.
+            // Boxed, so that the future of a run that does not check every address stays small.
             Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
             None => self.run_part(progress, start, start + self.timeout).await,
         }

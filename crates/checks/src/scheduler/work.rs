@@ -52,7 +52,7 @@ pub(crate) struct Work {
 /// State of one check.
 #[derive(Clone, Copy, Debug)]
 struct RunState {
-    /// `None` while a run is in progress.
+    /// `None` while a run is in progress, or if no run is scheduled.
     due: Option<Time>,
     started: Time,
     is_running: bool,
@@ -206,8 +206,9 @@ impl Work {
         }
     }
 
-    /// Makes the next run due earlier. While a run is in progress, records the request; while the
-    /// last result is fresh, delays the run.
+    /// Makes the next run due as early as permitted: for a probe, when the last run is older than
+    /// `cache`; for a change, [`CHANGES_APART`] after the last start. While a run is in progress,
+    /// records the request.
     pub(crate) fn request(&mut self, request: Request, sink: &impl ResultSink) {
         let (at, requested) = match request {
             Request::Probe(at) => (at, Requested::Probe),

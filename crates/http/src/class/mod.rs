@@ -3,7 +3,8 @@
 //! Does not know about: messages. Each scanner returns the index of the first byte that is not in
 //! its class.
 //!
-//! The scanners process sixteen bytes at a time; shorter buffers use the table.
+//! Most scanners process sixteen bytes at a time, and pad a shorter buffer; [`token_end`] looks up
+//! each byte in a table.
 
 mod block;
 

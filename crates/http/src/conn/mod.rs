@@ -14,10 +14,10 @@
 //! ```
 //!
 //! Input is parsed in place. `carry` contains only input that cannot be handled yet: the beginning
-//! of one message (its head, then the decoded body if it is wanted) or, after [`Next::Flush`], the
-//! pending input. The beginning has at most `head_bytes_max + body_bytes_max` bytes; the
-//! pending input is at most the input of one call. `whole` handles complete requests without a
-//! body; `message` handles all other cases.
+//! of one message (its head, then the decoded body if it is wanted) or, after [`Next::Flush`] and
+//! [`Next::Wait`], the pending input. The beginning has at most `head_bytes_max + body_bytes_max`
+//! bytes; the pending input is at most the input of one call and what the caller appends during a
+//! wait. `whole` handles complete requests without a body; `message` handles all other cases.
 
 mod deadline;
 mod hand_over;
@@ -49,7 +49,7 @@ pub struct Io<'a> {
     /// Output for replies. Its bytes should be sent before the next call, and must be sent at
     /// [`Next::Flush`].
     pub out: &'a mut Out,
-    /// Whether the worker drains; the next reply then closes the connection.
+    /// Whether the connection must end: the next reply then closes it.
     pub closing: bool,
     /// The sender of the requests.
     pub client: &'a Client<'a>,
@@ -271,8 +271,8 @@ impl Conn {
         }
     }
 
-    /// The time at which to call [`Conn::handle_timeout`]: the deadline of the current phase. It
-    /// may change with every call.
+    /// The time at which to call [`Conn::handle_timeout`]: the deadline of the current phase. Each
+    /// `handle_*` call may change it.
     pub const fn deadline(&self) -> Time {
         self.deadline
     }

@@ -39,8 +39,8 @@ fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// Parses an element such as `for=192.0.2.1;proto=https;by=_x`. `None` if it has no address, or if
-/// any part is malformed or repeated.
+/// Parses an element such as `for=192.0.2.1;proto=https;by=_x`. `None` if it has no address, a
+/// malformed pair, or a repeated `for` or `proto`.
 pub(super) fn forwarded(element: &[u8]) -> Option<Origin> {
     let (mut addr, mut proto) = (None, None);
     let mut rest = element;

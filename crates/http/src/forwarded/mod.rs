@@ -51,9 +51,9 @@ pub struct TrustedProxies {
     pub networks: Networks,
     /// The field written by the proxies.
     pub from: ForwardedFrom,
-    /// Number of elements to examine, at most [`HOPS_MAX`]: the length of the longest chain of
-    /// trusted proxies, plus one for the client. If the limit is reached, the last address found is
-    /// used as the client.
+    /// Maximum number of elements to examine, at most [`HOPS_MAX`]: the number of proxies in the
+    /// longest chain, because each proxy adds one element. If the limit is reached, the last
+    /// address found is used as the client.
     pub hops_max: u8,
 }
 

@@ -66,7 +66,7 @@ impl RateLimit {
     /// Creates a guard that counts requests by `key`. A request without the key's header or token
     /// is counted by its address. Clients on Unix sockets, which have no address, share one key.
     ///
-    /// A request with an unknown address gets a 500, counted as
+    /// If this address is unknown, the request gets a 500, counted as
     /// [`ApiMisuse::ClientUnknown`](crate::ApiMisuse::ClientUnknown): a service between the server
     /// and the limit does not forward [`Service::wants_client`](crate::Service::wants_client).
     pub const fn new(limiter: Arc<Limiter>, key: Key) -> Self {

@@ -7,12 +7,12 @@
 //! one. A token is therefore used at most [`Leases::lifetime`] after the store granted it, and a
 //! store that shortens the burst by this time never admits more than the limit.
 //!
-//! **A key without tokens**, such as a new one, gets *credit* if most of its burst is available as
-//! far as known: a few requests that the store charges afterwards. The next grant ends the credit,
-//! and there is no further credit until the store has charged all of it.
+//! **A key without tokens**, such as a new one, gets *credit*: a few requests that the store
+//! charges afterwards. Condition: as far as known, most of its burst is available. The next grant
+//! ends the credit, and there is no further credit until the store has charged all of it.
 //!
-//! **Without the store** the local limit decides: after [`Leases::set_valid_until`] has passed, and
-//! for keys beyond the capacity of the table. Both are counted.
+//! **Without the store** [`OnError`] applies after the time of [`Leases::set_valid_until`]. About
+//! keys beyond the capacity of the table, the local limit decides. Both are counted.
 
 use super::Limiter;
 use super::decision::Decision;
@@ -42,7 +42,7 @@ pub struct Leases {
     slots: Box<[Slot]>,
     /// A bit for each slot with demand since the last [`Leases::take_active`].
     active: Box<[AtomicU64]>,
-    /// Nanoseconds of the time from which on the local limit decides.
+    /// Nanoseconds of the time from which on [`OnError`] applies.
     valid_until: AtomicU64,
     /// A generation takes `1 << generation_bits` nanoseconds.
     generation_bits: u32,
@@ -103,7 +103,7 @@ pub struct Grant {
     pub asked: Time,
     /// When the whole burst of the key is available again.
     pub full_at: Time,
-    /// Number of requests on credit that the store has charged, counted as [`Usage::credited`].
+    /// The value of [`Usage::credited`] up to which the store has charged the requests on credit.
     pub charged: u32,
 }
 
@@ -133,7 +133,7 @@ struct Slot {
     tokens: [AtomicU64; 2],
     demand: AtomicU64,
     /// 32 bits of requests allowed on credit, [`OPEN`] from the first one until the store has
-    /// charged it, and 31 bits of remaining credit.
+    /// charged all, and 31 bits of remaining credit.
     credit: AtomicU64,
     /// Nanoseconds of the time at which the whole burst is available again, according to the store.
     full_at: AtomicU64,
@@ -152,7 +152,7 @@ struct Shard {
 
 impl Leases {
     /// Creates a table for `keys_max` keys of 72 bytes each. Tokens live for at most `lifetime`,
-    /// rounded down to a power of two in nanoseconds.
+    /// rounded down to a power of two in nanoseconds, but at least [`LIFETIME_MIN`].
     pub fn new(keys_max: usize, lifetime: Duration, credit: Credit, on_error: OnError) -> Self {
         let nanos = u64::try_from(lifetime.as_nanos()).unwrap_or(u64::MAX).max(2);
         let sets = keys_max.clamp(1, super::KEYS_MAX).div_ceil(WAYS);
@@ -168,9 +168,9 @@ impl Leases {
         }
     }
 
-    /// Decides about one request of the key with this hash, which is not zero: a token or credit is required, and the local limit
-    /// counts the request, too. It is exhausted later than the tokens, and is prepared to decide
-    /// alone.
+    /// Decides about one request of the key with this hash, which is not zero. A token or credit is
+    /// required. The local limit counts the request, too, so that it can decide alone later; it is
+    /// exhausted later than the tokens.
     pub(super) fn check(&self, limiter: &Limiter, hash: u64, now: Time) -> Decision {
         let slot = self.slot_of(hash);
         slot.inspect(|&index| self.demand(index));
@@ -233,8 +233,8 @@ impl Leases {
         })
     }
 
-    /// Adds the tokens of a grant. It ends the credit of the key; new credit needs that the store
-    /// has charged all of the last one.
+    /// Adds the tokens of a grant and ends the credit of the key. There is new credit only after
+    /// the store has charged all of the last credit.
     pub fn grant(&self, index: usize, grant: Grant) {
         let Grant { tokens, asked, full_at, charged } = grant;
         let Some(slot) = self.slots.get(index) else { return };
@@ -272,8 +272,9 @@ impl Leases {
         }
     }
 
-    /// The slot of a key, which is taken if it is free. Two threads that take slots for one new key
-    /// while another slot of its set is freed may get different ones: the key then has two leases.
+    /// The slot of a key. A new key takes a free slot of its set; `None` if there is none. Two
+    /// threads that take slots for one new key while another slot of its set is freed may get
+    /// different ones: the key then has two leases.
     fn slot_of(&self, hash: u64) -> Option<usize> {
         let set = usize::try_from((u128::from(hash) * self.keys.len() as u128) >> 64).ok()?;
         let Keys(keys) = self.keys.get(set)?;
@@ -362,7 +363,8 @@ impl Slot {
     }
 }
 
-/// Replaces the value by that of `next`, and returns it; `None` if `next` returns none.
+/// Replaces the value by that of `next`, and returns it; `None` if `next` returns `None` or every
+/// attempt fails.
 fn change(word: &AtomicU64, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
     let mut seen = word.load(Ordering::Relaxed);
     for _ in 0..TRIES_MAX {

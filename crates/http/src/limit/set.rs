@@ -49,7 +49,7 @@ impl Places {
         Self { hasher: SipHash::new(seed), sets: u32::try_from(sets).expect("KEYS_MAX fits") }
     }
 
-    /// Creates a mapping that keeps the whole hash of a key, for no table.
+    /// Creates a mapping for a limiter without a table: [`Place::whole`] then identifies the key.
     pub(super) const fn whole(seed: [u64; 2]) -> Self {
         Self { hasher: SipHash::new(seed), sets: u32::MAX }
     }

@@ -87,8 +87,8 @@ impl Limiter {
     /// Creates a limiter that shares its limit with other processes by leases. The seed must be a
     /// secret, the same in all of them.
     ///
-    /// It has no sets: every request takes the path of a request without a set, so that leases cost
-    /// other limiters nothing.
+    /// It has no sets: every look-up of a set fails and takes the cold path `check_setless`, so
+    /// that leases cost other limiters nothing.
     pub fn leased(quota: Quota, keys_max: usize, seed: [u64; 2], leases: Arc<Leases>) -> Self {
         Self {
             quota,
@@ -283,7 +283,7 @@ impl Set {
     }
 
     /// Writes `new` into the first word and moves the key in that word to the word `least`. Returns
-    /// whether a live word was lost; `None` if another thread changed a word first.
+    /// whether the word `least` was overwritten; `None` if another thread changed a word first.
     fn insert(&self, words: &[u64; WAYS], least: usize, new: u64) -> Option<bool> {
         let ([entry, ..], [first, ..]) = (&self.0, words);
         if least == 0 {

@@ -1,4 +1,4 @@
-//! An immutable map from paths to new locations, built from a text file of up to a million lines.
+//! An immutable map from paths to new locations, built from a text file of up to a million links.
 //!
 //! Does not know about: files, hosts, reloads (the caller replaces the map by a new one). Entry
 //! points: [`LinkMap::parse`], [`LinkMap::find`].
@@ -41,15 +41,16 @@ use line::Line;
 pub const LINKS_MAX: usize = 1_000_000;
 /// Maximum length of a path or a location, in bytes.
 pub const LINK_BYTES_MAX: usize = 4096;
-/// Maximum total length of all paths and locations of a map, in bytes: 256 MiB.
+/// Maximum total length of the entries of a map, in bytes: 256 MiB. An entry is a path, a location
+/// and six more bytes.
 pub const MAP_BYTES_MAX: usize = 256 << 20;
 /// Maximum number of errors reported for a file.
 pub const ERRORS_MAX: usize = 100;
 
 /// A map of moved paths.
 ///
-/// Its size is that of its lines, plus six bytes per link, plus 16 to 32 bytes per link for the
-/// table.
+/// Its size is that of its paths and locations, plus six bytes per link, plus 16 to 32 bytes per
+/// link for the table.
 #[derive(Clone)]
 pub struct LinkMap {
     /// The slots, at most half of them in use. A slot's index is the highest bits of the hash;

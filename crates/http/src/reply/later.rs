@@ -79,9 +79,9 @@ impl Later {
 }
 
 impl<'a> Responder<'a> {
-    /// Defers the reply: the driver of the connection gets `work` and executes it. Until `deadline`
-    /// the connection waits and handles no other request; then it ends with a 503. Fields added by
-    /// layers are kept for the reply.
+    /// Defers the reply: the caller of [`crate::Conn`] gets `work` and executes it. Until
+    /// `deadline` the connection waits and handles no other request; then it ends with a 503.
+    /// Fields added by layers are kept for the reply.
     pub fn later(self, deadline: Time, work: Box<dyn Any + Send>) -> Replied<'a> {
         self.out.forget_sent();
         let Self { out, persist, head_only, .. } = self;

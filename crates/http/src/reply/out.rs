@@ -193,7 +193,7 @@ impl Out {
         self.later.take()
     }
 
-    /// Stores a request from [`Self::take_later`] of another output.
+    /// Stores a deferred request, such as one from [`Self::take_later`] of another output.
     pub fn put_later(&mut self, later: Box<Later>) {
         debug_assert!(self.later.is_none(), "the output already has a deferred request");
         self.later = Some(later);
@@ -247,8 +247,8 @@ impl Out {
     }
 
     /// Returns the number of replies replaced by a 500 since the last call, and the reasons. The
-    /// driver of a connection reports both, because the client sees only a 500 and the handler is
-    /// not notified.
+    /// caller of [`crate::Conn`] reports both, because the client sees only a 500 and the handler
+    /// is not notified.
     #[inline(always)]
     pub const fn take_misuses(&mut self) -> Misuses {
         core::mem::replace(&mut self.misuses, Misuses::NONE)

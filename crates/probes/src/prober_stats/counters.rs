@@ -17,11 +17,11 @@ const STATES: usize = EndpointState::ALL.len();
 /// may be in the middle of a write.
 const SAMPLES: usize = 8;
 
-/// Number of low bits that contain the state where a time and a state are encoded as one number;
-/// the other bits contain the time. So one comparison shows whether both are unchanged. The clock
-/// of requests may advance in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate, most
-/// probes have the same time and state as the previous probe; they add no [`Sample`]. So the
-/// interval is computed from the number of replies between two samples.
+/// A time and a state are encoded as one number: the state in this many low bits, the time in the
+/// other bits. So one comparison shows whether both are unchanged. The clock of requests may
+/// advance in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate, most probes have the
+/// same time and state as the previous probe; they add no [`Sample`]. So the interval is computed
+/// from the number of replies between two samples.
 const STATE_BITS: u32 = 3;
 
 /// Value of [`ProberCounters::last`] before the first probe. No state has this number.
@@ -78,8 +78,8 @@ const fn place_of_sample(number: u64) -> usize {
 }
 
 impl ProberCounters {
-    /// Counts replies. Only the thread that owns the shard calls this, so plain loads and stores
-    /// suffice.
+    /// Counts replies. Plain loads and stores suffice, because each shard belongs to one thread.
+    /// Only the shared shard may lose counts.
     #[inline(always)]
     pub(super) fn count(&self, state: EndpointState, now: Time, replies: u32) {
         let count = &self.states[state as usize];

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Maximum number of load balancers per endpoint. A counter records how many were displaced.
+/// Maximum number of load balancers per endpoint. Displaced ones count as refused.
 pub(super) const VIEWS_MAX: usize = 32;
 
 /// Maximum length of a server name with its backend, and of a node name.

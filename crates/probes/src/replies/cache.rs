@@ -151,7 +151,7 @@ pub(crate) struct FilteredReply {
     pub(crate) body: Vec<u8>,
 }
 
-/// The reply to a request without query and token, which is nearly every probe.
+/// The reply to a request without query and token; nearly every probe is such a request.
 #[derive(Debug)]
 pub(crate) struct Plain {
     pub(crate) views: Views,

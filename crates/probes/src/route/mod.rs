@@ -16,8 +16,9 @@ use exclude::excluded;
 use format::{accepted, asked_for};
 use std::sync::Arc;
 
-/// Replies to the requests of one health route. For a request whose head is cached
-/// ([`Requester::remembered`]), it allocates nothing, takes no lock and reads no clock.
+/// Replies to the requests of one health route. If the head of a request
+/// ([`Requester::remembered`]) and the current replies are cached, it allocates nothing, takes no
+/// lock and reads no clock.
 #[derive(Debug)]
 pub struct HealthHandler {
     cache: Arc<ReplyCache>,

@@ -21,8 +21,8 @@ impl Block {
         Self([both as u64, (both >> 64) as u64])
     }
 
-    /// Converts ASCII letters to lower case. Other bytes from 0x40 to 0x7F may change, but stay in
-    /// that range.
+    /// Sets bit 0x20 of every byte. This converts ASCII letters to lower case; no other byte
+    /// becomes a letter.
     #[inline(always)]
     pub(crate) fn fold(self) -> Self {
         Self(self.0.map(|word| word | splat(0x20)))

@@ -69,7 +69,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// Creates a moment; years outside 1 to 9999 become the nearest year of that range.
+    /// Creates a moment; a time outside the years 1 to 9999 becomes the nearest time of that range.
     fn new(unix_millis: i64) -> Self {
         let secs = unix_millis.div_euclid(1000).clamp(-62_135_596_800, 253_402_300_799);
         let (year, month, day) = civil(secs.div_euclid(86_400));
