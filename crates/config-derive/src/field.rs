@@ -173,7 +173,7 @@ pub(crate) fn doc_of(attributes: &[Attribute]) -> syn::Result<String> {
     Ok(lines.join(" ").trim().to_owned())
 }
 
-/// A value as written in a file.
+/// A value, converted to its form in a file.
 fn literal(value: &Expr) -> TokenStream {
     match value {
         Expr::Array(array) if array.elems.is_empty() => quote! { ::doorbell_config::Literal::json([""; 0]) },

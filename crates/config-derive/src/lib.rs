@@ -23,7 +23,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
 /// - `default = VALUE`: the value of an absent key, as written in a file. A field needs `default`,
-///   `default_with` or `required`, unless its type is optional (`Option`, `Vec` or another table).
+///   `default_with` or `required`, unless its type is optional (`Option`, `Vec` or another table)
+///   or has another reader (`read`, `words` or `with`); the default is then that of [`Default`].
 /// - `default_with = path`: the value of an absent key, from a `fn(&Self) -> T` that depends on the
 ///   other keys.
 /// - `required = "EXAMPLE"`: the key is required; `EXAMPLE` is a sample value for messages.
@@ -35,8 +36,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `filled`: an empty list is refused.
 /// - `shown`: a dump shows the key even at its default.
 /// - `name = "NAME"`: the name of the key, if it differs from the field's.
-/// - `other_names = ["NAME", ..]`: other names that users may try; the help then suggests the right
-///   name.
+/// - `other_names = ["NAME", ..]`: other names that users may try; the error for such a name
+///   suggests the right one.
 /// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` that replaces the reader of the type.
 /// - `words = LIST`: a list of pairs of a word and its value, for enums of other crates.
 /// - `with = module`: uses the functions `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>`

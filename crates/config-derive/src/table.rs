@@ -163,7 +163,8 @@ impl Rules {
     }
 }
 
-/// Checks at compile time that a key without a default has an optional type.
+/// Checks at compile time that a key has an optional type, unless it has a default or its own
+/// reader, or is required.
 fn guard(field: &Declared) -> Option<TokenStream> {
     let key = &field.key;
     let has_default_or_required =

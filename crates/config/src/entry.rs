@@ -130,8 +130,8 @@ impl<'r> Entry<'r> {
     }
 
     /// Reads a list and returns its valid elements, or `None` if every element is invalid. A single
-    /// value needs no brackets. A value of another type is reported, with `expected` as the
-    /// expected type.
+    /// value needs no brackets, unless `expected` is [`TABLES`]. If `expected` is [`TEXTS`] or
+    /// [`TABLES`], a value of another type is reported here, otherwise by `read`.
     pub fn list<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
         let DeValue::Array(list) = self.raw() else {
             return match expected {
@@ -245,7 +245,7 @@ impl<'r> Entry<'r> {
             return Some(value);
         }
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        // The text may differ from a word only in case.
+        // If the text differs from a word only in case, this word is suggested.
         let same = names.iter().find(|name| name.eq_ignore_ascii_case(&text));
         let help = same.map(|name| format!("did you mean `{name}`?"));
         let help = help.or_else(|| did_you_mean(&text, &names));
@@ -281,8 +281,8 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// Reads the value of a header field that is a secret. Words such as `Bearer` before a
-    /// reference are not secret.
+    /// Reads the secret value of a header field. Words such as `Bearer` before a reference are not
+    /// secret.
     pub fn credential(&self) -> Option<Secret> {
         self.secret(|expanded| expanded.has_literal && !expanded.has_reference)
     }

@@ -21,11 +21,11 @@ pub struct Key {
     pub default: Option<Json>,
     /// The minimum and the maximum, as written in a file.
     pub range: Option<[Json; 2]>,
-    /// Set for a key without a default: an example of its value.
+    /// Set for a required key: an example of its value.
     pub required: Option<&'static str>,
     /// The word that means no value, such as `off` or `auto`.
     pub none: Option<&'static str>,
-    /// Other names that users may try; the problem then suggests the right name.
+    /// Other names that users may try; the error for such a name suggests the right one.
     pub other_names: &'static [&'static str],
     /// Whether the number is a size in bytes, written as in `16KiB`.
     pub is_size: bool,
@@ -46,7 +46,7 @@ impl Key {
         Self { name, doc, form: T::form, ..Self::PLAIN }
     }
 
-    /// A key whose values have this form, for types that are read by a separate module.
+    /// A key whose values have this form, for types that do not implement [`Value`].
     #[must_use]
     pub const fn with(name: &'static str, doc: &'static str, form: fn(&Self) -> Json) -> Self {
         Self { name, doc, form, ..Self::PLAIN }
@@ -92,7 +92,7 @@ impl Key {
     }
 }
 
-/// A value in a declaration, as written in a file.
+/// A value in the declaration of a key, converted to its form in a file.
 pub trait Literal {
     /// The value.
     fn json(self) -> Json;

@@ -186,8 +186,8 @@ fn takes(form: &Value, kind: &str) -> bool {
     form.get("type").and_then(Value::as_str) == Some(kind) || is_any(form)
 }
 
-/// Converts the text of a variable to the type of its key. If the key accepts any type,
-/// digits become a number.
+/// Converts the text of a variable to the type of its key. If the key accepts any type, digits
+/// become a number, and `true` and `false` a boolean.
 fn typed<'i>(form: &Value, text: &'i str) -> DeValue<'i> {
     let is_open = form.get("type").or_else(|| form.get("anyOf")).is_none();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');

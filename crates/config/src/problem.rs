@@ -1,4 +1,4 @@
-//! Problems of a configuration file, and their output: as a marked excerpt or as JSON.
+//! Problems of a configuration file, and their output: as marked excerpts, JSON or SARIF.
 //!
 //! Does not know about: the set of keys and their meaning.
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::ops::Range;
 use toml::de::DeTable;
 
-/// Properties of a program that no table declares.
+/// Properties of a program that its tables do not declare.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The JSON Schema of the file.

@@ -115,9 +115,9 @@ pub fn read<T, U>(
     outcome
 }
 
-/// Adds the syntax errors to the problems of keys that could be parsed. Keys are not checked
-/// against each other in this case: a table or a key may be missing only because its line is
-/// broken.
+/// Adds the syntax errors to the problems of keys that could be parsed, and removes other problems
+/// on the same lines. Tables are not checked against each other in this case, and a missing version
+/// is not reported: a table or a key may be missing only because its line is broken.
 fn with_syntax(source: &Source, syntax: &[toml::de::Error], mut all: Vec<Problem>) -> Vec<Problem> {
     let line_of = |span: Option<Range<usize>>| source.position(span.map_or(0, |span| span.start)).0;
     let broken: Vec<usize> = syntax.iter().map(|error| line_of(error.span())).collect();

@@ -1,6 +1,6 @@
 //! Names like those of secrets, and unknown keys of a file that may contain a secret.
 //!
-//! Does not know about: keys that are known to contain a secret.
+//! Does not know about: secrets in known keys, which [`Program::clear_secrets`] finds.
 //!
 //! The error for a misspelt key shows its line, on a terminal, in a log or in the output of CI, so
 //! the value of such a key is masked.

@@ -24,9 +24,9 @@ use toml::de::{DeTable, DeValue};
 pub(crate) struct Reading<'r> {
     /// Collects problems.
     pub(crate) problems: &'r Problems,
-    /// `${NAME}`
+    /// Looks up `${NAME}`.
     pub(crate) env: Env<'r>,
-    /// `${file:PATH}`
+    /// Reads `${file:PATH}`.
     pub(crate) read_secret: ReadSecret<'r>,
     /// Files from which secrets were read.
     pub(crate) secret_files: &'r RefCell<Vec<At<PathBuf>>>,
@@ -58,7 +58,7 @@ pub struct Section<'r> {
     right: Vec<&'static str>,
     /// Another table, from which missing keys are inherited.
     inherited: Option<&'r DeTable<'r>>,
-    /// Subtables from which single keys are read.
+    /// Subtables whose keys are read through this section.
     below: Vec<(&'static str, Self)>,
     /// Whether unknown keys are accepted.
     is_open: bool,
@@ -94,7 +94,7 @@ impl<'r> Section<'r> {
         }
     }
 
-    /// Reads a key; returns the default of the table if the key is missing or invalid.
+    /// Reads a key; returns `default` if the key is missing or invalid.
     pub fn read<T: Value>(&mut self, key: &'static Key, default: &T) -> T {
         self.read_with(key, default, T::read)
     }
@@ -136,7 +136,7 @@ impl<'r> Section<'r> {
         value
     }
 
-    /// A subtable from which single keys are read.
+    /// A subtable whose keys are read through this section; opened on first use.
     fn below(&mut self, name: &'static str) -> Option<&mut Self> {
         if !self.known.contains(&name) {
             let section = self.entry(name, &Key::PLAIN)?.table()?;

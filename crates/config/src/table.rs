@@ -104,7 +104,7 @@ impl Dump {
         self.shown(key, value.dump(key, self.with_defaults), default.as_ref());
     }
 
-    /// Omits keys. A key in a subtable is written `tcp.backlog`.
+    /// Removes keys. A key in a subtable is written `tcp.backlog`.
     pub fn hide(&mut self, paths: &[&str]) {
         for path in paths {
             let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
@@ -115,7 +115,7 @@ impl Dump {
         }
     }
 
-    /// Shows a value of this table, or of the subtable `table`.
+    /// Adds a value to this table, or to the subtable `table`.
     pub fn put(&mut self, table: Option<&str>, name: &str, value: Json) {
         let table = match table {
             None => Some(&mut self.table),
@@ -136,7 +136,7 @@ impl Dump {
     }
 }
 
-/// The default of a key, read as if it were in a file.
+/// The default of a key, read as if it were in a file; without one, [`Value::absent`].
 ///
 /// # Panics
 /// The default in the declaration of the key is not a valid value.

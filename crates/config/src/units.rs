@@ -55,7 +55,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then(|| Duration::from_micros(micros))
 }
 
-/// The shortest form that [`parse_duration`] accepts; fractions of a microsecond are dropped.
+/// Formats `1m30s`, with the largest possible units; fractions of a microsecond are dropped.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let mut left = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);

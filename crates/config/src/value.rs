@@ -23,11 +23,11 @@ pub trait Value: Clone + Sized + 'static {
     /// The expected type, for messages about keys that also allow a list or the word for none.
     const EXPECTED: &str = "";
 
-    /// Reads a value; reports all its problems and returns `None` if there are any.
+    /// Reads a value and reports all its problems; returns `None` if the value cannot be used.
     fn read(entry: &Entry<'_>) -> Option<Self>;
 
-    /// The value for an absent key. For a type that is not optional, the value is used only after a
-    /// problem was reported.
+    /// The value for an absent key without a default. For a type that is not optional, it is only a
+    /// placeholder: for a required key, or until the default is computed from other keys.
     fn absent() -> Self;
 
     /// The value as written in a file; `None` omits the key.
@@ -329,7 +329,7 @@ impl<T: Value> Value for Option<T> {
 impl<T: Value> Value for Vec<T> {
     const IS_OPTIONAL: bool = true;
 
-    /// Reads the valid elements; a single value needs no brackets.
+    /// Reads the valid elements; a single value needs no brackets, unless it is a table.
     fn read(entry: &Entry<'_>) -> Option<Self> {
         entry.list(T::EXPECTED, T::read)
     }

@@ -19,7 +19,7 @@ pub enum ConfigError {
     Code,
     /// Fail-open with a percentage above 99.
     FailOpen,
-    /// A flap rule without a window, or with too many transitions.
+    /// A flap rule without a window or hold, or with a number of transitions outside its range.
     Flap,
     /// A history length above the cap.
     HistoryLen,
@@ -29,8 +29,8 @@ pub enum ConfigError {
     NameLen,
     /// The name is already used on this board.
     NameTaken,
-    /// A quorum of zero, a quorum larger than the number of its members, or a quorum without
-    /// members.
+    /// A quorum of zero, a quorum larger than the number of its members, or members without a
+    /// quorum.
     Quorum,
     /// `rise` or `fall` is zero.
     Threshold,

@@ -6,7 +6,7 @@
 pub const CHECKS_MAX: usize = 65_536;
 /// Maximum number of endpoints on one board.
 pub const ENDPOINTS_MAX: usize = 1_024;
-/// Total number of checks used by the endpoints of one board; a check counts once for each
+/// Maximum total number of checks used by the endpoints of one board; a check counts once for each
 /// endpoint.
 pub const USES_MAX: usize = 1 << 20;
 /// Maximum length of the name of a check or endpoint, in bytes.

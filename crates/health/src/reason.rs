@@ -14,7 +14,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Creates a note from these bytes.
+    /// Creates a reason from these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let mut note = Self::default();
         note.fill(bytes);
@@ -26,7 +26,7 @@ impl Reason {
         &self.text
     }
 
-    /// Whether the note is empty.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }

@@ -86,7 +86,7 @@ impl Buffer {
         Self { queues, bytes: 0, bytes_max, counts, pending }
     }
 
-    /// Changes the limit. Rows beyond a lower limit are dropped.
+    /// Changes the limit. Rows that exceed it are dropped.
     pub fn resize(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         self.make_room();

@@ -21,7 +21,7 @@ const MINUTE_MS: u64 = 60_000;
 #[derive(Debug)]
 pub struct History {
     inside: Mutex<Inside>,
-    /// Notified when the first row arrives, and when a batch is full.
+    /// Notified when a row arrives in the empty buffer, and when a batch is full.
     wake: Notify,
 }
 
@@ -65,7 +65,7 @@ impl History {
         Self { inside: Mutex::new(inside), wake: Notify::new() }
     }
 
-    /// Changes the limits. Rows beyond a lower limit are dropped as from a full buffer.
+    /// Changes the limits. Rows that exceed the new limit are dropped as when the buffer is full.
     pub fn resize(&self, bytes_max: usize, batch_rows: usize) {
         let mut inside = self.lock();
         inside.batch_rows = batch_rows;

@@ -152,7 +152,7 @@ pub struct Receipt {
     pub weight: u32,
 }
 
-/// Endpoint states, in the order of the counts of [`Minute`].
+/// Endpoint states, in the order of [`Minute::ms`] and of the counts of a prober.
 pub const STATES: [&str; 5] = ["up", "degraded", "down", "drain", "maintenance"];
 
 /// Estimated overhead of an allocation in bytes.

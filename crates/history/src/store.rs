@@ -8,8 +8,8 @@ use thiserror::Error;
 
 /// A store of rows.
 pub trait Store: Send + Sync + 'static {
-    /// Checks that the store is reachable and that its tables have the expected columns. Called
-    /// before the first batch, and again after the store was unavailable.
+    /// Checks that the store is reachable and has the expected schema. Called before the first
+    /// batch, and again after the store was unavailable.
     fn check(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Writes all rows of a batch. A failed batch is retried, so the store receives rows twice if

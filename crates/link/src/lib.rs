@@ -8,7 +8,7 @@
 //!   older one.
 //! - *Results* are sent at most once. If the queue is full, the oldest result is dropped and
 //!   counted.
-//! - *Receipts* return the arrival time of every frame. Round-trip times and one-way latencies are
+//! - *Receipts* return the arrival times of frames. Round-trip times and one-way latencies are
 //!   calculated from them. The bounds of a latency are valid even if the clocks differ.
 //!
 //! ```

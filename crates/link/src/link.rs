@@ -77,7 +77,8 @@ pub enum Event {
     /// The peer has opened the connection, so frames are exchanged. If the peer was restarted, its
     /// previous statements are void, and it sends all states again.
     Opened {
-        /// True for a new run of the peer, false for the run of the previous connection.
+        /// True if the peer is new or was restarted, false if it is that of the previous
+        /// connection.
         is_new_peer: bool,
     },
     /// A frame arrived at the peer.
@@ -221,7 +222,7 @@ impl Link {
         Ok(())
     }
 
-    /// Appends the bytes to send next to `out`. May add nothing.
+    /// Appends to `out` the bytes to send next; possibly none.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
         let Some(conn) = &mut self.conn else { return };
         let before = out.len();

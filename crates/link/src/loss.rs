@@ -1,12 +1,12 @@
 //! Counts the frames that were lost with connections.
 //!
-//! Does not know about: receipts, frames that were never sent.
+//! Does not know about: the times in receipts, frames that were never sent.
 //!
 //! A connection delivers a prefix of the frames that were sent on it. The peer counts the frames
 //! that arrived on ended connections, and reports that count when the next connection opens. The
 //! frames sent on the same connections, minus that count, were lost.
 
-/// Lost frames since the start of the program.
+/// Lost frames since the link was created.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
     /// Frames lost to previous runs of the peer.

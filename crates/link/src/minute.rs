@@ -1,6 +1,6 @@
 //! Latency of frames and rate of both directions per minute, in bounded memory.
 //!
-//! Does not know about: receipts, clocks.
+//! Does not know about: how a latency is measured, the source of the time.
 
 use crate::time::{Time, micros};
 use hdrhistogram::Histogram;
@@ -133,7 +133,7 @@ impl Minutes {
     }
 }
 
-/// Creates a histogram with two significant digits, which takes 30 KiB.
+/// Creates a histogram with two significant digits, which takes 12 KiB.
 fn histogram() -> Histogram<u32> {
     Histogram::new_with_bounds(1, LATENCY_US_MAX, 2).expect("the bounds are valid")
 }

@@ -1,4 +1,4 @@
-//! Decision of several places about one target.
+//! Decision about one target from its states at several places: the instances that check it.
 //!
 //! Does not know about: links, time; a stale state is passed as unknown.
 
@@ -7,8 +7,8 @@ use crate::wire::State;
 /// Decision of the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// At least `quorum` places report the target as down or degraded, and too few are down or
-    /// unknown for a quorum of down.
+    /// At least `quorum` places report the target as down or degraded, but fewer than `quorum` are
+    /// down or unknown.
     Degraded,
     /// At least `quorum` places report the target as down.
     Down,

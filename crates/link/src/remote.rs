@@ -31,7 +31,7 @@ struct Known {
     is_listed: bool,
 }
 
-/// State of a subject at one place.
+/// State of a subject at the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteState {
     /// The state; unknown if no statement arrived within the maximum age.
@@ -93,7 +93,7 @@ impl RemoteStates {
         false
     }
 
-    /// Returns the state of a subject at this place.
+    /// Returns the state of a subject at the peer.
     #[must_use]
     pub fn state_of(&self, now: Time, subject: &Subject, max_age: Duration) -> RemoteState {
         match self.known.get(subject) {

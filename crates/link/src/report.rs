@@ -8,7 +8,7 @@ use std::time::Duration;
 /// State, measurements and counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkReport {
-    /// Age of the connection; `None` without one.
+    /// Age of the open connection; `None` without one.
     pub connected_for: Option<Duration>,
     /// Version of the protocol on this connection.
     pub version: Option<u16>,
@@ -18,13 +18,13 @@ pub struct LinkReport {
     pub round_trip: Option<Duration>,
     /// The peer's clock minus this one, in microseconds, and the error bound.
     pub clock_offset: Option<(i64, Duration)>,
-    /// The last complete minute, or the current one.
+    /// The last complete minute with frames; before there is one, the current minute.
     pub minute: Option<MinuteReport>,
-    /// Counters since the start.
+    /// Counters since the link was created.
     pub counters: LinkCounters,
 }
 
-/// Counters of a link since the start of the program.
+/// Counters of a link since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Connections.

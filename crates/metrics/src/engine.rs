@@ -68,8 +68,9 @@ const ELSEWHERE: [&str; 10] = [
 ];
 
 impl Workers<'_> {
-    /// Adds a family for each counter, with a sample for each worker. Requests are omitted: the
-    /// program adds them up over its protocols.
+    /// Adds a family for each counter, with a sample for each worker. Requests (see
+    /// [`requests`](fn@crate::requests)), accept errors and PROXY headers are omitted: the program
+    /// exports them with other labels.
     pub fn gather(&self, families: &mut Families) {
         let help = "Time of the last turn of a worker's event loop in seconds since 1970; an idle worker rarely turns.";
         let mut turned = families.gauge("doorbell_worker_last_loop_timestamp_seconds", help);

@@ -1,6 +1,6 @@
 //! Metric families as plain data, and their conversion for the encoder.
 //!
-//! Does not know about: the metrics, the text format.
+//! Does not know about: which metrics exist, the text format.
 
 use std::fmt;
 
@@ -141,7 +141,6 @@ pub const fn as_f64(value: u64) -> f64 {
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // Families without samples are omitted.
         for family in self.0.iter().filter(|family| !family.samples.is_empty()) {
             let mut encoder = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
             for Sample { labels, value } in &family.samples {

@@ -26,15 +26,15 @@ pub struct HealthSample {
     pub views: Vec<(String, LbView)>,
     /// Number of reported server states that were dropped.
     pub views_refused: u64,
-    /// Results of each check, by name.
+    /// Counts of each check, by the name of the check.
     pub counts: BTreeMap<Box<str>, CheckCounts>,
-    /// Totals over all checks, by name; empty without checks.
+    /// Totals over all checks, by the name of the counter; empty without checks.
     pub runs: BTreeMap<&'static str, u64>,
     /// Start delay of runs; `None` without checks.
     pub lag: Option<LagCounts>,
     /// The Unix time at which the clock of the checks was 0.
     pub checks_origin: Origin,
-    /// The Unix time at which the clock of the probers was 0.
+    /// The Unix time at which the clock of the workers, which also times probes, was 0.
     pub probers_origin: Origin,
 }
 
@@ -45,7 +45,7 @@ pub struct EndpointSample {
     pub name: String,
     /// Its state.
     pub state: EndpointState,
-    /// Whether the state is maintenance or forced, regardless of the checks.
+    /// Whether declared maintenance or a forced state determines the state, instead of the checks.
     pub is_forced: bool,
     /// Weight for agent checks; `None` if no check has a weight.
     pub weight: Option<u32>,
@@ -78,8 +78,8 @@ pub struct LastResult {
 }
 
 impl HealthSample {
-    /// Samples the health in `registry`. `now` and `now_of_probers` are the times on the clock of
-    /// the registry and on that of the requests.
+    /// Samples the health in `registry`. `now` is the time on the clock of the checks, and
+    /// `now_of_probers` that on the clock of the workers.
     #[must_use]
     pub fn of(
         registry: &Registry,
@@ -223,8 +223,8 @@ fn checks(sample: &HealthSample, families: &mut Families) {
     }
 }
 
-/// Maximum number of checks for which the histogram of phases is exported: each phase takes more
-/// than ten lines.
+/// With more checks than this, the histogram of phases is not exported: each phase takes more than
+/// ten lines.
 const TIMED_MAX: usize = 1_000;
 
 /// Adds the results of each check.

@@ -1,4 +1,4 @@
-//! The metric of requests, which each program adds up over its protocols.
+//! The metric of requests by protocol, which each program counts.
 //!
 //! Does not know about: the counting of requests.
 

@@ -1,6 +1,6 @@
 //! The two text formats of Prometheus.
 //!
-//! Does not know about: the metrics.
+//! Does not know about: which metrics exist.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -18,7 +18,7 @@ pub enum Exposition {
 
 impl Exposition {
     /// Selects the format for a client with this `Accept` field, which is empty if absent:
-    /// OpenMetrics if the field accepts it, otherwise the text format.
+    /// OpenMetrics if the field names it with a quality above 0, otherwise the text format.
     #[must_use]
     pub fn accepted(accept: &[u8]) -> Self {
         let is_named = accept.split(|&byte| byte == b',').any(|range| {

@@ -1,6 +1,6 @@
-//! The description of an instance for the view of all instances.
+//! The description that an instance stores, for a list of all instances.
 //!
-//! Does not know about: the store, the output of the view.
+//! Does not know about: the store, the output of the list.
 //!
 //! Version 1 is frozen: a change needs another version.
 

@@ -27,7 +27,7 @@ pub struct StoreCounters {
     pub errors: u64,
     /// Commands that were not sent, because there was no connection or the queue was full.
     pub refused: u64,
-    /// Connections that were opened.
+    /// Connections for commands that were opened.
     pub connections: u64,
 }
 

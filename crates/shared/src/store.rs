@@ -16,7 +16,7 @@ pub struct StoreError(pub String);
 pub struct LeaseRequest {
     /// Identifies the check and its options.
     pub check: String,
-    /// Identifies one run of one instance.
+    /// Identifies one process of one instance.
     pub holder: String,
     /// Duration of the lease from now.
     pub lasts: Duration,
@@ -61,9 +61,9 @@ pub struct Stored {
 pub struct Publication {
     /// Identifies the check and its options.
     pub check: String,
-    /// Identifies one run of one instance.
+    /// Identifies one process of one instance.
     pub holder: String,
-    /// Order of the result among all results of the check.
+    /// Position in the order of all results of the check.
     pub stamp: Stamp,
     /// The encoded result.
     pub value: Vec<u8>,
@@ -71,12 +71,12 @@ pub struct Publication {
     pub keep: Duration,
 }
 
-/// A store that all instances use. Every function fails at once while the store is unavailable, and
-/// after its timeout at the latest.
+/// A store that all instances use. Every function except [`Self::follow`] fails at once while the
+/// store is unavailable, and after the timeout of the store at the latest.
 pub trait SharedStore: Clone + Send + Sync + 'static {
     /// Acquires the lease of a check if it is free, extends it if the holder requests it, and reads
     /// the last result. A new holder gets a higher token than all previous holders, even if the
-    /// store has lost its data.
+    /// store has lost its data, unless its clock was also set back.
     fn lease(&self, request: LeaseRequest) -> impl Future<Output = Result<Lease, StoreError>> + Send;
 
     /// Stores a result and sends it to all followers. Returns `false` if the sender does not hold

@@ -1,4 +1,4 @@
-//! The builder of a board, which validates the whole configuration and allocates all memory.
+//! The builder of a board, which validates the whole configuration and reserves memory for changes.
 //!
 //! Does not know about: results.
 
@@ -70,8 +70,8 @@ impl BoardBuilder {
     /// Adds an endpoint.
     ///
     /// # Errors
-    /// The configuration is invalid, the name is already used, the board is full, or a check is not
-    /// on this board.
+    /// The configuration is invalid, the name is already used, the board is full, or a check is
+    /// used twice or is not on this board.
     pub fn endpoint(&mut self, config: EndpointConfig) -> Result<EndpointIndex, ConfigError> {
         if self.endpoints.len() == ENDPOINTS_MAX {
             return Err(ConfigError::TooManyEndpoints);

@@ -12,8 +12,9 @@ use std::time::Duration;
 /// Kind of state that a check takes over from the check of the same name on the previous board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inheritance {
-    /// The check tests a different target than before. Until its first result, but at most for this
-    /// time, endpoints use the verdict of the previous check.
+    /// The check is new, or tests a different target than before. Until its first result, but at
+    /// most for this time, an endpoint counts it in the class of the previous check or, if the
+    /// endpoint did not use that, in a class that does not change the endpoint's state.
     Awaits(Duration),
     /// The check tests the same target as before: it takes over all results and judges them by its
     /// new configuration.
@@ -67,10 +68,10 @@ impl Board {
     }
 
     /// Takes over the drain of all endpoints and, by name, the state of endpoints: latches, the
-    /// time of the last change, their own drains, and the stand-ins for checks whose first result
-    /// is awaited. A check that is added to an endpoint does not change the endpoint's state before
-    /// the check's first result. A latch stays set even if the endpoint has other checks now,
-    /// because a reload does not restart the process.
+    /// starts of grace and fail-open, the time of the last change, and their own drains. Checks
+    /// whose first result is awaited count as described at [`Inheritance::Awaits`]. A latch stays
+    /// set even if the endpoint has other checks now, because a reload does not restart the
+    /// process.
     pub fn inherit_endpoints(&mut self, before: &Self, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         self.drain_all(before.drain_of_all.clone());

@@ -61,7 +61,7 @@ fn a_new_board_goes_on_where_the_old_one_was() {
         "{:?}",
         changes.events
     );
-    // Maintenance by an operator is not taken over.
+    // Taking over results again does not end maintenance that was declared on the new board.
     let maintenance = Some(Maintenance::new("disks", at(6), None));
     let _held = again.command(Command::MaintainCheck { check: checks[1], maintenance }, at(6)).is_empty();
     let _same = again.inherit_checks(&old, |_| Inheritance::State, at(7)).is_empty();
@@ -71,7 +71,7 @@ fn a_new_board_goes_on_where_the_old_one_was() {
     assert_eq!(states(&again), [CheckState::Stale, CheckState::Maintenance, CheckState::Stale]);
 }
 
-/// A board with one check and an endpoint `ready` that requires it, and the state of that endpoint.
+/// A board with one check and an endpoint that requires it, and the indices of both.
 fn one(config: CheckConfig, endpoint: EndpointConfig, start: Time) -> (Board, CheckIndex, EndpointIndex) {
     let mut builder = Board::builder(start);
     let check = builder.check("a", config).unwrap();

@@ -152,8 +152,8 @@ impl Board {
         self.check(check).map_or(Time::MAX, Check::next_due)
     }
 
-    /// Sets the Unix time of the origin of [`Time`] after a step of the system clock. Bodies that
-    /// contain a time of day are rendered again.
+    /// Sets the Unix time of the origin of [`Time`] after a step of the system clock. All replies
+    /// are rendered again, because bodies may contain times of day.
     pub fn set_unix_at_zero(&mut self, unix: Option<Duration>, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         self.unix_at_zero = unix;

@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Duration of the run, in microseconds, at most 71 minutes.
+    /// Duration of the run, rounded down to microseconds; at most 71 minutes.
     pub const fn latency(&self) -> Duration {
         Duration::from_micros(self.latency_us as u64)
     }
@@ -29,7 +29,7 @@ impl Entry {
 pub struct History {
     entries: Vec<Entry>,
     len_max: usize,
-    /// Position of the next entry; in a full ring, the position of the oldest entry.
+    /// Position of the oldest entry, which a full ring overwrites next; 0 until the ring is full.
     next: usize,
 }
 

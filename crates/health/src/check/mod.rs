@@ -78,7 +78,8 @@ pub struct Check {
     reasons: u32,
     history: History,
     next_due: Time,
-    /// End of the time during which a predecessor's verdict stands in for the first result.
+    /// End of the wait for the first result, during which endpoints use a provisional class. A
+    /// result with [`Outcome::Unknown`] does not end the wait.
     awaited_until: Option<Time>,
 }
 
@@ -210,13 +211,12 @@ impl Check {
         }
     }
 
-    /// Lets endpoints use the previous check's verdict until the first result, but at most until
-    /// `until`.
+    /// Lets endpoints use a provisional class until the first result, but at most until `until`.
     pub(crate) fn await_until(&mut self, until: Time) {
         self.awaited_until = self.last.is_none().then_some(until);
     }
 
-    /// End of the time during which the previous check's verdict stands in for the first result.
+    /// End of the wait for the first result.
     pub(crate) const fn awaited_until(&self) -> Option<Time> {
         self.awaited_until
     }
@@ -295,8 +295,8 @@ impl Check {
         now.before(latency).after(self.interval()).max(now)
     }
 
-    /// The current interval: fast while unsettled, slow while down. Maintenance and holds do not
-    /// change it.
+    /// The current interval: fast while the check is unknown, stale, going up or going down, slow
+    /// while it is down. Maintenance and holds do not change the interval.
     pub fn interval(&self) -> Duration {
         match self.settled {
             _ if self.last_outcome() == Some(Outcome::Unknown) => self.config.fast_interval,

@@ -68,7 +68,7 @@ pub enum Quorum {
 }
 
 impl Quorum {
-    /// The minimum number of checks for a quorum of `of` checks.
+    /// The number of checks that must be up in a group of `of` checks.
     pub const fn min(self, of: u32) -> u32 {
         match self {
             Self::Count(count) => count,
@@ -92,11 +92,11 @@ const fn low_half(value: u64) -> u32 {
 pub enum OnStale {
     /// As degraded, regardless of the state before.
     Degraded,
-    /// Down.
+    /// As down.
     #[default]
     Down,
-    /// As before the check became stale: up, degraded, down, or in maintenance if its target
-    /// reported that.
+    /// As before the check became stale: up, degraded or down, or the maintenance or unknown state
+    /// that its target reported.
     Keep,
     /// As unknown.
     Unknown,
@@ -109,8 +109,8 @@ pub enum OnStale {
 /// conditions. The endpoint must have been up or degraded before, which excludes a replica that
 /// never worked. At most `max_healthy` percent of the members may be healthy. A member counts as
 /// healthy unless its results say that it is down, so unknown members and members in maintenance
-/// count as healthy. Envoy's panic threshold and the load balancers of AWS do the same, without a
-/// time limit.
+/// count as healthy. Envoy's panic threshold and the load balancers of AWS also fail open, but
+/// without a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOpen {
     /// Maximum duration of fail-open, from the time at which few enough members are healthy.
@@ -135,7 +135,7 @@ pub struct Grace {
     pub duration: Duration,
 }
 
-/// The kind of prober. The reply during a drain is configured for each kind.
+/// The kind of client. The reply during a drain is configured for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Audience {
     /// The kubelet. The replies that it gets can cause restarts and alarms.
@@ -188,15 +188,15 @@ pub enum OnDrain {
 /// The status code of each state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codes {
-    /// 200.
+    /// Default 200.
     pub degraded: u16,
-    /// 503.
+    /// Default 503.
     pub down: u16,
-    /// 503.
+    /// Default 503.
     pub drain: u16,
-    /// 503.
+    /// Default 503.
     pub maintenance: u16,
-    /// 200.
+    /// Default 200.
     pub up: u16,
 }
 
@@ -211,7 +211,8 @@ impl Default for Codes {
 pub struct EndpointConfig {
     /// The name, unique among endpoints.
     pub name: String,
-    /// The checks of the endpoint, each once, in the order of the body.
+    /// The checks of the endpoint, each once. A body shows deciding checks first, then others that
+    /// are not up, then the rest, each group in this order.
     pub uses: Vec<Use>,
     /// Minimum number of uses with `in_quorum` whose checks must be up.
     pub quorum: Option<Quorum>,
@@ -234,7 +235,7 @@ pub struct EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// An endpoint that is always up.
+    /// An endpoint without checks, which is always up.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

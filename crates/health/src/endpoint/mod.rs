@@ -7,10 +7,11 @@
 //! once forced "up" still drains at the next stop and loses no requests.
 //!
 //! Rules for checks: a required check that is down makes the endpoint down, and so does a missed
-//! quorum. In both cases the endpoint may fail open ([`FailOpen`]). A required check in maintenance
-//! puts the endpoint into maintenance, and so does a quorum that is missed only because of
-//! maintenance. A degrading check that is not up, or a required or degrading check that is
-//! degraded, makes the endpoint degraded. Unknown checks count as down, or as up within [`Grace`].
+//! quorum. The endpoint may fail open ([`FailOpen`]) if its quorum is missed or, without a quorum,
+//! if required checks are down. A required check in maintenance puts the endpoint into maintenance,
+//! and so does a quorum that is missed only because of maintenance. A degrading check that is not
+//! up, or a required check that is degraded, makes the endpoint degraded. Unknown checks count as
+//! down, or as up within [`Grace`].
 
 mod config;
 mod tally;
@@ -181,7 +182,7 @@ impl Endpoint {
         (self.in_grace, self.may_fail_open) = (in_grace, may_fail_open);
         let given = Conditions { in_grace, may_fail_open };
         let judged = verdict::judge(&self.config, &self.tally, given);
-        // Grace, fail-open and stand-ins do not set the latch.
+        // Grace, fail-open and provisional classes do not set the latch.
         let strict = Conditions { in_grace: false, may_fail_open: false };
         let earned = verdict::judge(&self.config, &self.tally, strict).state;
         self.was_up |=

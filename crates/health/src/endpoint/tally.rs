@@ -1,4 +1,5 @@
-//! The number of an endpoint's checks by class and role, updated one check at a time.
+//! The number of an endpoint's required checks, degrading checks and members of the quorum by
+//! class, updated one check at a time.
 //!
 //! Does not know about: the identity of checks, or the resulting state.
 
@@ -76,7 +77,8 @@ impl Counts {
     }
 }
 
-/// The counts of each role, and the sum of weights of each class.
+/// The counts of required checks, degrading checks and members of the quorum, and the sum of
+/// weights of each class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) required: Counts,

@@ -1,6 +1,6 @@
-//! The rules that derive one state and its cause from the tally and the operators' commands.
+//! The rules that derive one state and its cause from the tally, and the reply to each audience.
 //!
-//! Does not know about: single checks, formats.
+//! Does not know about: commands of operators, which override the rules; formats.
 
 use super::config::{EndpointConfig, FailOpen, OnDrain, Severity, Use};
 use super::tally::{Class, Tally};
@@ -12,7 +12,7 @@ pub enum EndpointState {
     Degraded,
     /// Not serving.
     Down,
-    /// Finishing current work and accepting no further work.
+    /// Still serving, while replies ask load balancers to send traffic elsewhere.
     Drain,
     /// Deliberately not serving.
     Maintenance,
@@ -147,8 +147,8 @@ fn quorum_of(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> (u32, u3
     (up, config.quorum.map_or(0, |quorum| quorum.min(members.total())))
 }
 
-/// Whether the fail-open group (see [`is_in_group`]) counts as failed: few enough members are
-/// healthy, and the endpoint would be down because of the others.
+/// Whether the fail-open group (see [`is_in_group`]) counts as failed: at most `max_healthy`
+/// percent of its members are healthy, and those that are down would make the endpoint down.
 pub(super) fn group_is_failed(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> bool {
     let (quorum_up, quorum_min) = quorum_of(config, tally, in_grace);
     if config.quorum.is_some() && quorum_up >= quorum_min {

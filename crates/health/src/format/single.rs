@@ -2,7 +2,8 @@
 //! (`ok` or the failure), as JSON the document of that check alone.
 //!
 //! Does not know about: endpoints, which determine the code. The time of the last result is
-//! omitted, because replies are rendered only when a state changes.
+//! omitted, because this reply is rendered again only when the state or reason of the check
+//! changes.
 
 use super::{Format, Line, json, spring};
 use crate::check::CheckState;

@@ -52,7 +52,7 @@ pub struct Server {
     pub server_name: Option<String>,
 }
 
-/// Error: the URL is not that of a ClickHouse server.
+/// Error: the URL does not have the form that [`Server::new`] accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("expected http://HOST:PORT or https://HOST:PORT, without a path, user or query")]
 pub struct BadUrl;

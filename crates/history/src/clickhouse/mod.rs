@@ -30,8 +30,8 @@ pub struct ClickHouse {
     pub database: String,
     /// Name of this instance, stored in every row.
     pub instance: String,
-    /// Start of the history in milliseconds since 1970. It distinguishes the two rows of a minute
-    /// in which an instance was restarted.
+    /// Time at which this process began to record, in milliseconds since 1970. It distinguishes the
+    /// two rows of a minute in which an instance was restarted.
     pub run: u64,
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Payload {
     Idle,
     /// The first frame of each side.
     Open {
-        /// Identifies the sender's link.
+        /// Number of the sender's link object; differs after a restart.
         incarnation: u64,
         /// The receiver's incarnation as the sender last knew it; 0 if it does not know one.
         peer_incarnation: u64,
@@ -107,7 +107,7 @@ pub struct Statement {
 pub struct Measured {
     /// The outcome.
     pub outcome: Outcome,
-    /// Duration of the check.
+    /// Duration of the run in microseconds.
     pub latency_us: u64,
 }
 

@@ -50,7 +50,7 @@ pub struct ShareView {
     pub is_holder: bool,
     /// The instance that produced the last result; `None` for this instance, or without a result.
     pub from: Option<String>,
-    /// The order of the newest result, own or of another instance.
+    /// The stamp of the newest result, own or of another instance.
     pub newest: Stamp,
     /// Counters.
     pub counters: ShareCounters,
@@ -88,7 +88,7 @@ impl Shares {
         }
     }
 
-    /// Shares the checks; never completes. A second call does nothing.
+    /// Shares the checks; never completes. A second call returns at once.
     pub async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<impl Local>) {
         let mut tasks = JoinSet::new();
         for check in 0..self.checks.len() {
@@ -198,7 +198,7 @@ fn call<S: SharedStore>(calls: &mut JoinSet<Event>, store: S, check: &str, actio
         }
         Action::Notify(message) => {
             calls.spawn(async move {
-                // A lost message is replaced by the next one, or by a poll.
+                // A lost message is replaced by the next one, or by the reply to a lease request.
                 let _lost = store.notify(check, message.encode()).await;
                 Event::Notified
             });

@@ -4,8 +4,8 @@
 //!
 //! One instance holds the lease of the check. It extends the lease four times per interval and
 //! notifies the others, so that a failure of the holder is detected within three quarters of an
-//! interval. The others request the lease only when no message arrives; the replies also contain
-//! results whose messages were lost.
+//! interval. The others request the lease at the start, when no message arrives, and when the
+//! message with a result was lost; the reply contains the last result.
 //!
 //! Every other instance runs the check for itself if the store is unavailable, or if the last
 //! result would otherwise exceed its maximum age. Such a result is not shared.
@@ -31,7 +31,7 @@ pub struct ShareOptions {
     pub check: String,
     /// Name of this instance.
     pub instance: String,
-    /// Identifies this run of this instance.
+    /// Identifies this process of the instance: it differs after a restart.
     pub holder: String,
     /// Time between two runs.
     pub interval: Duration,
@@ -67,8 +67,8 @@ pub struct ShareCounters {
     pub own_runs: u64,
     /// Results of other instances that were applied.
     pub taken: u64,
-    /// Results that were refused because of their fencing token: own ones by the store, others by
-    /// this instance.
+    /// Results that were refused because of their stamp or a lost lease: own ones by the store,
+    /// others by this instance.
     pub fenced: u64,
     /// Messages that could not be decoded: of other versions, or invalid.
     pub ignored: u64,
@@ -143,7 +143,7 @@ impl ShareMachine {
         Self { applied, ..Self::new(options, now) }
     }
 
-    /// The order of the newest result, own or of another instance.
+    /// The stamp of the newest result, own or of another instance.
     #[must_use]
     pub fn newest(&self) -> Stamp {
         if self.newest == Stamp::default() { self.applied } else { self.newest }
@@ -215,7 +215,7 @@ impl ShareMachine {
     pub fn leased(&mut self, now: Duration, lease: Option<Lease>) {
         self.is_usable = lease.is_some();
         let Some(Lease { is_own, token, remaining, latest }) = lease else {
-            // At the start, the store is asked again as soon as it may be connected.
+            // At the start, the store is asked again sooner: its connection may still be opening.
             let begins = self.found_at.is_none();
             let most = if begins { self.options.interval.min(START_PATIENCE) } else { self.options.interval };
             self.ask_at = Some(now + self.spread(most / 4));
@@ -291,7 +291,7 @@ impl ShareMachine {
         if self.found_at.is_some_and(|last| last >= found_at) {
             return;
         }
-        // Limits a wrong time of another version or of a broken clock.
+        // The time until the next run comes from another instance, so it is limited.
         let next = Duration::from_millis(result.next_ms).min(self.options.max_age);
         (self.found_at, self.next_run) = (Some(found_at), found_at + next);
         // A stale result is not applied, but determines the time of the next run.

@@ -6,12 +6,12 @@ use doorbell_http::limit::{Credit, LIFETIME_MIN, Leases, OnError, Quota};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Number of instances whose credits together never exceed the limit. Each further instance can
-/// exceed it by one credit.
+/// Number of instances whose credits the store reserves, up to an eighth of the burst. Credits
+/// beyond the reserve can exceed the limit.
 pub const INSTANCES_COVERED: u32 = 16;
 
-/// Number of instances whose credits at the same time the store remembers. The credits of further
-/// ones may be free.
+/// Number of instances whose simultaneous credits the store remembers. The credits of further
+/// instances may never be charged.
 const INSTANCES_REMEMBERED: u32 = 64;
 
 /// Default credit: the connections that a browser opens at once, but at most a quarter of a small
@@ -25,8 +25,8 @@ pub fn credit_default(burst: u32) -> u32 {
 ///
 /// - Keys: one per client. The value is the time at which the client's whole burst is available
 ///   again.
-/// - Arguments: the time per request, the window and the maximum debt, then for each key the number of requests that
-///   were allowed on credit, and the number of requested tokens.
+/// - Arguments: the time per request, the window and the maximum debt, then for each key the number
+///   of requests that were allowed on credit, and the number of requested tokens.
 /// - Reply: for each key the number of granted tokens, and the time until the whole burst is
 ///   available again.
 ///

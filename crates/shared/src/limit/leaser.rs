@@ -5,8 +5,8 @@
 //!
 //! A *round* reads the demand of all keys with requests since the last round. For each key, it
 //! requests the tokens that are expected to be used in three rounds, if at most half of that number
-//! is left. So idle keys cause no calls, few tokens remain unused, and an exhausted key is not
-//! requested again before the store can grant a token.
+//! is left. So idle keys cause no calls, and few tokens remain unused. No tokens are requested for
+//! an exhausted key before the store can grant one.
 
 use super::gcra::{Charge, Gcra, Granted};
 use doorbell_http::Time;
@@ -47,12 +47,12 @@ pub struct Leaser {
     is_healthy: bool,
 }
 
-/// A charge for one key.
+/// A request to the store for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The keyed hash that identifies the client.
     pub hash: u64,
-    /// Charge of the store.
+    /// The charge.
     pub charge: Charge,
     slot: usize,
 }
@@ -99,8 +99,9 @@ impl Leaser {
         }
     }
 
-    /// Starts a round, and returns the requests for calls of at most [`KEYS_PER_CALL`] each. The
-    /// previous round must have [finished](Self::finished) or [failed](Self::failed).
+    /// Starts a round, and returns its requests, which are sent in calls of at most
+    /// [`KEYS_PER_CALL`]. The previous round must have [finished](Self::finished) or
+    /// [failed](Self::failed).
     pub fn begin(&mut self, now: Time) -> Vec<Ask> {
         if self.is_healthy {
             self.leases.set_valid_until(now.after(LIFETIME_MIN));
@@ -129,7 +130,7 @@ impl Leaser {
         asks
     }
 
-    /// Applies the reply to a call of the round.
+    /// Handles the replies to one call of the round.
     pub fn granted(&mut self, asks: &[Ask], replies: &[Granted]) {
         let asked = self.began;
         for (ask, reply) in asks.iter().zip(replies) {
@@ -183,7 +184,7 @@ impl Leaser {
             }
             let Some(usage) = self.leases.usage(slot, now) else { continue };
             if usage.credited != record.charged {
-                // The call that should have charged it has failed.
+                // The call that should have charged the credit has failed.
                 record.is_waiting = true;
                 self.waiting.push(slot);
             } else if usage.demand == 0 {
@@ -207,8 +208,8 @@ impl Record {
     }
 }
 
-/// Number of tokens to request: those expected to be used in three rounds, at least one. None while
-/// more than half of them are held.
+/// Number of tokens to request: those expected to be used in three rounds, at least one, minus
+/// those that are held. None while more than half are held.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn wanted(rate: f64, usage: &Usage, interval: Duration) -> u32 {
     let target = (rate * 3.0 * interval.as_secs_f64()).ceil().max(1.0) as u32;

@@ -6,7 +6,7 @@
 //!
 //! **Never more than the limit.** The store counts a token when it grants it, and the token is used
 //! within the lifetime of its lease. The store therefore shortens the burst by this time. It also
-//! reserves [`INSTANCES_COVERED`] credits, because it charges a credit after its use.
+//! reserves credits (see [`INSTANCES_COVERED`]), because it charges a credit after its use.
 //!
 //! Does not know about: connections, configuration files, the identity of a client.
 

@@ -68,7 +68,7 @@ struct Request {
 
 type Reply = oneshot::Sender<Result<Value, StoreError>>;
 
-/// The end of a command.
+/// A finished command: the channel for its reply, and the result.
 pub(super) type Done = (Reply, Result<Value, StoreError>);
 
 impl Redis {
@@ -126,7 +126,7 @@ impl Redis {
         redis::from_redis_value(replied.await.unwrap_or_else(ended)?).map_err(|_| self.unexpected())
     }
 
-    /// Records a reply of another type, and reconnects.
+    /// Records a reply of an unexpected type, and reconnects.
     pub(super) fn unexpected(&self) -> StoreError {
         self.status.failed();
         self.renew.notify_one();

@@ -13,10 +13,12 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, join, split};
 
-/// Maximum cost of the bytes between two replies; sufficient for a view of many thousand instances.
+/// Maximum cost of the bytes received until a reply is complete; sufficient for the list of many
+/// thousand instances.
 const COST_MAX: usize = 32 << 20;
 
-/// Cost of a line end. A value has at least one and can have few other bytes, but takes more memory.
+/// Cost of a line end, in addition to 1 for each byte. A value has at least one line end and can
+/// have few other bytes, but takes more memory.
 const LINE_COST: usize = 256;
 
 /// State that the stream of a connection and its user share.

@@ -9,6 +9,7 @@
 //! | `PREFIX` `check:CHECK` | channel | messages and results |
 //! | `PREFIX` `fleet` | hash | descriptions of instances by name |
 //! | `PREFIX` `fleet:until` | sorted set | when they expire, in milliseconds |
+//! | `PREFIX` `limit:NAME:HASH` | string | when the whole burst of a client is available again |
 
 mod client;
 mod conn_state;

@@ -42,7 +42,7 @@ pub struct Server {
     pub server_name: Option<String>,
 }
 
-/// Error: the URL is not that of a Redis or Valkey server.
+/// Error: the URL does not have the form that [`Server::new`] accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("expected redis://HOST:PORT/DB or rediss://HOST:PORT/DB, without a user or password")]
 pub struct BadUrl;
@@ -100,7 +100,7 @@ impl Server {
         self.db
     }
 
-    /// Whether the server runs on this machine.
+    /// Whether the host is `localhost` or a loopback address.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
