@@ -1,5 +1,5 @@
-//! The rows of Flint's published table: the cost of each layer of a small HTTP server, called in
-//! isolation.
+//! The rows of the published table of Flint, a Go server: the cost of each layer of a small HTTP
+//! server, called in isolation.
 //!
 //! Does not know about: how often a layer is called. `crates/http/tests/alloc_layers.rs` shows that
 //! no row allocates. The rows of the logger, and of two threads on one limiter, are in `logger` and

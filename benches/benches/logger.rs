@@ -38,7 +38,7 @@ use doorbell_http::{Client, Limits, Request, Status, Time};
 /// Records in a burst. After each burst the queues are emptied.
 const BURST: u64 = 1024;
 
-/// The rejected alternative: one queue for all threads. The same kind of writer empties it.
+/// The rejected alternative: one queue for all threads. The bench empties it between bursts.
 struct SharedQueue(ArrayQueue<Record>);
 
 impl Sink for SharedQueue {
@@ -157,8 +157,8 @@ fn two_threads(c: &mut Criterion) {
     });
 }
 
-/// Mean time per record in each of two threads. `settle` gets the number of records since its last
-/// call.
+/// Mean time of two threads that log `requests` records each. `settle` gets the number of records
+/// since its last call.
 fn together<K: Sink + Sync>(
     requests: u64,
     sink: &K,

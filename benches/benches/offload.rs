@@ -4,8 +4,8 @@
 //! Does not know about: real work. The work is a loop of known length.
 //!
 //! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work on the
-//! ring thread and in a job. `DOORBELL_OFFLOAD_RATIO=TURNS` alternates between both and prints the
-//! ratio of their times, which depends less on other load.
+//! ring thread and in a job. `DOORBELL_OFFLOAD_RATIO=TURNS` alternates between both, TURNS times,
+//! and prints the median ratio of their times, which depends less on other load.
 //! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) only serves these requests, so
 //! that a profiler can count the ring thread: `valgrind --tool=callgrind --separate-threads=yes`.
 #![expect(
@@ -81,7 +81,8 @@ impl Client {
         client
     }
 
-    /// Returns the time for `requests`, rounded up to a multiple of the number of connections.
+    /// Sends `requests`, rounded up to a multiple of the number of connections, and returns the
+    /// time scaled to `requests`.
     fn run(&mut self, way: &str, rounds: u64, requests: u64) -> Duration {
         let request = request(way, rounds);
         let mut reply = vec![0; self.reply_len];

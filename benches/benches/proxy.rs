@@ -1,4 +1,4 @@
-//! Parsing PROXY headers, and determining the client's address behind proxies.
+//! Parsing PROXY headers.
 //!
 //! Does not know about: sockets.
 

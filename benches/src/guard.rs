@@ -26,7 +26,7 @@ Accept: */*\r\nAuthorization: Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK\r\n\r\n";
 /// A policy with this many tokens of 32 bytes. The last token is that of [`VALUE`].
 ///
 /// # Panics
-/// If the number exceeds the limit of a set.
+/// If the number exceeds the maximum of [`Tokens`].
 pub fn policy(count: usize) -> Policy {
     let mut tokens = Tokens::new();
     for number in 1..count {

@@ -17,7 +17,7 @@
 //! | `conn/probe, keep-alive`: the whole request, from parsing to rendering | 33 ns | | 1,470 ns (its whole chain) |
 //!
 //! `cargo bench -p doorbell-benches --bench instructions` counts instructions with callgrind. The
-//! counts are exact, and each row has a limit in `benches/instructions`.
+//! counts are exact, and each row of doorbell has a limit in `benches/instructions`.
 //!
 //! Does not know about: measurements; see `benches/`.
 #![forbid(unsafe_code)]

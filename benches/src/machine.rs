@@ -154,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// Only renders the reply.
+    /// Only renders a prepared reply.
     pub fn reply(&mut self) {
         self.door.missing.put_last(&mut self.out, black_box(&self.date));
     }

@@ -30,7 +30,7 @@ const UNAUTHORIZED: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\nAccept: */*\r\n\r\n";
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// A limiter with room for a few keys. It contains one key.
+/// A shared and a local limiter with room for 1,024 keys. Each contains one key.
 struct Asked {
     shared: Limiter,
     local: LocalLimiter,
@@ -58,7 +58,7 @@ impl Asked {
         asked
     }
 
-    /// A limiter that instances share. Its store has replied for requests until `valid_until`.
+    /// A limiter that instances share, with leases that are valid until `valid_until`.
     fn leased(valid_until: Time) -> Box<Self> {
         let mut asked = Self::known(9);
         let credit = Credit { requests: 8, debt_max: Duration::from_secs(1) };
@@ -162,7 +162,7 @@ fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
     (behind.origin(), behind)
 }
 
-// The parser's cost of the field, whether or not the field is used.
+// The parser's cost of a field `Authorization`, even if no guard reads the field.
 #[library_benchmark]
 #[bench::with_authorization(args = (AUTHORIZED), config = at_most(551))]
 #[bench::without(args = (UNAUTHORIZED), config = at_most(427))]

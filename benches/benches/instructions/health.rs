@@ -7,7 +7,7 @@
 //! `health` may cost at most 60 instructions more than the same row of `fixed`.** The exception is
 //! the state that HAProxy sends with `send-state`, which differs each time and is parsed. A row of
 //! `change` is one result that changes the state of a check and of its endpoint, including the
-//! replies. With ten thousand checks it may cost hardly more than with a hundred.
+//! replies. With ten thousand checks it has the same limit as with a hundred.
 //!
 //! Does not know about: time; sockets and the kernel, which the rig measures.
 use doorbell_benches::machine::Machine;

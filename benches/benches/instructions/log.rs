@@ -15,8 +15,8 @@ use gungraun::{library_benchmark, library_benchmark_group};
 
 use crate::harness::at_most;
 
-/// Copies records into alternating slots, like a queue. The real writer would run on its own
-/// thread, and it reads kernel clocks that callgrind does not support.
+/// Copies records into slots, like a queue. The real writer would run on its own thread, and it
+/// reads kernel clocks that callgrind does not support.
 #[derive(Clone, Default)]
 struct Slots(Arc<Mutex<Vec<Record>>>);
 
@@ -36,7 +36,7 @@ struct Logging {
 
 impl Logging {
     fn new(input: &[u8], filter: Filter) -> Box<Self> {
-        // The first search in a process detects CPU features, so it is not counted.
+        // The first search by `memchr` in a process detects CPU features, so it is not counted.
         let _ = Machine::logged(input, Filter::ALL, Slots::default()).handle();
         let slots = Slots(Arc::new(Mutex::new(Vec::with_capacity(8))));
         Box::new(Self { machine: Machine::logged(input, filter, slots.clone()), slots })

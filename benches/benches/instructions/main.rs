@@ -1,4 +1,5 @@
-//! Exact instruction counts of the code that runs for each request, with a limit for each row.
+//! Exact instruction counts of the code that runs for each request, with a limit for each row of
+//! doorbell.
 //!
 //! `cargo bench -p doorbell-benches --bench instructions` counts with callgrind and fails if a row
 //! exceeds its limit. It needs `valgrind`, and `gungraun-runner` in the version of `gungraun`

@@ -3,8 +3,8 @@
 //! And the cost of a TCP probe beside a flood of datagrams.
 //!
 //! The figures are the server's time, kernel included, in nanoseconds. The clients run between the
-//! turns of the worker, untimed. `doorbell-rig datagrams` runs this program where an instruction
-//! takes one nanosecond. Decision 0061 has figures.
+//! turns of the worker, untimed. `doorbell-rig datagrams` runs this program in a QEMU guest, in
+//! which each instruction takes one nanosecond. Decision 0061 has figures.
 //!
 //! The argument is the limit of what a flood may add to a probe, in per cent. Without it nothing is
 //! judged, as the time of a machine that does other work depends on that work.

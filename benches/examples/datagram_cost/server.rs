@@ -40,7 +40,7 @@ impl Client {
         (Self { socket: client, requests: SendBatch::new(BATCH_MAX), replies, server }, socket)
     }
 
-    /// Sends at most [`BATCH_MAX`] datagrams.
+    /// Sends `count` datagrams, at most [`BATCH_MAX`].
     pub(crate) fn send(&mut self, count: usize) {
         let request = Outgoing { payload: &PAYLOAD, to: self.server, from: None };
         let sent = self.requests.send(self.socket.as_fd(), false, std::iter::repeat_n(request, count));

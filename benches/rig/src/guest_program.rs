@@ -1,5 +1,5 @@
 //! Measurements by a program of the workspace that runs once in the guest: the cost of waking a
-//! thread, of echoing a datagram, and of a probe beside a flood of datagrams.
+//! thread, of echoing a datagram, and of a probe during a flood of datagrams.
 //!
 //! Does not know about: the programs.
 

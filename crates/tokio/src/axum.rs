@@ -43,7 +43,7 @@ impl Listener for Handed {
         }
     }
 
-    /// Address of the first listener; an error until the server is ready.
+    /// Address of the first listener; an error until the server is ready, and for a Unix socket.
     fn local_addr(&self) -> io::Result<Peer> {
         let addr = self.tcp_addr(0).ok_or(io::ErrorKind::NotConnected)?;
         Ok(Peer { addr: Some(addr), client: None, listener: ListenerIndex(0) })

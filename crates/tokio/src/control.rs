@@ -86,7 +86,7 @@ pub struct Stats {
     pub handed_failed: u64,
 }
 
-/// Lifecycle of the server, as reported by its thread.
+/// Lifecycle of the server, as reported by its thread or task.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     Starting,
@@ -97,7 +97,7 @@ pub(crate) enum Phase {
 /// A started server, which accepts connections.
 #[derive(Debug)]
 pub(crate) struct Started {
-    /// Addresses of the listeners; `None` for a Unix socket.
+    /// Addresses of the listeners; `None` if not TCP.
     tcp_addrs: Vec<Option<SocketAddr>>,
     kind: Kind,
 }
@@ -226,7 +226,7 @@ impl Control {
         }
     }
 
-    /// Waits until all workers accept.
+    /// Waits until the server accepts connections: on all ring threads, if it has any.
     ///
     /// # Errors
     /// The server failed or ended before it was ready.
@@ -235,7 +235,7 @@ impl Control {
     }
 
     /// Address of the TCP listener with this index, with the port that the kernel chose. `None`
-    /// until the server is ready, and for a Unix socket.
+    /// until the server is ready, and if there is no such TCP listener.
     pub fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
         self.inside.running.tcp_addr(listener)
     }
@@ -284,10 +284,10 @@ impl Control {
         self.inside.running.started().is_some_and(Started::is_on_runtime)
     }
 
-    /// Fails readiness and drains the server: requests in progress are finished or handed
-    /// over, and connections that remain after `timeout` are closed. Returns when the server has
-    /// ended. The program finishes the connections that were handed over; [`Self::shutdown`]
-    /// completes when it has received the last one.
+    /// Fails readiness and drains the server: requests in progress are finished or handed over, and
+    /// connections that remain after `timeout` are closed. Returns when the server has ended. The
+    /// program finishes the connections that were handed over; [`Self::shutdown`] completes when
+    /// the program has received the last one.
     ///
     /// # Errors
     /// The server failed, or never started.

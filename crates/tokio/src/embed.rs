@@ -68,7 +68,9 @@ impl Embed {
     /// that calls it, and reports waiting connections to `health`. A drain of the server also
     /// drains `health`. The heartbeat ends with the server. Several servers may share a `Health`,
     /// each with its own heartbeat; a drain of one then fails the readiness of all. Without this
-    /// call, [`Probes`](crate::Probes) of `health` fail.
+    /// call, [`Probes`](crate::Probes) of `health` reply with a 503 to `/livez` and `/readyz`,
+    /// unless `health` was built with
+    /// [`without_heartbeat`](crate::HealthBuilder::without_heartbeat).
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self

@@ -33,8 +33,7 @@ impl Health {
     /// `livez` and `startupz`. They end with the last server of this health or, if it has none, at
     /// [`Self::set_draining`], so that they do not delay a graceful shutdown.
     ///
-    /// Probers are detected by their user agent, or by their address if the incoming connections
-    /// are [`Handed::streams`].
+    /// Probers are detected by their user agent or, in the server of tonic, by their address.
     ///
     /// Call it once and clone the result: each call counts its Watch streams separately. Needs the
     /// feature `grpc`.
@@ -63,8 +62,8 @@ impl Health {
     }
 
     /// The gRPC service as routes of axum, for `Router::merge` beside other routes. The server of
-    /// axum needs its feature `http2`. Call it once, as [`Self::grpc`]. Needs the features `grpc` and
-    /// `axum`.
+    /// axum needs its feature `http2`. Like [`Self::grpc`], call it once and clone the result.
+    /// Needs the features `grpc` and `axum`.
     #[cfg(feature = "axum")]
     pub fn grpc_routes<S: Clone + Send + Sync + 'static>(&self) -> axum::Router<S> {
         let path = format!("/{}/{{*method}}", GrpcHealth::NAME);

@@ -24,8 +24,8 @@ use crate::queue::HandedQueue;
 /// A connection that was handed over.
 #[derive(Debug)]
 pub struct Connection {
-    /// The connection. Reads first return the bytes that the server has already read. A client
-    /// of a Unix socket is also a `TcpStream`: it can read and write but has no addresses.
+    /// The connection. Reads first return the bytes that the server has already read. A connection
+    /// of a Unix socket is a `TcpStream`, too: it can be read and written but has no addresses.
     pub stream: Preread<TcpStream>,
     /// The listener that accepted it, in the order of the server's listeners.
     pub listener: ListenerIndex,
@@ -112,7 +112,7 @@ pub struct Handed {
     failed: Arc<AtomicU64>,
     running: Running,
     health: Option<Health>,
-    /// The server runs while this or a control exists.
+    /// The server runs while this receiver or a control exists.
     _stop_on_drop: Arc<StopOnDrop>,
 }
 

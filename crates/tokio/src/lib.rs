@@ -9,13 +9,13 @@
 //! | probes that are served even while the program is busy, and a drain at SIGTERM | [`Doorbell`] |
 //! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`HandOverAll`] |
 //!
-//! On Linux, ring threads serve the probes. On macOS and other Unix systems [`Doorbell`] serves them
-//! on the runtime, with the same API and replies; [`Embed`] is for Linux, and its program also
-//! depends on the crate `doorbell`. Features, all off by default: `axum` (0.8) and `hyper` (1), which
-//! include `tower`; `grpc` (tonic 0.14); `metrics` (prometheus-client 0.25); `checks` for built-in
-//! kinds of checks, and `alias` for those that follow other checks and endpoints. After `cargo add
-//! doorbell-tokio --features axum`, in a program that already uses axum and tokio (with `full`, or
-//! `macros` and `rt-multi-thread`):
+//! On Linux, threads of the engine (*ring threads*) serve the probes. On macOS and other Unix
+//! systems [`Doorbell`] serves them on the runtime, with the same API and replies; [`Embed`] is for
+//! Linux, and its program also depends on the crate `doorbell`. Features, all off by default:
+//! `axum` (0.8) and `hyper` (1), which include `tower`; `grpc` (tonic 0.14); `metrics`
+//! (prometheus-client 0.25); `checks` for built-in kinds of checks, and `alias` for those that
+//! follow other checks and endpoints. After `cargo add doorbell-tokio --features axum`, in a
+//! program that already uses axum and tokio (with `full`, or `macros` and `rt-multi-thread`):
 //!
 #![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
 //!
@@ -47,8 +47,7 @@
 //! ([`HealthBuilder::stalled_after`]), or if connections are not accepted
 //! ([`HealthBuilder::accept_within`]).
 //!
-//! Does not know about: HTTP, except which requests ring threads serve; what the program does with
-//! connections.
+//! Does not know about: the syntax of HTTP; what the program does with connections.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "axum")]

@@ -1,5 +1,5 @@
 //! Waiting times of handed-over connections. The queue writes them under its lock; health reads
-//! them with plain loads.
+//! them with relaxed loads.
 //!
 //! Does not know about: connections, the maximum waiting time ([`crate::health`]).
 

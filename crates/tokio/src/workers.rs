@@ -13,10 +13,10 @@ use tokio::runtime::RuntimeMetrics;
 /// Number of polls between two updates of the statistics.
 const POLLS_PER_UPDATE: u32 = 61;
 
-/// Shortest time without activity after which a worker counts as blocked for readiness. Below the
-/// default limit plus an interval of the internal checks, so that a blocked worker is reported
-/// within 2 s. A worker whose polls take at most 25 ms is never reported; on a worker with longer
-/// polls, connections wait for more than a second.
+/// Shortest time without activity after which a worker counts as blocked for readiness. Together
+/// with the interval of the internal checks, a blocked worker is reported within 2 s. A worker
+/// whose polls take at most 25 ms is never reported; on a worker with longer polls, connections
+/// wait for more than a second.
 pub(crate) const READY_SILENCE_MIN: Duration = Duration::from_millis(25).saturating_mul(POLLS_PER_UPDATE);
 
 /// The same for liveness: polls of at most 100 ms never cause a restart.

@@ -1,4 +1,4 @@
-//! The effect of each technique of the engine, in the full set and alone.
+//! The effect of each technique of the engine, with the other techniques at their defaults and off.
 //!
 //! Does not know about: how rows are measured.
 
@@ -79,7 +79,7 @@ struct Effect {
     technique: &'static str,
     driver: Driver,
     set: Set,
-    /// Whether the technique is a default.
+    /// Whether the technique is on by default.
     is_default: bool,
     load: String,
     with: Option<Figures>,

@@ -1,5 +1,5 @@
-//! CPU time of each technique on this machine. The full set with the technique and the full set
-//! without it alternate, like the servers in `native`.
+//! CPU time of each technique on this machine. A server with the technique and a server without it
+//! alternate, as in `native`; both have the defaults of all other techniques.
 //!
 //! Does not know about: how a turn is measured.
 
@@ -35,7 +35,7 @@ pub(crate) fn run(
     native::variants(&contests(&pairs, &loads), SHAPE, requests, rules, &ours)
 }
 
-/// Every selected technique, with and without it in the full set.
+/// Every selected technique, with and without it; all others have their defaults.
 fn pairs(drivers: &[Driver], only: &[String], defaults: &Settings) -> Vec<Pair> {
     let pairs = drivers.iter().flat_map(|&driver| plan::pairs(driver, only, defaults));
     pairs.filter(|pair| pair.set == Set::Full).collect()

@@ -27,7 +27,7 @@ pub(super) struct Pair {
     pub(super) driver: Driver,
     /// The settings of all other techniques.
     pub(super) set: Set,
-    /// Whether the technique is a default.
+    /// Whether the technique is on by default.
     pub(super) is_default: bool,
     /// The server with the technique.
     pub(super) with: Variant,

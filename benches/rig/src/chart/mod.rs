@@ -44,8 +44,7 @@ pub(crate) fn render(run: &Run) -> Option<String> {
     chart(run).map(|chart| svg::write(&chart))
 }
 
-/// Omits a server without deferred accept if the same server with deferred accept exists, because
-/// tuned servers are compared.
+/// Omits the servers without deferred accept (`-plain`), because tuned servers are compared.
 fn chart(run: &Run) -> Option<Chart> {
     let mut rows: Vec<Bars> = Vec::new();
     for outcome in run.rows.iter().filter(|outcome| !outcome.row.server.ends_with("-plain")) {

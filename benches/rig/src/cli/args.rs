@@ -40,7 +40,8 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Measure the effect of each technique of the engine, in the full set and alone
+    /// Measure the effect of each technique of the engine, with the others at their defaults and
+    /// off
     Ablate(AblateArgs),
     /// Draw a saved comparison as an SVG chart
     Chart {
@@ -49,8 +50,8 @@ pub(super) enum Command {
     },
     /// Measure doorbell and its peers, in one table
     Compare(RunArgs),
-    /// Measure the cost of echoing a datagram, compared with a loop of recvmmsg and sendmmsg, and of a
-    /// TCP probe beside a flood of datagrams
+    /// Measure the cost of echoing a datagram, compared with a loop of recvmmsg and sendmmsg, and
+    /// of a TCP probe during a flood of datagrams
     Datagrams(Session),
     /// Compare a few rows with the committed figures, and fail if one costs more
     Gate(GateArgs),
@@ -74,7 +75,8 @@ pub(super) enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Measure latency on this machine at a tenth of the full rate, compared with nginx
+    /// Measure latency on this machine at a tenth of the maximum rate of the slower server; the
+    /// default peer is nginx
     Latency {
         /// Duration of a turn
         #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
@@ -156,7 +158,7 @@ pub(super) struct Given {
     pub(super) load: Option<PathBuf>,
 }
 
-/// Number of requests in a turn.
+/// Number of requests in a turn, which is one measurement of one side.
 #[derive(Debug, Args)]
 pub(super) struct RequestArgs {
     /// New connections per turn; ten times as many requests on kept connections
@@ -210,7 +212,7 @@ pub(super) struct TlsArgs {
 #[command(mut_args(natively))]
 pub(super) struct AblateArgs {
     /// Measure CPU time on this machine instead of instructions in a guest, in alternating pairs,
-    /// in the full set
+    /// with the other techniques at their defaults
     #[arg(long, conflicts_with_all = ["kernel", "repeat", "cpu"])]
     pub(super) native: bool,
 

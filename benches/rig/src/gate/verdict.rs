@@ -6,12 +6,11 @@
 use super::figures::{Committed, Taken};
 use crate::report::{Page, Table, or_dash};
 
-/// Deviation from the committed figure: a row that costs more fails, and the figure of a row that
-/// costs less can be lowered.
-/// Boots of one binary differ by a few tenths of a per cent.
+/// Tolerated deviation from the committed figure: a row that costs more fails, and the figure of a
+/// row that costs less can be lowered. Boots of one binary differ by a few tenths of a per cent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
-/// The limit of a promise: how far its first row may exceed the second.
+/// The limit of a promise: how far `row` may exceed `beside`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AtMost {
     /// At most this many additional instructions.
@@ -61,7 +60,8 @@ pub(super) const PROMISES: [Promise; 9] = [
     },
 ];
 
-/// Whether every row is within its limit. A figure that could be lowered passes with a hint.
+/// Whether every row is within its limit. A row that costs less than committed passes, with a hint
+/// to lower the committed figure.
 pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page) -> bool {
     let mut table = Table::new(["row", "server", "+-%", "committed", "%", "verdict"]);
     let (mut passed, mut may_be_lower) = (true, false);

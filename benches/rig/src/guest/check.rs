@@ -17,7 +17,8 @@ use crate::plan::{Check, Checked};
 use crate::process::{Process, sleep};
 
 const LOG: &str = "/tmp/check.log";
-/// Maximum captured output, because a whole report is one line of the console.
+/// Maximum length of the captured output, which the agent sends in one line of the console. The end
+/// is kept.
 const OUTPUT_MAX: usize = 64 << 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 

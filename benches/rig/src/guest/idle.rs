@@ -73,7 +73,8 @@ impl Idle {
         Ok(())
     }
 
-    /// Checks that each connection is open, has no unexpected bytes, and still gets a reply.
+    /// Checks that each connection is open and has no unexpected bytes, and that one in
+    /// [`ASKED_AGAIN_EVERY`] still gets a reply.
     pub(super) fn check(&mut self) -> Result<(), String> {
         let mut lost: Vec<String> = self
             .conns

@@ -110,7 +110,7 @@ impl Guest<'_> {
         sleep(BETWEEN_LOADS);
         let before = count()?;
         let done = load::run(scheduled(LOAD, self.load), self.load, Pace::Count(requests), PORT)?;
-        // This is not part of the elapsed time, which ends with the load.
+        // The elapsed time ends with the load, before the pause.
         let elapsed = counters::now_ns() - before.elapsed;
         sleep(AFTER_LOAD);
         let requests = done.requests + done.failed;

@@ -48,7 +48,8 @@ pub(super) struct Found {
     pub(super) why: String,
     /// Capabilities of io_uring: the name, whether it works, and the observation.
     pub(super) capabilities: Vec<(String, bool, String)>,
-    /// Names of other configurations of the driver, with the report of the program.
+    /// Other configurations of the driver, by name, each with the driver that the program chose and
+    /// its reason.
     pub(super) ways: Vec<(String, String)>,
     /// Failures of the smoke tests.
     pub(super) smoke_failures: Vec<String>,

@@ -64,7 +64,8 @@ const LATENCY_SHAPE: Shape = Shape {
 /// Options for turns.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Rules {
-    /// Pairs of turns for each comparison; the side that starts alternates
+    /// Pairs of turns for each comparison; a turn is one measurement of one side, and the side that
+    /// starts alternates
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pairs: u32,
 
@@ -88,7 +89,7 @@ pub(crate) struct Contest<S> {
     pub(crate) at_most: Option<f64>,
 }
 
-/// Results of one turn of one side.
+/// Results of one turn, which is one measurement of one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Turn {
     /// Measured values by key.

@@ -16,7 +16,7 @@ use crate::report::{Page, Table, median, or_dash, thousands};
 /// User and system time of all threads of the server, per request.
 pub(crate) const CPU: Figure = Figure { key: "cpu_ns", head: "CPU us", unit: 1e3, is_judged: true };
 
-/// A measured value of each turn.
+/// A value that is measured in each [`Turn`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
     /// Key of the value in JSON.

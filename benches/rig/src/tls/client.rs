@@ -245,7 +245,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Appends received plaintext, and returns whether any has arrived.
+    /// Appends received plaintext, and returns whether any bytes have arrived, plaintext or not.
     fn receive(&mut self, plain: &mut Vec<u8>) -> Result<bool, String> {
         match self.session.read_tls(&mut self.socket) {
             Ok(0) if !self.is_over => return Err("the server closed without close_notify".to_owned()),

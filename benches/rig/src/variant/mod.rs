@@ -80,7 +80,7 @@ impl Settings {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Formats the settings as tables of the listener `main`.
+    /// Formats the settings as TOML tables; those of `tcp` belong to the listener `main`.
     fn to_toml(&self) -> String {
         let mut text = String::new();
         for (table, header) in [("tcp", "listener.main.tcp"), ("tuning", "tuning")] {

@@ -38,8 +38,7 @@ Exit codes:
    2  wrong command line
   69  io_uring does not work here; the message says why";
 
-/// Loads an HTTP server with new or kept connections, times every reply and checks every byte of
-/// it.
+/// Sends requests to an HTTP server over new or kept connections, and times and checks every reply.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load", version, after_help = EXAMPLES)]
 pub struct LoadArgs {
@@ -88,7 +87,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration, conflicts_with = "keep_alive")]
     pub gap: Duration,
 
-    /// Maximum time of an exchange, including connecting but not --gap
+    /// Maximum time of an exchange, including connecting; with --gap, of connecting and of the
+    /// request separately
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub timeout: Duration,
 

@@ -63,7 +63,8 @@ pub(crate) struct ConnectArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     connections: Option<u64>,
 
-    /// Port selection strategies to measure: kernel, select, full, auto, or the size of a window
+    /// Port selection strategies to measure: kernel, select, full, auto, or the size of a window;
+    /// default: kernel,select,500,1000,5000,10000,full
     #[arg(short = 'S', long, value_name = "LIST", value_delimiter = ',')]
     strategy: Vec<PortChoice>,
 

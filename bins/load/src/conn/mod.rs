@@ -158,7 +158,7 @@ impl Conn {
         if at_once { Next::SendRequests } else { Next::Wait }
     }
 
-    /// Handles a missing socket, or a `connect(2)` that failed at once.
+    /// Handles a failed `socket(2)`, or a `connect(2)` that failed at once.
     pub(crate) fn handle_no_connect(&mut self, errno: Errno, stats: &mut Stats) -> Next {
         self.fail(FailureKind::Connect, Some(errno), stats)
     }

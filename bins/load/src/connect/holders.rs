@@ -24,7 +24,8 @@ impl Drop for Helper {
     }
 }
 
-/// The server's side: listeners whose helpers hold accepted connections.
+/// The server's side: its socket and, for TCP, the helpers that accept from it and hold the
+/// connections.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) addr: SocketAddr,
@@ -34,7 +35,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Opens the listeners for one run.
+    /// Opens the socket for one run, and starts the helpers.
     pub(super) fn serve(study: &Study, transport: Transport) -> Result<Self, Failure> {
         let opened = match transport {
             Transport::Tcp => listener(study),

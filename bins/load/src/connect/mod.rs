@@ -47,7 +47,7 @@ pub struct Study {
     pub target: IpAddr,
     /// Range of local ports in this network.
     pub ports: PortRange,
-    /// Number of connections that one helper holds.
+    /// Maximum number of connections that one helper holds.
     pub conns_per_helper: u32,
 }
 
@@ -235,7 +235,8 @@ impl Transport {
 /// The default address.
 pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// Candidate server addresses with ports outside the range of the connections, preferably below it.
+/// Candidate server addresses: ports below the range of the connections, then a port that the
+/// kernel chooses.
 fn server_addrs(study: &Study) -> impl Iterator<Item = SocketAddr> {
     let below = (1_024..study.ports.first()).rev().take(64).chain([0]);
     let target = study.target;

@@ -24,7 +24,7 @@ pub struct StudyReport {
     pub sources: usize,
     /// Connections of each run, all open at once.
     pub connections: u32,
-    /// Maximum number of connections per process on this machine.
+    /// Maximum number of connections per helper process of this study.
     pub connections_per_process: u32,
     /// A row for each run.
     pub runs: Vec<Row>,
@@ -61,7 +61,7 @@ pub struct Row {
     pub odd_over_even: Option<f64>,
     /// Median time to a connected socket, including every attempt.
     pub whole_p50: f64,
-    /// The run divided into twenty parts, in order.
+    /// The run divided into at most twenty parts, in order.
     pub by_number: Vec<Part>,
 }
 
@@ -273,7 +273,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).expect("CONNS_MAX fits")
 }
 
-/// Microseconds with a unit and three digits.
+/// Formats a time, given in microseconds, in us or ms.
 fn time(micros: f64, count: u32) -> String {
     match micros {
         _ if count == 0 => "-".to_owned(),

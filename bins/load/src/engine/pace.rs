@@ -6,7 +6,7 @@
 use crate::clock::{NEVER, Nanos};
 use crate::conn::Batch;
 
-/// The work of one worker.
+/// The due times and sequence numbers of one worker's requests.
 #[derive(Debug)]
 pub(crate) struct Pace {
     kind: Kind,

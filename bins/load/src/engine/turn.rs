@@ -1,5 +1,5 @@
-//! The turn of a worker: start due work, wait, handle events. The clock is read between these
-//! steps.
+//! The turn of a worker: start due work, wait, handle events. The clock is read after the wait, and
+//! again after some events.
 //!
 //! Does not know about: other threads; which replies are good; execution of actions (`act`).
 
@@ -56,8 +56,8 @@ pub(super) struct Turn<'a> {
 
 /// Number of events in one turn after which the clock is read again.
 const EVENTS_A_READING: u32 = 16;
-/// Maximum number of connections opened in one turn, so that a server does not get all connections
-/// at once.
+/// Maximum number of connections that [`Turn::begin_due`] gives work in one turn, so that a server
+/// does not get all connections at once.
 const BEGIN_MAX: u32 = 256;
 /// Maximum time for a cancelled operation to end.
 const CANCEL_MAX: Nanos = 5_000_000_000;

@@ -23,7 +23,7 @@ struct Hole {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HoleKind {
-    /// Any bytes up to the end of the line.
+    /// Any bytes except line ends.
     Any,
     /// The id of the request.
     Id,

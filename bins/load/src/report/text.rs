@@ -135,7 +135,7 @@ fn notes(report: &Report, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// Microseconds with a unit and three digits.
+/// Formats a time, given in microseconds, in us, ms or s with three digits.
 fn time(micros: f64) -> String {
     let (value, unit) = match micros {
         micros if micros < 1e3 => (micros, "us"),

@@ -100,7 +100,7 @@ pub fn closed_gate() -> usize {
     })
 }
 
-/// A task that is woken by the model's waker.
+/// A task whose wake-ups go to the model's waker.
 #[derive(Debug)]
 struct Task(Waker);
 

@@ -19,8 +19,8 @@ const NOW: Time = Time::from_nanos(1_000_000_000_000);
 fn limiter(burst: u32) -> Arc<Limiter> {
     let quota = Quota::new(burst, 1, Duration::from_secs(3600)).expect("a quota");
     let limiter = Limiter::new(quota, 1, [1, 2]);
-    // The first request starts the sweep. It uses a separate key, so that no key of a model loses
-    // a token.
+    // The first request starts the sweep of expired entries. It uses a separate key, so that no key
+    // of a model loses a token.
     assert!(limiter.check(b"first", NOW).is_allowed());
     Arc::new(limiter)
 }

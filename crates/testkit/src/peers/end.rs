@@ -29,7 +29,7 @@ pub struct Exchange {
     pub bytes: Vec<u8>,
     /// How it ended.
     pub end: End,
-    /// Time from the first byte sent to the end.
+    /// Duration of the exchange, without the connect.
     pub took: Duration,
 }
 

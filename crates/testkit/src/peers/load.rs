@@ -1,4 +1,4 @@
-//! Many unique requests in flight from one thread, every byte of every reply checked.
+//! Many unique requests in flight from one thread, every byte of every reply's body checked.
 //!
 //! Does not know about: the server, except that it responds to `GET /unique/ID/LEN` over HTTP/1.1.
 
@@ -47,11 +47,11 @@ pub struct Load {
 pub struct LoadReport {
     /// Complete replies, correct or not.
     pub replies: u64,
-    /// Bytes that do not belong to the requested id.
+    /// Wrong, missing and excess bytes of bodies, and bytes of replies to no request.
     pub foreign_bytes: u64,
     /// Replies with a status other than 200.
     pub refusals: u64,
-    /// Connections that ended with FIN before their replies were complete.
+    /// Connections that ended before their replies were complete, by FIN or reset.
     pub cut_short: u64,
     /// Connections that ended with a reset.
     pub resets: u64,
@@ -59,7 +59,7 @@ pub struct LoadReport {
     pub refused: u64,
     /// Connections opened.
     pub conns: u64,
-    /// Requests without a reply at the time limit.
+    /// Requests without a reply when their connection or the time limit ended.
     pub unanswered: u64,
     /// Body bytes checked.
     pub body_bytes: u64,
@@ -265,7 +265,7 @@ impl Run<'_> {
         }
     }
 
-    /// Checks every complete reply against the oldest request; true if there was one.
+    /// Checks every complete reply against the oldest request; true if there was a complete reply.
     fn take_replies(&mut self, conn: &mut Conn) -> bool {
         let mut from = 0;
         while let Some((head_len, body_len, status)) = frame(&conn.input[from..]) {

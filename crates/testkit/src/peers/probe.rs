@@ -12,7 +12,7 @@ use super::end::{End, Exchange, finish};
 /// How a prober closes after it has read the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
-    /// Reads to the end, then closes.
+    /// Closes with FIN, after the server if the server closes first.
     Fin,
     /// Closes as soon as the reply has arrived, with a reset (`SO_LINGER` 0).
     Reset,
@@ -45,7 +45,7 @@ pub enum Shape {
     Hey,
     /// kubelet `httpGet`.
     Kubelet,
-    /// kubelet `tcpSocket` and every other TCP check: connect, close.
+    /// kubelet `tcpSocket` and similar TCP checks: connect, close.
     Tcp,
     /// A TCP check that closes with a reset.
     TcpReset,

@@ -1,4 +1,4 @@
-//! The kernel's statistics of a process: resident memory, descriptors, processor time, resets sent.
+//! The kernel's statistics of a process: resident memory, descriptors, processor time, threads.
 //!
 //! Does not know about: the server; it reads `/proc`.
 

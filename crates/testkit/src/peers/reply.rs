@@ -43,7 +43,7 @@ impl Reply {
         (replies, bytes.len())
     }
 
-    /// A field's value, by lower-case name.
+    /// A field's value, by name in any case.
     pub fn field(&self, name: &str) -> Option<&str> {
         field(&self.head, name)
     }

@@ -1,4 +1,4 @@
-//! Slow clients: senders of one byte a second, readers at a limited rate.
+//! Slow clients: senders of one byte at a time, readers at a limited rate.
 //!
 //! Does not know about: why the server closes; it reports when and how.
 

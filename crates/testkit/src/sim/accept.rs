@@ -120,7 +120,7 @@ impl World {
         self.end_accept(listener, Some(errno));
     }
 
-    /// Makes the next disarmed accept end with an error. The worker still arms and disarms accept.
+    /// Makes the next disarm by the worker end with an error.
     pub fn fail_next_disarm(&mut self, kind: FaultKind) {
         self.disarm_fails_with =
             FaultKind::ACCEPT_ERRNOS.iter().find(|(known, _)| *known == kind).map(|(_, errno)| *errno);

@@ -233,7 +233,8 @@ impl World {
         }
     }
 
-    /// Takes a batch of random length. `None` if the socket is no longer armed.
+    /// Takes a batch of random length. `None` if the socket is not armed, its queue is empty, or
+    /// the receive fails.
     pub(super) fn take_datagrams(&mut self, socket: DatagramIndex) -> Option<Vec<SimDatagram>> {
         let DatagramWorld { rng, plan, sockets, faults, .. } = &mut self.datagrams;
         let state = &mut sockets[socket.index()];

@@ -88,7 +88,7 @@ faults! {
     DataWithFin: "data and FIN together", 300_000;
     /// A connection cannot be detached from the driver.
     DetachRefused: "detach EMFILE", 60_000;
-    /// The peer's FIN arrives before its other data.
+    /// The peer's FIN arrives instead of its data.
     RecvEof: "recv 0 bytes", 8_000;
     /// `EINTR` from recv.
     RecvInterrupted: "recv EINTR", 8_000;

@@ -106,7 +106,7 @@ impl World {
         (peer.rx.drain(..).collect(), peer.rx_fin || peer.broken.is_some())
     }
 
-    /// Sends as the new owner; the peer's window has room for all bytes.
+    /// Sends as the new owner, regardless of the peer's window.
     pub fn handed_send(&mut self, index: PeerIndex, bytes: &[u8]) {
         assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
         if self.peers[index.0].broken.is_none() {

@@ -74,7 +74,7 @@ pub enum Reading {
 pub struct PeerPlan {
     /// The listener to connect to.
     pub listener: ListenerIndex,
-    /// Its address; `None` for a Unix socket.
+    /// Address of the peer; `None` for a Unix socket.
     pub addr: Option<IpAddr>,
     /// Delay before the peer connects.
     pub connect_after: Duration,
@@ -96,7 +96,8 @@ pub enum ResetCause {
     ArrivedAfterClose,
     /// The server requested the reset, because its reply could not be finished.
     Requested,
-    /// The listener was closed with this client in its backlog, or the driver was dropped.
+    /// The listener was closed with this client in its backlog, the accept or the connection
+    /// failed, or the driver was dropped.
     ServerGone,
     /// The server closed while its socket held unread bytes.
     UnreadAtClose,
@@ -125,7 +126,7 @@ pub struct PeerLog {
     pub last_received_at: Option<u64>,
     /// When the server's kernel last accepted bytes of a reply.
     pub last_taken_at: Option<u64>,
-    /// When the server's FIN arrived.
+    /// When the peer had read all bytes up to the server's FIN.
     pub fin_at: Option<u64>,
     /// Whether that FIN arrived in one segment with data.
     pub fin_with_data: bool,
@@ -139,7 +140,7 @@ pub struct PeerLog {
     pub faults: Vec<FaultKind>,
     /// When the server handed the connection over.
     pub handed_at: Option<u64>,
-    /// When the slot was freed.
+    /// When the server closed the connection or handed it over; then, when the new owner closed it.
     pub closed_at: Option<u64>,
 }
 

@@ -33,13 +33,13 @@ impl Rng {
         self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Returns a number in `range`, which is not empty.
+    /// Returns a number in `range`, which must not be empty.
     pub fn range(&mut self, range: Range<u64>) -> u64 {
         assert!(range.start < range.end, "an empty range has no number");
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// Returns an index below `len`, which is not 0.
+    /// Returns an index below `len`; `len` must not be 0.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.range(0..len as u64)).expect("below a usize")
     }
@@ -49,12 +49,12 @@ impl Rng {
         millionths > 0 && self.range(0..1_000_000) < u64::from(millionths)
     }
 
-    /// Returns one of `choices`, which is not empty.
+    /// Returns one of `choices`, which must not be empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.index(choices.len())]
     }
 
-    /// Returns an index of `weights`, in proportion to them; their sum is not 0.
+    /// Returns an index of `weights`, in proportion to them; their sum must not be 0.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let mut left = self.range(0..weights.iter().copied().map(u64::from).sum());
         for (index, weight) in weights.iter().copied().map(u64::from).enumerate() {

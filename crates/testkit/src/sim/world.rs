@@ -35,7 +35,8 @@ pub struct SimConfig {
     pub at_once_millionths: u32,
     /// Maximum bytes per receive.
     pub recv_buf_len: usize,
-    /// Maximum connections reported between two polls of the worker.
+    /// Maximum number of connections per listener that are reported and not yet taken by the
+    /// worker.
     pub accept_batch_max: u32,
     /// When the driver knows the number of bytes that a peer has not acknowledged.
     pub unsent: Unsent,
@@ -86,7 +87,7 @@ pub(super) struct Listener {
     pub(super) mode: AcceptMode,
     pub(super) backlog: VecDeque<PeerIndex>,
     pub(super) scheduled: bool,
-    /// Connections reported since the worker's last poll.
+    /// Connections that are reported and not yet taken by the worker.
     pub(super) batch: u32,
     /// Delivery time of the last completion. The next is delivered no earlier, so that completions
     /// keep their order.
@@ -245,7 +246,7 @@ impl World {
         self.events.is_empty() && self.ready.is_empty()
     }
 
-    /// Violations that only the driver can detect.
+    /// Violations of the contract that only the driver can detect.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
@@ -280,8 +281,8 @@ impl World {
         self.clock.now_nanos()
     }
 
-    /// Processes events until one yields a completion or `limit` is reached; `None` means until
-    /// none is left.
+    /// Processes events until one yields a completion or an alarm, or `limit` is reached; `None`
+    /// means until none is left.
     pub(super) fn step_until(&mut self, limit: Option<u64>) {
         loop {
             self.step_to_now();

@@ -1,7 +1,7 @@
 //! The dependencies between packages, read from the `Cargo.toml` of each member.
 //!
-//! Does not know about: modules, or external dependencies, with one exception: async runtimes stay
-//! out of the core.
+//! Does not know about: modules, or external dependencies, with one exception: some, such as async
+//! runtimes, stay out of the core.
 
 use super::complaint::Complaint;
 use super::source::Source;
@@ -44,8 +44,8 @@ pub const ARROWS: &[Arrow] = &[
         ],
         may_in_tests: &["doorbell-testkit"],
     },
-    // One baseline uses the ring crate for an unsafe socket option. `doorbell-tokio` is
-    // needed to compare axum behind doorbell with axum alone.
+    // The floor programs set a socket option through the ring crate, because the call needs
+    // `unsafe`. `doorbell-tokio` is needed to compare axum behind doorbell with axum alone.
     Arrow {
         folder: "benches/peers",
         may: &["doorbell", "doorbell-ring", "doorbell-tokio"],
@@ -66,7 +66,7 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell-config", "doorbell-egress", "doorbell-health"],
         may_in_tests: &["doorbell-testkit"],
     },
-    // Generic configuration files: no key of doorbell.
+    // Reads configuration files of any program; knows no configuration key of doorbell.
     Arrow { folder: "crates/config", may: &["doorbell-config-derive"], may_in_tests: &[] },
     Arrow { folder: "crates/config-derive", may: &[], may_in_tests: &[] },
     Arrow {
@@ -87,7 +87,7 @@ pub const ARROWS: &[Arrow] = &[
     // Writes rows to a database; depends on neither checks nor configuration.
     Arrow { folder: "crates/history", may: &[], may_in_tests: &["doorbell-testkit"] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
-    // Links between instances: frames without health, engine or configuration.
+    // Links between instances; does not depend on health, the engine or configuration.
     Arrow { folder: "crates/link", may: &[], may_in_tests: &["doorbell-testkit"] },
     // Metrics, for the binary and for programs that embed the engine.
     Arrow {
@@ -101,8 +101,8 @@ pub const ARROWS: &[Arrow] = &[
     // no socket, no runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
-    // State that instances share: formats and pauses of links, leases of limits, without health or
-    // configuration.
+    // State that instances share. Uses states and the reconnect delay of links, and leases of
+    // limits; depends on neither health nor configuration.
     Arrow {
         folder: "crates/shared",
         may: &["doorbell-http", "doorbell-link"],
@@ -128,7 +128,7 @@ pub const ARROWS: &[Arrow] = &[
     },
 ];
 
-/// Runtimes and configuration libraries that the core must not depend on.
+/// Runtimes, and libraries for configuration, metrics and logs, that the core must not depend on.
 const FOREIGN_TO_CORE: &[&str] =
     &["async-std", "mio", "prometheus", "serde", "smol", "tokio", "toml", "tracing"];
 const CORE: &[&str] =

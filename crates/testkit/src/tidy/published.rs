@@ -15,7 +15,7 @@ const FIELDS: &[&str] =
 /// Maximum number of keywords; crates.io refuses more.
 const KEYWORDS_MAX: usize = 5;
 
-/// Reports packages without `publish = false` that lack a field of crates.io or the features of
+/// Reports packages without `publish = false` that lack a field of crates.io or `all-features` for
 /// docs.rs, and dependencies between published packages without a version.
 pub fn publishable(sources: &[Source]) -> Vec<Complaint> {
     let members = sources

@@ -33,7 +33,7 @@ impl<B> From<Bytes> for ProbeBody<B> {
     }
 }
 
-/// An empty body, for layers that reply without the service, such as one with a timeout.
+/// An empty body, for layers that reply without the service, such as a timeout.
 impl<B> Default for ProbeBody<B> {
     fn default() -> Self {
         Self::from(Bytes::new())

@@ -17,8 +17,8 @@ impl Health {
     /// The probes as routes, for `Router::merge`: each endpoint at `/NAME`, and each of its checks
     /// at `/NAME/CHECK`.
     ///
-    /// The replies are those of the ring threads. `merge` panics if a path exists in both.
-    /// Needs the feature `axum`.
+    /// The replies are the same as those of [`Probes`](crate::Probes). `merge` panics if a path
+    /// exists in both. Needs the feature `axum`.
     pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         let mut router = Router::new();
         for path in self.paths() {

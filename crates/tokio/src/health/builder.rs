@@ -27,7 +27,7 @@ const CONCURRENT_RUNS: usize = 64;
 /// Creates the run of a check once the runtime is known; `None` if its results are pushed.
 type CreateRun = Box<dyn FnOnce(&mut RunContext, Place) -> Result<Option<Run>, HealthError> + Send>;
 
-/// The number of a check, and its counters.
+/// The position of a check, and its counters.
 type Place = (usize, Arc<CheckStats>);
 
 /// What runs need.
@@ -47,7 +47,7 @@ struct PendingCheck {
     config: CheckConfig,
     severity: Severity,
     create: CreateRun,
-    /// The options of a check that follows another one.
+    /// The options of a check that follows another check or an endpoint.
     #[cfg(feature = "alias")]
     alias: Option<Box<doorbell_checks::options::AliasCheck>>,
 }
@@ -189,7 +189,7 @@ impl HealthBuilder {
     }
 
     /// Starts not ready and in the startup phase, until [`Health::set_ready`] is called. By
-    /// default, readiness depends only on the checks.
+    /// default, a program whose checks are up is ready at once.
     pub const fn starts_unready(mut self) -> Self {
         self.starts_ready = false;
         self
@@ -219,10 +219,10 @@ impl HealthBuilder {
         self
     }
 
-    /// Disables the detection of a stuck runtime. For a program that must not wake periodically, or
-    /// whose health is served without a runtime.
+    /// Disables the detection of a stuck runtime. For a program whose runtime must not wake
+    /// periodically, or whose health is served without a runtime.
     ///
-    /// [`Embed::health`](crate::Embed::health) is then optional. Without it, a dropped
+    /// [`Embed::health`](crate::Embed::health) is then optional. Without that call, a dropped
     /// [`Handed`](crate::Handed) is not detected either.
     pub const fn without_heartbeat(mut self) -> Self {
         self.limits.stalled_after = None;
@@ -235,8 +235,8 @@ impl HealthBuilder {
         self
     }
 
-    /// The runtime on which checks run, and which is monitored even without a server. Default: the
-    /// runtime that calls [`Self::build`].
+    /// The runtime on which functions of checks run, and which is monitored even without a server.
+    /// Default: the runtime that calls [`Self::build`].
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self
@@ -270,7 +270,7 @@ impl HealthBuilder {
         Ok(Health::start(parts, ready, runtime, starts_ready))
     }
 
-    /// The checks and endpoints on a registry, and the paths of the endpoints by position.
+    /// The registry with the checks and endpoints, and each path with the position of its endpoint.
     fn registry(&self) -> Result<(RegistryBuilder, Vec<(String, usize)>), HealthError> {
         let mut builder = Registry::builder(Time::ZERO, time_of_day());
         let mut internal = Vec::new();

@@ -66,20 +66,20 @@ impl Check {
         self
     }
 
-    /// While it is down, the program is not ready. The default.
+    /// While the check is down, the program is not ready. The default.
     pub const fn required(mut self) -> Self {
         self.severity = Severity::Required;
         self
     }
 
-    /// While it is down, the program is degraded and stays ready. For dependencies that all
+    /// While the check is down, the program is degraded and stays ready. For dependencies that all
     /// replicas share.
     pub const fn degrading(mut self) -> Self {
         self.severity = Severity::Degrading;
         self
     }
 
-    /// It is shown but does not change the state of the program.
+    /// The check is shown but does not change the state of the program.
     pub const fn info(mut self) -> Self {
         self.severity = Severity::Info;
         self

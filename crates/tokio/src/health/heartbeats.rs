@@ -21,7 +21,7 @@ pub(crate) struct HeartbeatNode {
     place: Place,
     /// False if its runtime does not tick.
     ticks: AtomicBool,
-    /// Connections handed over and not yet accepted.
+    /// Waiting times of connections handed over and not yet accepted.
     waits: Arc<Waits>,
     workers: Mutex<Option<Workers>>,
     /// Nodes are reused and never removed, so their number is the maximum number of concurrent
@@ -33,7 +33,7 @@ pub(crate) struct HeartbeatNode {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeartbeatList(Arc<HeartbeatNode>);
 
-/// A heartbeat, from the start of a server to its end.
+/// The heartbeat of a server until its end, or of the runtime of the checks.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     heartbeats: HeartbeatList,
@@ -57,7 +57,7 @@ impl Default for HeartbeatNode {
 }
 
 impl HeartbeatNode {
-    /// Connections handed over and not yet accepted.
+    /// Waiting times of connections handed over and not yet accepted.
     pub(crate) fn waits(&self) -> &Waits {
         &self.waits
     }

@@ -40,8 +40,8 @@ use sink::WatchedRegistry;
 /// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up, and no drain has begun |
 /// | `startupz` | `/startupz` | once `alive`, `runtime`, `accept`, `started` ([`Self::set_started`]) and all required checks are up; it then stays up |
 ///
-/// GET, HEAD and OPTIONS get 200 or 503 with the state and, if [`HealthBuilder::details`] shows
-/// them, the checks and their reasons; only then `?exclude=NAME` ignores a check, and
+/// GET, HEAD and OPTIONS get 200 or 503 with the state. If [`HealthBuilder::details`] is `Always`,
+/// the reply also contains the checks and their reasons, `?exclude=NAME` ignores a check, and
 /// `/readyz/NAME` is the state of one check. `Accept` or the query selects the format: `?verbose`,
 /// `?format=json` (health+json), `?format=spring`, `?format=text`. The ring threads and [routes,
 /// layer and hyper service](crate::Handed#requests-on-connections-that-were-handed-over) give the
@@ -241,14 +241,14 @@ impl Health {
         &self.inside.parts.routes
     }
 
-    /// Records that ring threads serve the probes. The `Health` then fails until [`Self::begin`] is
-    /// called for a server.
+    /// Records that [`Probes`](crate::Probes) serve this health. The `Health` then fails until
+    /// [`Self::begin`] is called for a server.
     pub(crate) fn serve_on_ring(&self) {
         self.watched().watch().is_on_ring.store(true, Ordering::Relaxed);
         self.run_internal_checks();
     }
 
-    /// Begins the heartbeat of a server. Its runtime must tick until [`Heartbeat::end`].
+    /// Begins the heartbeat of a server. The current runtime is monitored until [`Heartbeat::end`].
     ///
     /// # Panics
     /// Panics outside of a runtime if the `Health` has a heartbeat.

@@ -50,7 +50,7 @@ pub(crate) struct Watch {
     /// The program called `set_live(false)`.
     pub(crate) dead: AtomicBool,
     pub(crate) draining: AtomicBool,
-    /// Ring threads serve probes of this health.
+    /// [`Probes`](crate::Probes) serve this health.
     pub(crate) is_on_ring: AtomicBool,
     /// A server uses this health, or the health works without one.
     pub(crate) is_served: AtomicBool,
@@ -65,13 +65,13 @@ pub(crate) struct Watch {
     reported: Mutex<[Option<Reason>; 3]>,
 }
 
-/// When dropped, ends the turn of the calling thread to run the internal checks.
+/// Clears [`Watch::runner`] when dropped.
 struct Turn<'w>(&'w Watch);
 
 /// The reason why each internal check is down; `None` while it is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reasons {
-    /// The runtime, judged by the limits of liveness.
+    /// Runtime and acceptor, judged by the limits of liveness, and [`Watch::dead`].
     pub(crate) alive: Option<Reason>,
     /// The runtime, judged by the limits of readiness.
     pub(crate) runtime: Option<Reason>,
@@ -94,7 +94,7 @@ pub(crate) enum Reason {
     NotAccepting,
     /// A runtime does not tick.
     Stuck,
-    /// Ring threads serve probes, and no server uses this health.
+    /// [`Probes`](crate::Probes) serve this health, and no server monitors it.
     Unwatched,
 }
 
@@ -150,7 +150,7 @@ impl Watch {
         }
     }
 
-    /// Runs the internal checks and calls `report` for each whose state changed, in the order of
+    /// Runs the internal checks and calls `report` for each whose reason changed, in the order of
     /// [`Reasons`]. Concurrent calls wait for each other. A call by `report` itself takes effect
     /// when `report` has returned.
     pub(crate) fn run_internal_checks(&self, report: impl Fn(usize, Option<Reason>)) {

@@ -1,5 +1,6 @@
-//! A server on the runtime itself, for systems without ring threads: one task accepts, one task per
-//! connection serves probes or hands the connection over.
+//! A server on the runtime itself, for systems other than Linux and for
+//! [`Doorbell::on_runtime`](crate::Doorbell::on_runtime): one task accepts, one task per connection
+//! serves probes or hands the connection over.
 //!
 //! Does not know about: requests.
 
@@ -26,8 +27,8 @@ use crate::queue::HandedQueue;
 /// Maximum number of connections that are being read. Further ones wait in the backlog.
 const CONNS_MAX: usize = 16_384;
 
-/// Number of connections of the backlog that are accepted before a drain: more than the default of
-/// `net.core.somaxconn`, which limits the backlog.
+/// Maximum number of connections of the backlog that are accepted before a drain: more than the
+/// default of `net.core.somaxconn`, which limits the backlog.
 const BACKLOG_MAX: usize = 4_096 + 1;
 
 /// Pause after a failed accept, usually for lack of descriptors.

@@ -54,7 +54,8 @@ impl ClockedRegistry {
         Time::ZERO.after(self.origin.elapsed())
     }
 
-    /// Adds checks that run on demand, by position. Call it before the first [`Registry::cache`].
+    /// Adds the triggers of on-demand checks, by position of the check. Call it before the first
+    /// [`Registry::cache`].
     pub fn run_on_demand(&self, requests: impl Iterator<Item = (usize, RunRequest)>) {
         let trigger = |request: RunRequest| RunTrigger::new(move || request.ask());
         self.registry.run_on_demand(requests.map(|(check, request)| (check, trigger(request))));

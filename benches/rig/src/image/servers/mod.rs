@@ -136,7 +136,8 @@ const fn go(name: &'static str, about: &'static str, program: &'static str) -> E
     peer(name, about, Program::Go { program })
 }
 
-/// An entry for doorbell with jobs. Only the ring thread is counted, not the work of the pool.
+/// An entry for doorbell with jobs. Only the ring thread is counted, not the thread that runs the
+/// jobs.
 const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static str]) -> Entry {
     let program = Program::Rust { program: "jobs", feature: "jobs" };
     Entry { args, serves: Serves::Keep, thread: Some("doorbell-0"), ..peer(name, about, program) }

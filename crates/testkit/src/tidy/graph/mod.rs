@@ -36,7 +36,7 @@ pub(super) struct File {
     pub(super) room: String,
 }
 
-/// A file, a file it depends on, and one of the names.
+/// A file, a file it depends on, and one of the names that it uses.
 pub(super) type Edge<'a> = (&'a File, &'a File, &'a str);
 
 impl Graph {
