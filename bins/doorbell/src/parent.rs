@@ -64,13 +64,14 @@ impl CommandEnd {
     }
 }
 
-/// Exit code as in a shell: 128 plus the signal that ended the process.
+/// Exit code as in a shell: if a signal ended the process, 128 plus its number.
 pub(crate) fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// Makes the kernel send SIGTERM to this process when its parent exits for any reason.
+/// If `doorbell run` started this process, makes the kernel send SIGTERM to it when `doorbell run`
+/// exits for any reason.
 pub(crate) fn exit_with_parent() {
     if std::env::var_os(PARENT).is_none() {
         return;

@@ -1,6 +1,6 @@
 //! Starts the components that a configuration needs, and serves until the process is stopped.
 //!
-//! Does not know about: files, command lines.
+//! Does not know about: the content of files, command lines.
 
 use crate::build::engine::announce;
 use crate::config::Config;

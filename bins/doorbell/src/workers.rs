@@ -34,7 +34,7 @@ pub(crate) struct Workers {
     pub(crate) why: String,
 }
 
-/// The limits of the cgroup (version 2) of this process and its ancestors.
+/// The smallest limits of the cgroup (version 2) of this process and of the cgroups above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Limits {
     /// CPUs: `cpu.max`.

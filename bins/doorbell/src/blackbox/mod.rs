@@ -40,8 +40,8 @@ const TABLE: &str = "blackbox";
 /// Maximum number of connections; further ones wait in the backlog.
 const CONNS_MAX: usize = 64;
 
-/// Maximum number of concurrent name lookups in the process. The limit covers all generations,
-/// because a lookup may outlive the generation that started it.
+/// Maximum number of concurrent name lookups of all generations together, because a lookup may
+/// outlive the generation that started it.
 const LOOKUPS_MAX: usize = 16;
 
 /// Maximum time for a request head, and between requests.
@@ -88,7 +88,7 @@ impl Probes {
     /// Binds the addresses, or takes them over from the predecessor.
     ///
     /// # Errors
-    /// If an address cannot be bound.
+    /// If an address cannot be bound, or a file of a module cannot be used.
     pub(crate) fn prepare(
         config: &Config,
         before: Option<&Self>,

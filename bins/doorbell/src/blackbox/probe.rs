@@ -1,7 +1,7 @@
 //! One probe: resolves the target, checks whether its address is allowed, and connects to exactly
 //! that address.
 //!
-//! Does not know about: requests, the format of results.
+//! Does not know about: requests to `/probe`, the format of results.
 //!
 //! A name is resolved once, and the connection goes to the checked address, which prevents DNS
 //! rebinding. The targets of redirects are checked in the same way.
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum number of redirects, as in Go's client.
+/// Maximum number of redirects, as in blackbox_exporter.
 const REDIRECTS_MAX: u32 = 10;
 
 /// Limit of lookups, separate from that of checks, so that checks do not wait.
@@ -103,8 +103,8 @@ impl Prober {
         }
     }
 
-    /// Resolves a host to its first address, if all its addresses may be probed. `Err(None)` if
-    /// there is no address.
+    /// Resolves a host to one address, if all its addresses may be probed. `Err(None)` if there is
+    /// none.
     async fn address_of(&self, at: &HostPort, resolve: Resolve) -> Result<SocketAddr, Option<Refused>> {
         let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, at.port)],

@@ -9,8 +9,7 @@ use std::fmt;
 const TARGET_LEN_MAX: usize = 1024;
 
 /// Unsupported parameters of blackbox_exporter, each with the value that changes its reply; `None`
-/// if every value does that is not empty. They are refused, because ignoring them would hide a
-/// difference.
+/// if any non-empty value does. They are refused, because ignoring them would hide a difference.
 const UNSUPPORTED: [(&str, Option<&str>); 2] = [("debug", Some("true")), ("hostname", None)];
 
 /// A target and a module.

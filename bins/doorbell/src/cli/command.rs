@@ -11,7 +11,7 @@ use clap::{Arg, ColorChoice, Command, CommandFactory as _, Id, Subcommand as _};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Names of the commands that read no configuration, with their subcommands.
+/// Commands for which `-c` is an error, by their path in the command tree.
 const WITHOUT_CONFIG: [&[&str]; 11] = [
     &["await"],
     &["completions"],
@@ -41,7 +41,7 @@ const WITHOUT_LOG: [&str; 11] = [
     "version",
 ];
 
-/// Commands of other programs and earlier versions, with a suggestion for each.
+/// Commands and options of other programs and earlier versions, with a suggestion for each.
 const SUGGESTIONS: [(&str, &str); 13] = [
     ("--engine", "`--driver`"),
     ("bench", "`doorbell-load`, a separate program, generates load"),

@@ -46,7 +46,7 @@ pub struct FleetArgs {
 #[derive(Debug, PartialEq, Serialize)]
 struct FleetView {
     instances: Vec<InstanceView>,
-    /// Names of instances whose description cannot be read: of other versions.
+    /// Names of instances whose announcement cannot be decoded, because they have another version.
     unreadable: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl InstanceView {
         Self { name, zone, version, lifecycle, started_unix_ms, config_hash, endpoints, endpoints_total }
     }
 
-    /// The endpoints that are not up by name, and the number of the others.
+    /// The names and states of the endpoints that are not up, and the number of those that are.
     fn summary(&self) -> Cell {
         let is_up = |one: &&EndpointView| one.state == State::Up.as_str();
         let up = self.endpoints.iter().filter(is_up).count();

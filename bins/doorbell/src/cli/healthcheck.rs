@@ -45,7 +45,7 @@ pub struct HealthcheckArgs {
 
     /// Address of the listener: IP:PORT, HOST:PORT or unix:/PATH. Default: the first listener for
     /// the endpoint in the file given with -c, else of the only running instance, else in
-    /// /etc/doorbell/doorbell.toml if it exists, else 127.0.0.1:8080
+    /// /etc/doorbell/doorbell.toml if it exists, else DOORBELL_LISTEN, else 127.0.0.1:8080
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     address: Option<Address>,
 
@@ -130,7 +130,8 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
 }
 
 /// Returns the target. The address is taken from the first of these sources that exists: the
-/// command line, the given file, the only running instance, the usual file, the default address.
+/// command line, the given file, the only running instance, [`DEFAULT_FILE`], `DOORBELL_LISTEN`,
+/// the default address.
 fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target, String> {
     let plain = |address| Target { address, host: None, is_tls: false, needs_proxy_header: false };
     if let Some(address) = &args.address {
@@ -155,7 +156,8 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
     };
     let overrides = load::overrides().map_err(|failure| failure.to_string())?;
     let name = &source.name;
-    // Other problems of the file are ignored: the instance may run with an earlier version of it.
+    // Problems other than invalid TOML are ignored: the instance may run with an earlier version of
+    // it.
     let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &overrides);
     let config = config
         .ok_or_else(|| format!("{name} is not valid TOML: correct it, or give the address with --address"))?;

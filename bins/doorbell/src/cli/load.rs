@@ -175,8 +175,8 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     Ok(config)
 }
 
-/// Variables that are named like options of `serve` and are not read, each with the one to use
-/// instead.
+/// Variables that are named like options of `serve` and are not read, each with the option or
+/// variable to use instead.
 const UNREAD: [(&str, &str); 6] = [
     ("DOORBELL_ALLOW_EXEC", "--allow-exec"),
     ("DOORBELL_CHECK", "--check"),

@@ -1,7 +1,7 @@
 //! The JSON Schema of configuration files, for editors.
 //!
-//! Does not know about: keys, apart from a few with a custom reader. Rules between keys are not
-//! part of the schema; `doorbell validate` checks them.
+//! Does not know about: keys, apart from `version`. Rules between keys are not part of the schema;
+//! `doorbell validate` checks them.
 
 use super::model::Config;
 use doorbell_config::Table as _;

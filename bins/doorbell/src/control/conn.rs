@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Maximum time from accept to greeting, and from the first to the last byte of a request.
+/// Maximum time from accept to greeting, and from the length prefix of a request to its end.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time between two requests.

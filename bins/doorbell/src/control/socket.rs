@@ -210,7 +210,7 @@ fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), ClaimError> {
     if let Some(Group { name, number }) = group {
         match set_group(path, number) {
             Ok(()) => mode = GROUP_MODE,
-            // The user of this process must still be able to connect.
+            // Only logged: with mode `MODE`, the user of this process can still connect.
             Err(error) => tracing::error!(
                 "cannot change the group of {} to {name}, so its members cannot connect: {error}; run doorbell as root, as a member of the \
                  group, or with it as its own group (`Group={name}` of systemd)",

@@ -30,7 +30,7 @@ const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..
 pub(super) const SOURCE: (&str, &str, &str) =
     ("source_ip_address", "the source address is common to all modules", "set `check_defaults.egress`");
 
-/// Sizes of the content of an echo that a module can have.
+/// Range of `size`, the length of the payload of an ICMP echo request.
 const SIZES: std::ops::RangeInclusive<u32> = 8..=65_507;
 
 /// Converts a `blackbox.yml`.

@@ -96,7 +96,7 @@ fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
         let mut both = json!({ "username": literal(username) });
         match password {
             Some(password) => both["password"] = password,
-            // TOML has no null, which would make the whole result fail.
+            // A null would make the whole conversion fail, because TOML has none.
             None => basic.report_table("there is no `password`", &format!("write it to {file}")),
         }
         module.insert("basic".to_owned(), both);

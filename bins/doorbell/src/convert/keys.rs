@@ -122,7 +122,7 @@ impl<'n> Keys<'n> {
         texts
     }
 
-    /// Takes keys of which only one value has an equivalent: reports the others with the reason.
+    /// Takes keys of which only one value has an equivalent: reports other values with the reason.
     /// Returns whether there are none.
     pub(super) fn have_only(&mut self, known: &[(&str, &str, &str)]) -> bool {
         let mut is_known = true;

@@ -38,7 +38,8 @@ pub(super) struct Settings {
     pub(super) has_bbr: bool,
 }
 
-/// A finding, and the change for the recommended file, unless it has a cost for other connections.
+/// A finding, and its change for the sysctl file; `None` if the change has a cost for other
+/// connections, or is recommended regardless of links.
 type Advice = (Finding, Option<Change>);
 
 /// Examines the settings for each link. `links` is an error text without a running instance.

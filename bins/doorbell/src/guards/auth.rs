@@ -46,8 +46,8 @@ impl Auth {
     }
 
     /// Authorizes a request that [`Self::admits_static`] does not admit. The request is admitted if
-    /// one policy admits it. Otherwise, the first policy that accepts the token but requires other
-    /// claims refuses it or, if there is none, this policy.
+    /// one policy admits it. Otherwise, the refusal is that of the first policy that accepts the
+    /// token but requires other claims or, if there is none, that of `self`.
     #[inline(never)]
     pub(super) fn authorize<'a>(
         &self,

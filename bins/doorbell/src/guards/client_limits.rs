@@ -106,7 +106,7 @@ impl Tables {
         named(&self.listeners, listener)
     }
 
-    /// All counters with refusals.
+    /// All counters of refused requests.
     pub(crate) fn counted(&self) -> impl Iterator<Item = Counted> {
         let limiters = self.limits.iter().map(|counting| Counted::Limiter(Arc::clone(&counting.limiter)));
         let caps = self.routes.iter().chain(&self.listeners);

@@ -1,8 +1,8 @@
 //! The guards of a route: rate limit, client certificate, token, concurrency. They apply in this
 //! order, regardless of the order in the file.
 //!
-//! Does not know about: routes, replies to admitted requests. The cheapest guard comes first. The
-//! rate limit precedes tokens, so that tokens cannot be brute-forced.
+//! Does not know about: looking up routes, replies to admitted requests. The rate limit precedes
+//! tokens, so that tokens cannot be brute-forced.
 
 mod auth;
 pub(crate) mod browser;

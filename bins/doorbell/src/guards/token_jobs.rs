@@ -33,8 +33,9 @@ pub(crate) struct Refused {
 }
 
 impl TokenJob {
-    /// Creates a job. The request is admitted if one policy admits it. Otherwise, the first policy
-    /// that accepts the token but requires other claims refuses it or, if there is none, `first`.
+    /// Creates a job. The request is admitted if one policy admits it. Otherwise, the refusal is
+    /// that of the first policy that accepts the token but requires other claims or, if there is
+    /// none, that of `first`.
     pub(crate) const fn new(lane: Offload, first: Arc<RequireAuth>, others: Vec<Arc<RequireAuth>>) -> Self {
         Self { lane, first, others }
     }

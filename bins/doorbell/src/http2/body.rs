@@ -17,7 +17,7 @@ const PIECE_LEN_MAX: usize = 16 << 10;
 pub(super) enum ReplyBody {
     /// A message stream, and its call, which ends together with the stream.
     Grpc(tonic::body::Body, Option<Call>),
-    /// Two pieces, sent in order.
+    /// Two parts, sent in order.
     Full([Bytes; 2]),
 }
 

@@ -52,11 +52,11 @@ pub(crate) struct Http2Config {
 /// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Maximum time without any HTTP/2 frame.
+    /// Maximum time until the first HTTP/2 frame.
     pub(super) silent: Duration,
     /// Maximum time without a request.
     pub(super) idle: Duration,
-    /// Maximum time of requests without progress, and of a connection after GOAWAY.
+    /// Maximum time without progress, of requests and of a connection after GOAWAY.
     pub(super) stalled: Duration,
     /// Maximum wait for the client's FIN after the FIN of the server.
     pub(super) linger: Duration,

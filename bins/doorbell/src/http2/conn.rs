@@ -48,7 +48,7 @@ pub(super) struct ConnContext {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-/// The client of a connection.
+/// Serves the requests of a connection.
 #[derive(Debug)]
 struct ConnService {
     config: Arc<Http2Config>,

@@ -5,7 +5,7 @@
 //!
 //! The lane is a thread with its own runtime; the first HTTP/2 connection starts it. Workers hand
 //! connections over together with all bytes read so far (see [`doorbell::hand_over`]): after the
-//! beginning of a preface, or after a ClientHello that offers `h2` first.
+//! beginning of a preface, or after a ClientHello that prefers `h2`.
 
 mod addresses;
 mod body;
@@ -149,7 +149,7 @@ impl Http2 {
     pub(crate) fn set_deadline(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
         let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
-        // An earlier, longer deadline is shortened.
+        // A deadline is never extended.
         *deadline = Some(deadline.map_or(over, |deadline| deadline.min(over)));
     }
 

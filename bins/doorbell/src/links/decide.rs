@@ -1,7 +1,7 @@
 //! Determines the results of checks of type `link` when a subject changes at a peer, and repeats
 //! each result before it is stale.
 //!
-//! Does not know about: decision rules, the transport of statements.
+//! Does not know about: how a rule decides, the transport of statements.
 
 use super::peers::LinkPeers;
 use super::rules::Rule;

@@ -1,6 +1,6 @@
 //! Sends the states of this instance's checks and endpoints on all links.
 //!
-//! Does not know about: frames, peers.
+//! Does not know about: frames, the states of peers.
 //!
 //! Transitions are sent at once. Every second, all states are compared with those sent last, so
 //! that a missed event or a reload leaves no difference.
@@ -111,8 +111,8 @@ fn result(now: Time, link: &mut Link, own: &Own, repeats: bool) {
     }
 }
 
-/// Returns all endpoints, and all checks that this instance runs, except checks of type `link` or
-/// `alias`: two instances could otherwise confirm each other.
+/// Returns all endpoints, and all checks except those of type `link` or `alias`: two instances
+/// could otherwise confirm each other.
 fn own_states(operator: &Operator) -> Vec<Own> {
     let Some(running) = operator.running() else { return Vec::new() };
     let checks = running

@@ -1,7 +1,7 @@
 //! The thread of the links to other instances. It keeps running across reloads that do not change
 //! the links.
 //!
-//! Does not know about: frames, certificates, the effects of states.
+//! Does not know about: frames, the verification of certificates, the effects of states.
 //!
 //! Links read states and results on their own thread, so checks and probes never wait for them.
 
@@ -71,7 +71,7 @@ pub(crate) struct Unopened {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     No,
-    /// At once, because a successor uses the same links.
+    /// At once, because a successor opens the connections again.
     Now,
     /// After the last transitions have been sent.
     WhenSent,

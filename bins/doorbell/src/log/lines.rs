@@ -158,8 +158,8 @@ impl Write for Entry {
     }
 }
 
-/// Writes whole lines in pieces of at most [`PIECE_LEN`]. Returns the number of lines that could
-/// not be written.
+/// Writes whole lines, in pieces of at most [`PIECE_LEN`] or of one longer line. Returns the number
+/// of lines that could not be written.
 fn write_batch(out: BorrowedFd<'_>, mut batch: &[u8]) -> u64 {
     let mut failed = 0;
     while !batch.is_empty() {

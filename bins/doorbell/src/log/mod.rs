@@ -4,7 +4,7 @@
 //!
 //! Logging never blocks: lines are added to a bounded [queue](lines), and a thread writes them to
 //! standard output. If the reader hangs, lines are lost and counted; nothing else is delayed.
-//! Panics are logged in the same way.
+//! Panics are logged in the same way, except that a panic waits up to 100 ms for the write.
 
 mod lines;
 mod panics;
@@ -41,8 +41,8 @@ static SHOWN: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 #[must_use]
 pub(crate) struct Logging(());
 
-/// Starts logging to standard output. Lines of the HTTP/2 library are filtered out, because its
-/// clients can cause any number of them. A second call has no effect.
+/// Starts logging to standard output. Lines of other libraries are filtered out, because clients
+/// can cause any number of lines of the HTTP/2 library. A second call has no effect.
 ///
 /// # Errors
 /// If the thread cannot be started.

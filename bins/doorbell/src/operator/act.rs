@@ -1,5 +1,5 @@
 //! Commands of operators: maintenance, reload, stop. A command takes effect before its call
-//! returns.
+//! returns, except an immediate stop.
 //!
 //! Does not know about: where commands come from, the work of the supervisor.
 

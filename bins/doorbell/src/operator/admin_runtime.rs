@@ -21,11 +21,11 @@ const BLOCKING_THREADS_MAX: usize = 8;
 /// Maximum number of commands that wait for a check, so that hanging checks do not delay a drain.
 const RUNS_MAX: usize = 4;
 
-/// Maximum number of replies in progress; further ones wait.
+/// Maximum number of replies of the control socket in progress; further ones wait.
 const REPLIES_MAX: u32 = 64;
 
-/// Maximum time that the shutdown waits for replies in progress, including the reply to the command
-/// that requested it.
+/// Maximum time that the shutdown waits for these replies, including the reply to the command that
+/// requested the shutdown, and for event streams.
 const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Descriptors of the runtime: epoll and two to wake it.
@@ -35,8 +35,8 @@ pub(crate) const DESCRIPTORS: u32 = 3;
 /// number of open event streams.
 const FOLLOWERS_MAX: u32 = 1024;
 
-/// Counts replies in progress and event streams, for which the shutdown of the thread waits, and
-/// commands that wait for a check.
+/// Counts replies of the control socket and event streams, for which the shutdown of the thread
+/// waits, and commands that wait for a check.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyPermits {
     replies: Arc<Semaphore>,
@@ -61,7 +61,7 @@ impl ReplyPermits {
         self.runs.try_acquire().ok()
     }
 
-    /// Waits until no permit is held.
+    /// Waits until all replies of the control socket and all events are sent.
     async fn all_sent(&self) {
         // The semaphores are never closed.
         let _all = self.replies.acquire_many(REPLIES_MAX).await;

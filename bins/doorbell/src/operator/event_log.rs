@@ -46,7 +46,7 @@ pub(crate) struct Follower {
     backlog: VecDeque<Arc<Event>>,
     missed: u64,
     receiver: broadcast::Receiver<Arc<Event>>,
-    /// The shutdown of the thread waits until this permit is released.
+    /// The shutdown of the control plane waits until this permit is released.
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -153,7 +153,7 @@ impl Inside {
 }
 
 impl Follower {
-    /// Makes the shutdown of the thread wait until this follower is dropped.
+    /// Makes the shutdown of the control plane wait until this follower is dropped.
     pub(super) fn hold(self, _place: Option<OwnedSemaphorePermit>) -> Self {
         Self { _place, ..self }
     }

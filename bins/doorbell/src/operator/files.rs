@@ -10,14 +10,14 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of files without a target to read. They are only logged, and may name targets of
-/// a later configuration.
+/// Maximum number of files that are read although their name is not that of a target. Such files
+/// are only logged; they may name targets of a later configuration.
 const UNKNOWN_MAX: usize = 1024;
 
 /// Maximum number of bytes of a file that are read as the reason.
 const REASON_READ_MAX: u64 = 1024;
 
-/// `[maintenance] file_dir`
+/// Watches `[maintenance] file_dir`.
 #[derive(Debug)]
 pub(crate) struct MaintenanceFiles {
     directory: PathBuf,
@@ -83,7 +83,7 @@ impl MaintenanceFiles {
             match fs::metadata(&path) {
                 Ok(meta) if meta.is_file() => drop(reasons.insert(name, first_line(&path))),
                 Ok(_) => {}
-                // Removed meanwhile, or a link to a file that does not exist.
+                // Removed meanwhile, or a symbolic link to a missing file.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 // The file may still be there: an error must not end its maintenance.
                 Err(error) => return Err(format!("{name}: {error}")),

@@ -28,7 +28,7 @@ pub(super) struct Life {
 pub(super) struct Drain {
     pub(super) reason: String,
     pub(super) since: Duration,
-    /// The end, if it is limited.
+    /// The end, if there is one.
     pub(super) until: Option<Duration>,
     /// Whether the drain is kept across a restart.
     pub(super) is_kept: bool,
@@ -113,7 +113,7 @@ impl Life {
         self.change_state(now, |life| life.serving = true)
     }
 
-    /// Starts an operator's drain, or changes the reason and the end of the current one.
+    /// Starts an operator's drain, or changes the current one, which keeps its start.
     pub(super) fn set_drain(&mut self, drain: Drain, now: Duration) -> StateChange {
         self.change_state(now, |life| life.drain = Some(drain.continuing(life.drain.as_ref())))
     }

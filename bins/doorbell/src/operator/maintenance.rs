@@ -13,14 +13,15 @@ use std::time::Duration;
 /// The target for every endpoint except liveness endpoints.
 pub(super) const ALL: &str = "all";
 
-/// Maximum number of targets in maintenance, which limits the effect of a mistake.
+/// Maximum number of targets in maintenance, and of draining endpoints, which limits the effect of
+/// a mistake.
 pub(super) const TARGETS_MAX: usize = 4096;
 
 /// One declaration. Times are since the start of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) reason: String,
-    /// The end, if it is limited.
+    /// The end, if there is one.
     pub(super) until: Option<Duration>,
 }
 

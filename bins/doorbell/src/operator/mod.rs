@@ -5,8 +5,8 @@
 //!
 //! A command takes effect before its call returns: the next probe sees it. Commands that end the
 //! program go through the queue of the [supervisor](crate::supervisor), the only component that
-//! closes listeners. Lock order: the lock of this module, the lock of a registry, the lock of the
-//! event log.
+//! closes listeners. Lock order: the lock of the state file, the lock of this module, the lock of a
+//! registry, the lock of the event log.
 
 mod act;
 pub(crate) mod admin;
@@ -341,7 +341,7 @@ fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>,
     }
 }
 
-/// Describes how long a drain or maintenance lasts: for a time, or until the command `ends`.
+/// Describes how long a drain or maintenance lasts: for a time, or until an operator runs `ends`.
 fn lasts(for_time: Option<Duration>, ends: &str) -> String {
     for_time.map_or_else(|| format!("until `{ends}`"), |time| format!("for {}", format_duration(time)))
 }

@@ -1,4 +1,4 @@
-//! Builds the views for operators on request.
+//! Builds the views for operators on request, runs checks, and accepts their results.
 //!
 //! Does not know about: connections.
 

@@ -58,7 +58,7 @@ impl Open {
 pub(super) type Changes = Vec<(String, Option<Hold>)>;
 
 impl Window {
-    /// The windows of a configuration. A window without endpoints applies to all.
+    /// The windows of a configuration. A window without endpoints applies to the target `all`.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let window = |window: &crate::config::model::Window| {
             // Names as they are stored: they must not depend on the endpoints of a later

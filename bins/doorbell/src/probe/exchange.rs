@@ -1,7 +1,7 @@
 //! One exchange: connection, request, response and close, with blocking calls that respect one
 //! deadline.
 //!
-//! Does not know about: differences between probers, except for their bytes and the way they close.
+//! Does not know about: which prober is imitated.
 #![expect(clippy::disallowed_methods, reason = "a probe measures real time, and does not run on a worker")]
 
 use super::prober::{Closing, Redirects};
@@ -21,7 +21,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-/// Maximum number of redirects, as in Go's client, which the kubelet uses.
+/// Maximum number of redirects, as in blackbox_exporter; the kubelet and Go's default client follow
+/// nine.
 const REDIRECTS_MAX: usize = 10;
 
 /// A verdict with its reason.

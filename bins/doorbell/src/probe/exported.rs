@@ -32,7 +32,8 @@ pub(crate) enum Kind {
     Grpc,
     Http,
     Icmp,
-    /// TCP, TLS without a protocol in it, and UDP, for which the exporter has no prober.
+    /// TCP, TLS without a protocol in it, and all protocols for which the exporter has no prober,
+    /// such as UDP.
     Tcp,
 }
 

@@ -1,6 +1,6 @@
 //! One probe of one target, as a given prober sends it, and its result.
 //!
-//! Does not know about: command lines, schedules. Entry: [`Ask::run`].
+//! Does not know about: command lines, schedules. Entry: [`Probe::run`].
 
 mod checked;
 mod exchange;

@@ -1,4 +1,4 @@
-//! Builds all parts of a generation except its server.
+//! Builds the registry, checks, routes and listeners of a generation, without starting its server.
 //!
 //! Does not know about: the server, the activation of the parts.
 
@@ -32,7 +32,7 @@ use doorbell_checks::Plan as ChecksPlan;
 use doorbell_checks::Push;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A generation without its server.
+/// Parts of a generation whose server is not started yet.
 pub(super) struct Built {
     pub(super) registry: Arc<HealthRegistry>,
     pub(super) access: Option<SharedLog>,
@@ -42,7 +42,7 @@ pub(super) struct Built {
     pub(super) checks: Option<ChecksPlan>,
     pub(super) push: Option<Push>,
     pub(super) plan: Option<Plan>,
-    /// UDP ports that are closed while an endpoint is not up.
+    /// UDP ports that are closed while their endpoint is not up.
     pub(super) closable: Closable,
     pub(super) builder: ServerBuilder,
     pub(super) tables: Arc<Tables>,

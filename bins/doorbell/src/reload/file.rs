@@ -18,7 +18,7 @@ pub(crate) struct ConfigFile {
     stamps: Stamps,
 }
 
-/// The files of all certificates that listeners wait for, in any generation.
+/// The files of all certificates that listeners of the current generation wait for.
 #[derive(Debug)]
 pub(crate) struct AwaitedFiles(Arc<Generations>);
 
@@ -63,7 +63,8 @@ impl Watched for ConfigFile {
         let Some(Reading { config, files }) = self.generations.read() else { return Scan::Same };
         if self.files != files {
             self.files = files;
-            // If a file changed after it was read, the next scan detects the change by its content.
+            // A file of the new list that changed after it was read is detected only at its next
+            // change.
             self.stamps = self.stamps();
         }
         if !self.generations.is_outdated(config) {

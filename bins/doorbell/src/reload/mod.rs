@@ -94,7 +94,7 @@ pub(crate) struct Generation {
     run_now_handle: Option<RunNow>,
     /// Heartbeat of the check thread.
     heartbeat: Option<Heartbeat>,
-    /// UDP ports that are closed while an endpoint is not up.
+    /// UDP ports that are closed while their endpoint is not up.
     closable: Closable,
     ports: Ports,
     /// State of the checks for the next generation.
@@ -105,7 +105,7 @@ pub(crate) struct Generation {
     awaited: Arc<Awaited>,
     services: RouteServices,
     watch: Option<Watch>,
-    /// Stamps of the files that checks, the history and links read once.
+    /// Stamps of the files that checks, the history, links and the shared store read once.
     stamps: Stamps,
     /// Whether its connections have a deadline.
     has_deadline: bool,
@@ -337,7 +337,7 @@ impl Generation {
         self.http2.iter().for_each(|http2| http2.stop());
     }
 
-    /// Whether a configuration is the same, including the content of files that checks read once.
+    /// Whether a configuration is the same, including the stamps of the files that are read once.
     fn is_same(&self, config: &Config) -> bool {
         self.config == *config && self.stamps == stamps(config)
     }
@@ -398,7 +398,7 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
     same
 }
 
-/// The files that checks, the history and links read once: CA and own certificates.
+/// Stamps of the files that are read once: CA and own certificates, and keys.
 fn stamps(config: &Config) -> Stamps {
     let of_checks = config.checks.iter().filter_map(|check| check.kind.tls()).flat_map(ClientTls::files);
     let of_shared = config.shared.iter().flat_map(sharing::files);

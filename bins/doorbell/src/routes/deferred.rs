@@ -1,4 +1,4 @@
-//! Continues requests after a job has verified their token, on the worker that received them.
+//! Continues requests after a job has verified their token, on the thread that received them.
 //!
 //! Does not know about: tokens.
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// memory.
 const FILES_MAX: usize = 10_000;
 
-/// Maximum size of all files of a directory.
+/// Maximum total size of the files of a directory.
 const BYTES_MAX: u64 = 64 << 20;
 
 type Table = HashMap<Box<[u8]>, Stored>;
@@ -129,7 +129,7 @@ impl Content {
         Ok(rustix::fs::open(&self.files.dir, flags, Mode::empty())?)
     }
 
-    /// Examines a regular file that is neither hidden nor too long. A file that is removed
+    /// Examines a regular file that is neither hidden nor too large. A file that is removed
     /// meanwhile is treated as missing.
     fn stat_file(&self, dir: &OwnedFd, name: &[u8]) -> Option<(Stamp, u64)> {
         if name.starts_with(b".") {
@@ -181,7 +181,7 @@ fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result
     let (name, flags) = (OsStr::from_bytes(name), flags | OFlags::CLOEXEC);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let opened = match rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve) {
-        // Linux before 5.6, or a sandbox that forbids the call: links are refused.
+        // Linux before 5.6, or a sandbox that forbids the call: symbolic links are refused.
         Err(Errno::NOSYS | Errno::PERM) => {
             rustix::fs::openat(dir, name, flags | OFlags::NOFOLLOW, Mode::empty())
         }

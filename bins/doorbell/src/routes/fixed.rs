@@ -1,4 +1,4 @@
-//! Replies for requests without a route.
+//! Fixed error replies, such as 404 for requests without a route.
 //!
 //! Does not know about: when they are sent.
 

@@ -1,5 +1,5 @@
-//! Redirects from a file of links. The file is read again when it changes; the old links are used
-//! until the new ones are read.
+//! Redirects from a link map: a file with a path and its new location in each line. The file is
+//! read again when it changes; the old links are used until the new ones are read.
 //!
 //! Does not know about: routes, the format of the file (see `doorbell-http`).
 

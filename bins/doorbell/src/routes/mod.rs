@@ -209,7 +209,7 @@ impl RouteService {
         (answered, Some(*log_route))
     }
 
-    /// Handles requests other than probes. A separate function, to keep the fast path small.
+    /// Calls the handlers that are not on the fast path. A separate function, to keep it small.
     #[inline(never)]
     fn serve_plain<'a>(
         &self,

@@ -38,7 +38,7 @@ enum Escape {
     Json,
     /// Percent-encoding of all bytes except unreserved ones and `/`, `:`, `@`, `%`, `[`, `]`, `+`.
     Percent,
-    /// Verbatim, apart from unprintable bytes.
+    /// Verbatim, except spaces, control characters and non-ASCII bytes.
     Plain,
 }
 

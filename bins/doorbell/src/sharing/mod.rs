@@ -122,7 +122,7 @@ impl SharingSlot {
         let limits = self.limits.subscribe();
         let run = move || {
             let Ok(describe) = goes.recv() else { return };
-            // It ends with the runtime.
+            // The task ends with the runtime.
             runtime.spawn(share_limits(redis.clone(), limits));
             runtime.block_on(run(running, local, redis, commands, announced_as, describe, stopped));
             // A name lookup may still be running.
@@ -146,7 +146,7 @@ impl SharingSlot {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let mut earlier = None;
         if !matches!(prepared.next, Next::Same) {
-            // Its thread ends before the positions of the checks change.
+            // The earlier thread ends before the positions of the checks change.
             earlier = current.take().map(|ended| Arc::clone(&ended.checks));
         }
         self.local.follow(prepared.checks.as_ref(), starts, push);

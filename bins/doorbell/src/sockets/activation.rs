@@ -1,5 +1,5 @@
-//! Sockets of a .socket unit that no listener uses. They explain addresses in use, and cause a
-//! warning because their clients are never served.
+//! Sockets of a .socket unit that no listener uses. Each causes a warning, because its clients are
+//! never served. If such a socket is the reason why an address is in use, the error names it.
 //!
 //! Does not know about: how sockets are inherited ([`inherit`]).
 

@@ -1,5 +1,5 @@
-//! TCP gates: ports that are open only while an endpoint is up, for load balancers whose checks
-//! only connect.
+//! TCP gates: ports that refuse or end connections while an endpoint is not up, for load balancers
+//! whose checks only connect.
 //!
 //! Does not know about: the rules of a state. No data is exchanged on a connection.
 //!

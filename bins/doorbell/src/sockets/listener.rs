@@ -1,6 +1,6 @@
 //! One listener: its sockets and protocols.
 //!
-//! Does not know about: other listeners, replies.
+//! Does not know about: replies.
 
 use super::descriptor_store::{self, InheritedSockets};
 use super::inherit;

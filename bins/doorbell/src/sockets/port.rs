@@ -23,7 +23,7 @@ pub(crate) enum Port {
 pub(crate) type Listening = (SocketAddr, TcpListener);
 
 /// Time without an acknowledgement, or with a closed window, after which the kernel ends a
-/// connection (tcp(7), `TCP_USER_TIMEOUT`). Connections of workers have the same timeout.
+/// connection (tcp(7), `TCP_USER_TIMEOUT`). Connections of workers have the same default.
 const USER_TIMEOUT_MS: u32 = 15_000;
 
 /// Makes the kernel end a connection whose client does not read.

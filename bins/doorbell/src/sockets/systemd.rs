@@ -22,7 +22,7 @@ pub(crate) struct Manager {
     end: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
 
-/// Interval of updates while a change is expected.
+/// Interval of updates before and after readiness.
 const TICK_SHORT: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(250);
 
@@ -39,7 +39,7 @@ const TEXT_MAX: usize = 2048;
 /// shown.
 const NAMED_MAX: usize = 16;
 
-/// Whether to notify of reloads: true while a [`Manager`] exists.
+/// Whether to notify of reloads: true while the notifying thread runs.
 static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Whether READY=1 was sent. Reloads before that are not announced, because the end of a reload is
@@ -48,7 +48,7 @@ static IS_READY: AtomicBool = AtomicBool::new(false);
 
 impl Manager {
     /// Starts the thread. Announces readiness now or, depending on the configuration, when every
-    /// check that runs has a result.
+    /// check that runs has a result or the grace period has passed.
     pub(crate) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
         descriptor_store::begin(operator, config.systemd);
         if !config.systemd.notify || std::env::var_os("NOTIFY_SOCKET").is_none() {

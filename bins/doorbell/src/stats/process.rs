@@ -52,7 +52,7 @@ pub(crate) struct Reloads {
     pub(crate) has_last_failed: bool,
     /// Number of retired servers that were drained because there were too many.
     pub(crate) hurried: u64,
-    /// Time of the last successful reload, on the clock of requests.
+    /// Time of the start or of the last successful reload, on the clock of requests.
     pub(crate) since: Time,
 }
 

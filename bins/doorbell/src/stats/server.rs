@@ -122,7 +122,7 @@ const GATED: [&str; 4] = ["ended", "full", "held", "reset"];
 /// Identity of a counter, which several servers may share.
 pub(crate) type Source = usize;
 
-/// Counters of an acceptor for completed handshakes and those in progress.
+/// Counters of an acceptor for handshakes that are completed, in progress or handed over.
 const HANDSHAKES_GOOD: [&str; 5] =
     ["hellos_handed_over", "handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
 
@@ -180,8 +180,7 @@ impl ServerStats {
         self.connector = Some(connector);
     }
 
-    /// Results of the connections of checks, as `connected=20 refused=3`; `None` without
-    /// connections.
+    /// Results of the connections of checks, as `connected=20 refused=3`; `None` without checks.
     pub(crate) fn connects(&self) -> Option<String> {
         let connector = self.connector.as_ref()?;
         let retries = ("port_window_retries", connector.port_window_retries());
@@ -228,7 +227,7 @@ impl ServerStats {
         self.checks.as_deref()
     }
 
-    /// Refused or ended connections of HTTP/2, by reason.
+    /// Refused or ended connections and requests of HTTP/2, by reason.
     pub(crate) fn http2_refusals(&self) -> Vec<(&'static str, u64)> {
         self.http2.iter().flat_map(|counters| counters.fields()).collect()
     }

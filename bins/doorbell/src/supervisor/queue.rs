@@ -6,7 +6,7 @@ use crate::parent;
 use doorbell::ServeError;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Maximum number of pending messages; beyond it, senders of messages wait.
+/// Maximum number of pending messages; beyond it, [`Queue::send`] waits.
 const MESSAGES_MAX: usize = 64;
 
 /// The sending end.

@@ -43,7 +43,7 @@ pub enum EventKind {
         on: bool,
         /// Reason.
         reason: String,
-        /// The end, if it is limited.
+        /// The end, if there is one.
         until_unix_ms: Option<u64>,
     },
     /// The state of an endpoint, or the cause of the state, changed.
@@ -56,7 +56,7 @@ pub enum EventKind {
         to: EndpointWord,
         /// The rule that determines the state.
         cause: CauseWord,
-        /// An operator's note; may be empty.
+        /// The operator's reason for the state; may be empty.
         note: String,
     },
     /// The lifecycle state changed.
@@ -78,7 +78,7 @@ pub enum EventKind {
         on: bool,
         /// Reason.
         reason: String,
-        /// The end, if it is limited.
+        /// The end, if there is one.
         until_unix_ms: Option<u64>,
     },
     /// A reload succeeded or failed.

@@ -19,13 +19,13 @@ pub enum Request {
         /// Whether [`CheckView::history`] is filled in.
         history: bool,
     },
-    /// Drain until [`Request::Undrain`].
+    /// Start a drain.
     Drain {
         /// An endpoint, or `all`.
         target: String,
         /// Reason.
         reason: String,
-        /// Duration; `None` until cancelled.
+        /// Duration; `None` until [`Request::Undrain`].
         for_ms: Option<u64>,
         /// Whether the drain survives a restart. False for a drain that precedes a stop.
         is_kept: bool,

@@ -36,7 +36,7 @@ pub struct Status {
     pub drain_ends_in_ms: Option<u64>,
     /// Source of the configuration.
     pub config: String,
-    /// Generation of the configuration: 1 at the start, one more with every reload.
+    /// Number of the current generation; 1 at the start.
     pub generation: u64,
     /// The last reload, if it failed. The configuration in use is then older than the file.
     pub refused_reload: Option<RefusedReloadView>,
@@ -125,7 +125,7 @@ pub struct EndpointView {
     pub state: EndpointWord,
     /// The rule that determines the state.
     pub cause: CauseWord,
-    /// An operator's note; may be empty.
+    /// The operator's reason for the state; may be empty.
     pub note: String,
     /// Time in this state.
     pub age_ms: u64,
@@ -153,7 +153,7 @@ pub struct AnswerView {
 pub struct UseView {
     /// `[check.NAME]`
     pub check: String,
-    /// Effect on the endpoint when it is down.
+    /// Effect of the failed check on the endpoint.
     pub severity: SeverityWord,
     /// Whether the check is a member of the quorum.
     pub in_quorum: bool,
@@ -170,7 +170,7 @@ pub struct CheckView {
     pub name: String,
     /// The `type` of the check.
     pub kind: String,
-    /// The instance that ran it last, if it is shared and another one did.
+    /// The other instance that ran the check last, if the check is shared.
     pub from: Option<String>,
     /// Its state.
     pub state: CheckWord,
@@ -188,8 +188,8 @@ pub struct CheckView {
     pub failures: u32,
     /// The interval that applies now.
     pub interval_ms: u64,
-    /// Time until the next run, without phase and jitter; `None` for checks that run on demand or
-    /// whose results are pushed.
+    /// Time until the next run, without phase and jitter; `None` if the results are pushed, or if
+    /// the check runs on demand and has a result.
     pub next_in_ms: Option<u64>,
     /// The last results, oldest first; empty unless requested.
     pub history: Vec<ResultView>,

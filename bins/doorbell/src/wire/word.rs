@@ -1,7 +1,7 @@
 //! Enums with a word for each value: counterparts of enums of `doorbell_health`, which does not
 //! know about formats, and enums of the lifecycle.
 //!
-//! Does not know about: the values of programs, endpoints and checks.
+//! Does not know about: the current state of the program, an endpoint or a check.
 
 use bitcode::{Decode, Encode};
 use serde::Serialize;
@@ -96,7 +96,7 @@ words! {
 }
 
 own_words! {
-    /// Kinds of probers.
+    /// The kind of client that a reply is for.
     AudienceWord {
         /// The kubelet.
         Kubelet = "kubelet",
@@ -120,8 +120,8 @@ own_words! {
         Up = "up",
     }
 
-    /// Source of maintenance. If a target has several sources, the first one in this order is
-    /// shown.
+    /// Source of maintenance. If a target has several sources, the first one in this order takes
+    /// effect.
     HoldSource {
         /// `doorbell maint`, stored in the state file.
         Operator = "operator",

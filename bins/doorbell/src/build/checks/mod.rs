@@ -44,7 +44,7 @@ impl CheckHandover {
 /// reuse their state from `handover`. Checks that follow others read the states of `registry`.
 ///
 /// # Errors
-/// If a check needs a file that cannot be used.
+/// If a check cannot be built, or runs a program without `--allow-exec`.
 pub(crate) fn plan(
     config: &Config,
     counters: &Arc<SchedulerCounters>,

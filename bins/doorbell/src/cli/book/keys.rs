@@ -92,7 +92,7 @@ fn rows(page: &mut String, path: &str, keys: &[(&String, &Value)]) {
     }
 }
 
-/// Tables with keys that are valid for this value, with their paths.
+/// Tables that are valid for this value and have keys, with their paths.
 fn tables<'f>(path: &str, form: &'f Value) -> Vec<(String, &'f Value)> {
     let forms = form["anyOf"].as_array().into_iter().flatten();
     let own = [form].into_iter().chain(forms).map(|form| (path.to_owned(), form));

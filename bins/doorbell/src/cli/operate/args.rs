@@ -27,8 +27,8 @@ pub enum OperateCommand {
         "doorbell checks -o json | jq -r '.[] | select(.state != \"up\") | .name'"
     ))]
     Checks(ChecksArgs),
-    /// Drain one endpoint or all: fail readiness while requests are still served; kept across
-    /// restarts
+    /// Drain one endpoint or all: fail readiness while requests are still served; stored in the
+    /// state file
     #[command(after_help = help!(
         "doorbell drain --reason 'new kernel'          until `doorbell undrain`"
         "doorbell drain readyz --for 30m               one endpoint; the others are unchanged"
@@ -49,7 +49,8 @@ pub enum OperateCommand {
         "doorbell links report              losses and latency of the last day, from the history"
     ))]
     Links(LinksArgs),
-    /// Put an endpoint, a check or all endpoints into maintenance; kept across restarts
+    /// Put an endpoint, a check or all readiness endpoints into maintenance; stored in the state
+    /// file
     #[command(after_help = help!(
         "doorbell maint --reason 'weekly patch' --for 30m     every endpoint except liveness endpoints"
         "doorbell maint readyz                                until `doorbell ready readyz`"
@@ -69,7 +70,8 @@ pub enum OperateCommand {
     /// Drain and stop, as SIGTERM does; `undrain` cancels it until the listeners close
     #[command(after_help = help!("doorbell quit --wait" "doorbell quit --now"))]
     Quit(QuitArgs),
-    /// End maintenance, an open maintenance window and the drain of an endpoint, or of all
+    /// End the maintenance, the open maintenance window and the drain of an endpoint, a check or
+    /// all
     #[command(after_help = help!("doorbell ready" "doorbell ready readyz"))]
     Ready(ReadyArgs),
     /// Reload the configuration; an invalid one is reported and the current one stays in use
@@ -103,7 +105,7 @@ pub enum Form {
     /// Text
     #[default]
     Text,
-    /// Text with more columns, for `status`, `checks` and `links`
+    /// Text with more columns, for `status`, `checks`, `links` and `fleet`
     Wide,
 }
 
@@ -252,7 +254,7 @@ pub struct LinksArgs {
 /// Commands of `links`.
 #[derive(Debug, Subcommand)]
 pub enum LinksCommand {
-    /// Print losses and latency of links within a time, from the history
+    /// Print losses and latency of links in a period, from the history
     #[command(after_help = report::HELP)]
     Report(ReportArgs),
 }

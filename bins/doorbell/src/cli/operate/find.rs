@@ -58,8 +58,8 @@ enum Selection {
     ByFile(PathBuf),
 }
 
-/// Selects by the configuration. Other problems of the file are ignored: the instance may run with
-/// an earlier version of it.
+/// Selects by the configuration. Problems of the file are ignored: the instance may run with an
+/// earlier version of it.
 fn selection(global: &Global) -> Result<Selection, Failure> {
     let Some(source) = load::source(global)? else { return Ok(Selection::Any) };
     let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
@@ -77,7 +77,7 @@ fn selection(global: &Global) -> Result<Selection, Failure> {
     }
 }
 
-/// The running instance that serves this file.
+/// The running instance that was started with this file.
 fn serving(file: &Path, directories: &[PathBuf]) -> Result<Client, Failure> {
     let Found { running, denied } = find_running(directories);
     let (mut found, mut others) = (Vec::new(), Vec::new());

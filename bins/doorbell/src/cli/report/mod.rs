@@ -1,4 +1,4 @@
-//! `doorbell links report`: losses and latency of links within a time, as two tables and a picture.
+//! `doorbell links report`: losses and latency of links in a period, as two tables and a picture.
 //!
 //! Does not know about: running instances; the numbers come from the history.
 
@@ -20,13 +20,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Default length of the time, in seconds.
+/// Default length of the period, in seconds.
 const DAY_S: u32 = 86_400;
 
-/// Number of points of a line in the picture.
+/// Maximum number of steps into which the picture divides the period.
 const POINTS_MAX: u32 = 240;
 
-/// Shortest part of the time that is a point, in seconds.
+/// Minimum length of a step, in seconds.
 const STEP_S_MIN: u32 = 60;
 
 pub(in crate::cli) const HELP: &str = "\
@@ -44,7 +44,7 @@ Exit codes: 0 done, 1 the picture cannot be written, 2 invalid command line, 69 
 /// Options of `links report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Begin: a date or time in UTC; default: a day before the end
+    /// Start: a date or time in UTC; default: a day before the end
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     from: Option<u32>,
 
@@ -109,7 +109,7 @@ pub(in crate::cli) fn run(args: &ReportArgs, global: &Global) -> Result<Exit, Fa
     Ok(Exit::Success)
 }
 
-/// The time in seconds since 1970.
+/// The period, in seconds since 1970.
 fn time(args: &ReportArgs) -> Result<Range<u32>, Failure> {
     // The current second is included.
     let now = || u32::try_from(time_of_day().as_secs() + 1).unwrap_or(u32::MAX);
@@ -126,7 +126,7 @@ fn show(unix_s: u32) -> String {
     moment(u64::from(unix_s) * 1000).replace(".000Z", "Z")
 }
 
-/// A date, which is its begin in UTC, or a time as in RFC 3339.
+/// Parses a date, which stands for its start in UTC, or a time as in RFC 3339.
 fn parse_time(text: &str) -> Result<u32, String> {
     let time = text.parse::<jiff::Timestamp>().ok().or_else(|| {
         let date: jiff::civil::Date = text.parse().ok()?;

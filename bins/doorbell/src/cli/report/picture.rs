@@ -28,7 +28,7 @@ text { fill: #f0f6fc } .back { fill: #0d1117 } .lost { fill: #f0883e } .line { s
 }
 ";
 
-/// Draws all links. A part of the time without receipts is a gap in the lines.
+/// Draws all links. A step without receipts is a gap in the lines.
 pub(super) fn draw(time: &Range<u32>, step_s: u32, course: &[Course], losses: &[Loss]) -> String {
     let mut links: BTreeMap<&Link, Vec<&Course>> = BTreeMap::new();
     course.iter().for_each(|row| links.entry(&row.of).or_default().push(row));
@@ -94,7 +94,7 @@ impl Panel<'_> {
                 for row in part {
                     let x = self.x(row.at_unix_s);
                     let _ = write!(points, "{x:.1},{:.1} ", self.y(row.round_trip_us[at], highest));
-                    // A part of the time is as wide as its step, so that one alone is visible.
+                    // Each step is a horizontal line, so that a single step is visible.
                     let next = self.x(row.at_unix_s + self.step_s);
                     let _ = write!(points, "{next:.1},{:.1} ", self.y(row.round_trip_us[at], highest));
                 }

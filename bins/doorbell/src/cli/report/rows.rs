@@ -2,8 +2,7 @@
 //!
 //! Does not know about: queries, tables.
 //!
-//! Old servers write large integers as strings, and current ones may do so with numbers that are
-//! none.
+//! Old servers write large integers as strings, and current ones may do so with NaN and infinity.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -40,7 +39,7 @@ pub(super) struct Latency {
     pub(super) size_correlation: Option<f64>,
 }
 
-/// The round trip of a link in one part of the time.
+/// The round trip of a link in one step of the period.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Course {
     pub(super) of: Link,
@@ -81,7 +80,7 @@ impl Loss {
         Some(Self { of: row.link()?, frames: row.integer("frames")?, frames_lost, frames_dropped })
     }
 
-    /// With three digits, and never 0 if a frame was lost.
+    /// The loss in percent with three digits, never 0 if a frame was lost.
     pub(super) fn percent(&self) -> String {
         match (self.frames, self.frames_lost) {
             (_, 0) => "0 %".to_owned(),

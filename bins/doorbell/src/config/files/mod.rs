@@ -31,7 +31,8 @@ pub(super) fn now() -> i64 {
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// Validates every file; `unix_secs` is the current time.
+/// Validates files; those of replies and secrets have functions of their own. `unix_secs` is the
+/// current time.
 pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: &Problems) {
     for tls in &config.tls {
         tls::check(tls, unix_secs, problems);
@@ -162,7 +163,7 @@ fn check_writable(path: &Path) -> std::io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Validates a link map with the parser that serves it.
+/// Validates a link map with the parser of the server.
 fn check_links(map: &At<PathBuf>, problems: &Problems) {
     let Some(bytes) = read(map, MAP_BYTES_MAX as u64, problems) else { return };
     let Ok(text) = String::from_utf8(bytes) else {

@@ -9,8 +9,8 @@ use crate::http::router::host;
 use doorbell_config::{Entry, Problem, Section, TEXTS, Table};
 use std::net::SocketAddr;
 
-/// Metrics and pages for operators and scripts, below /-/. Default: no such address, except without
-/// a configuration file.
+/// Metrics at /metrics, and pages for operators and scripts below /-/. Default: none, except
+/// without a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Admin {
@@ -18,15 +18,15 @@ pub struct Admin {
     #[key(default = "127.0.0.1:9130", read = Bind::address, shown)]
     pub bind: SocketAddr,
     /// Accepted host names; one or a list. IP addresses, localhost and the name of the machine are
-    /// always accepted. A request for another host is refused if the client is on the same machine
-    /// (to prevent DNS rebinding) or if this key is set.
+    /// always accepted. A request for another host without the token is refused if the client is on
+    /// the same machine (to prevent DNS rebinding) or if this key is set.
     #[key(read = hosts)]
     pub hosts: Vec<String>,
     /// Bearer token for changes. Default: changes are limited to clients on the same machine, and
     /// refused if a proxy forwarded them (X-Forwarded-For, Via, Forwarded and similar fields).
     pub token: Option<Secret>,
     /// Confirms that remote access is intended; otherwise `doorbell validate` warns of an address
-    /// that is not a loopback address.
+    /// that is not a loopback address, unless `token` is set.
     #[key(default = false)]
     pub open: bool,
     /// Whether this is the default without a configuration file: read-only, and skipped if the port

@@ -1,4 +1,4 @@
-//! `[agent.NAME]` and `[tcp_gate.NAME]`: health for load balancers without HTTP.
+//! `[agent.NAME]` and `[tcp_gate.NAME]`: health for load balancers whose checks do not use HTTP.
 //!
 //! Does not know about: the agent protocol, opening and closing sockets.
 
@@ -41,13 +41,13 @@ pub struct TcpGate {
     /// Endpoint to follow.
     #[key(default = "readyz", shown)]
     pub health: At<Link>,
-    /// Connections while the endpoint is not up: close refuses them (the socket is closed), reset
-    /// and accept-and-fin accept them and end them with RST or FIN.
+    /// Connections while the endpoint does not serve: close refuses them (the socket is closed),
+    /// reset and accept-and-fin accept them and end them with RST or FIN.
     #[key(default = "close")]
     pub when_down: WhenDown,
 }
 
-/// Treatment of connections while an endpoint is not up.
+/// Treatment of connections while the endpoint does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum WhenDown {
     /// Accepted and ended with FIN.

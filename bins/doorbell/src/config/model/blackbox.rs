@@ -82,7 +82,8 @@ impl OwnModule {
         &["resolve.all", "resolve.ttl"]
     }
 
-    /// Reports keys that have no effect on a single probe, and a wait that takes the whole probe.
+    /// Reports keys that have no effect on a single probe, and a UDP `wait` that is not shorter
+    /// than `timeout`.
     fn check(&self, at: &Section<'_>) {
         if let (CheckKind::Udp(udp), Some(timeout)) = (&self.kind.0, self.timeout) {
             udp.check_wait(timeout, at);

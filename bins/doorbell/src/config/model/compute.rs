@@ -32,8 +32,8 @@ pub struct Compute {
     /// Nice value added to that of the process, so that probes take precedence over jobs.
     #[key(default = offload::NICE, range = 0..=19)]
     pub nice: u8,
-    /// Maximum number of jobs of health routes and file scans that wait for a thread; further
-    /// requests get 503.
+    /// Maximum number of jobs of health and gRPC routes, and of file scans, that wait for a thread;
+    /// further requests get 503.
     #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_high: u32,
     /// Maximum number of jobs of other routes that wait for a thread; further requests get 503.

@@ -40,8 +40,7 @@ pub enum ControlSocket {
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Maintenance {
     /// Directory of maintenance files: a file named like an endpoint or a check puts it into
-    /// maintenance, a file `all` every endpoint except liveness endpoints; the first line is the
-    /// reason.
+    /// maintenance, a file named `all` every readiness endpoint; the first line is the reason.
     pub file_dir: Option<PathBuf>,
     /// Recurring maintenance windows.
     #[key(name = "window")]
@@ -61,7 +60,7 @@ pub struct Window {
     /// Duration of each window. Required.
     #[key(name = "for", required = "\"30m\"", range = "1s..=1d")]
     pub length: Duration,
-    /// Endpoints in maintenance; one or a list. Default: all except livez and startupz.
+    /// Endpoints in maintenance; one or a list. Default: all readiness endpoints.
     pub endpoints: Vec<At<Link>>,
     /// Reason, shown to clients that see details.
     #[key(default = "")]

@@ -67,11 +67,11 @@ pub struct Health {
     /// `Retry-After` of every 503. Default: none.
     #[key(range = "1s..=1d")]
     pub retry_after: Option<Duration>,
-    /// Sends `x-envoy-degraded: true` while it is degraded.
+    /// Sends `x-envoy-degraded: true` while the endpoint is degraded and serves.
     #[key(default = false)]
     pub envoy_degraded: bool,
     /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of `weight` of the serving checks, or of
-    /// all checks during `fail_open`, behind a `latch` or when forced.
+    /// all checks if the endpoint serves because of `fail_open` or `latch`; 0 if it does not serve.
     #[key(default = false)]
     pub endpoint_weight: bool,
     /// Maximum size of a reply's body; load balancers read at most 1KiB.
@@ -110,7 +110,7 @@ pub struct FailOpen {
 /// Replies to each audience during a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct DrainReplies {
-    /// Clients other than kubelets and load balancers.
+    /// Clients other than kubelets and load balancers, and the default of both.
     #[key(with = on_drain)]
     pub default: Option<OnDrain>,
     /// Kubelets.
@@ -172,9 +172,9 @@ pub enum DegradedVia {
 /// The state of a health endpoint without checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum HealthState {
-    /// Replies 503.
+    /// `status.down`, by default 503.
     Down,
-    /// Replies 200.
+    /// `status.up`, by default 200.
     Up,
 }
 
@@ -247,8 +247,8 @@ impl Health {
         }
     }
 
-    /// Whether drains and maintenance change the reply: false for liveness and startup endpoints
-    /// (see [`Role::of`]), whose probers would restart the process.
+    /// Whether drains and maintenance of all endpoints change the reply by default: false for
+    /// liveness and startup endpoints (see [`Role::of`]), whose probers would restart the process.
     #[must_use]
     pub fn is_readiness(name: &str) -> bool {
         Role::of(name) == Role::Readiness

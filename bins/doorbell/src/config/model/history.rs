@@ -37,7 +37,7 @@ pub struct ClickHouse {
     pub tls: Option<ClientTls>,
     /// Name of this instance in every row. Default: the host name.
     pub instance: Option<String>,
-    /// Stores one result of each check, and one receipt of each link, in this many; 1 stores all, 0
+    /// Stores one in this many results of each check and receipts of each link; 1 stores all, 0
     /// none. Transitions are always stored.
     #[key(default = 1, range = 0..=1_000_000)]
     pub sample: u32,
@@ -47,8 +47,8 @@ pub struct ClickHouse {
     /// Maximum time that a row waits for others before it is inserted.
     #[key(default = "5s", range = "100ms..=10m")]
     pub interval: Duration,
-    /// Maximum memory of rows that are not written yet. When it is used up, the oldest results are
-    /// dropped, and other rows only if there are no results.
+    /// Maximum memory of rows that are not written yet. When it is used up, the oldest receipts are
+    /// dropped, then the oldest results, then other rows.
     #[key(default = "32MiB", range = "1MiB..=1GiB", size)]
     pub buffer: u32,
     /// Maximum time of an insert.

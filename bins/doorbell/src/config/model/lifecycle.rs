@@ -9,20 +9,20 @@ use std::time::Duration;
 /// Start, reload and end of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Lifecycle {
-    // The sum of `drain_delay` and `drain_timeout` is below the default grace period of Kubernetes,
-    // 30 seconds.
+    // The sum of the defaults of `drain_delay` and `drain_timeout` is below the default grace
+    // period of Kubernetes, 30 seconds.
     /// Time after SIGTERM in which endpoints report the drain and all requests are still served.
     #[key(default = "5s", range = "0s..=1d")]
     pub drain_delay: Duration,
-    /// Time for open connections to finish after `drain_delay`, when no new ones are accepted. A
-    /// handler that blocks is not interrupted.
+    /// Time for open connections to finish after `drain_delay`, when no new ones are accepted.
     #[key(default = "20s", range = "0s..=1d")]
     pub drain_timeout: Duration,
     /// Time from the start in which checks without a result count as up; with 0s they count as
     /// down. Ignored by endpoints with a latch and by startup endpoints.
     #[key(default = "0s", range = "0s..=1d")]
     pub startup_grace: Duration,
-    /// Causes of a reload: SIGHUP, file (a change of a file), both, or off.
+    /// Causes of a reload: SIGHUP, file (a change of the configuration file, of a secret or of
+    /// `reply.file`), both, or off.
     #[key(default = ["SIGHUP", "file"], filled)]
     pub reload: Vec<ReloadOn>,
     /// File that stores the declarations of `doorbell maint` and `doorbell drain` across restarts.
@@ -36,7 +36,7 @@ pub enum ReloadOn {
     /// `SIGHUP`
     #[word("SIGHUP")]
     Sighup,
-    /// A change of the file, or of a file with one of its secrets.
+    /// A change of the configuration file, or of a file from which it takes a secret or a reply.
     File,
     /// No cause; cannot be combined with another one.
     Off,

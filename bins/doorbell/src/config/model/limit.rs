@@ -30,10 +30,11 @@ pub struct Limit {
     /// first.
     #[key(default = 65_536, range = 1..=KEYS_MAX, nonzero)]
     pub table: u32,
-    /// Exempts known probers; any client can imitate one.
+    /// Exempts health and gRPC routes and, on other routes, known probers; any client can imitate
+    /// one.
     #[key(default = false)]
     pub exempt_probes: bool,
-    /// Sends `RateLimit-*` in replies.
+    /// Sends `RateLimit-*` in all replies; with `false`, only in refusals.
     #[key(default = true)]
     pub headers: bool,
     /// Shares the limit with all instances that use the store of `[shared]`. Default: each instance

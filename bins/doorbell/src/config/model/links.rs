@@ -58,7 +58,7 @@ impl Peer {
     }
 }
 
-/// Form of `peer`: a host and a port.
+/// Reader of `peer`: a host and a port.
 mod peer {
     use doorbell_checks::options::HostPort;
     use doorbell_config::{Entry, Json, Key, Value as _};

@@ -118,11 +118,11 @@ pub struct KeepAlive {
     /// Maximum wait for the next request; should exceed the interval of probers.
     #[key(default = "30s", range = "10ms..=1d")]
     pub idle: Duration,
-    /// Maximum number of requests of a connection.
+    /// Maximum number of requests of an HTTP/1 connection.
     #[key(default = 1000, range = 1..=1_000_000_000, nonzero)]
     pub max_requests: u32,
-    // Below one second, additional handshakes cost more than they save; thirty days is practically
-    // no limit.
+    // Range: below one second, new handshakes cost more than a lower age gains; thirty days is
+    // practically no limit.
     /// Maximum age of a connection, or off.
     #[key(default = "1h", none = "off", range = "1s..=30d")]
     pub max_age: Option<Duration>,
@@ -131,7 +131,8 @@ pub struct KeepAlive {
 /// Deadlines of clients: at least the resolution of the timers, at most a day.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Timeouts {
-    /// Maximum time to the end of the header, from the first byte or from the accept.
+    /// Maximum time to the end of the header fields, from the first byte of a request; for the
+    /// first request, from the accept.
     #[key(default = "10s", range = "10ms..=1d")]
     pub header: Duration,
     /// Maximum time between two pieces of a body.
@@ -142,7 +143,8 @@ pub struct Timeouts {
 /// Limits of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Limits {
-    /// Maximum size of the request line and header fields; larger ones get 431.
+    /// Maximum size of the request line and header fields together; larger ones get 431. A request
+    /// line above 8KiB gets 414.
     #[key(default = "16KiB", range = "256B..=1MiB", size, nonzero)]
     pub header_bytes: u32,
     /// Maximum number of header fields; more get 431.
@@ -188,9 +190,9 @@ pub struct Tcp {
     /// least 15s.
     #[key(default = "off", none = "off", range = "1s..=9h")]
     pub keepalive: Option<Duration>,
-    /// Maximum number of connections in the handshake whose first segment has data (TCP_FASTOPEN), or
-    /// off. Needs bit 2 of net.ipv4.tcp_fastopen. The kernel may deliver such data twice, so every
-    /// request must be safe to repeat.
+    /// Maximum number of connections in the handshake whose first segment has data (TCP_FASTOPEN),
+    /// or off. Needs the flag 0x2 in net.ipv4.tcp_fastopen. The kernel may deliver such data twice,
+    /// so every request must be safe to repeat.
     #[key(default = "off", none = "off", range = 1..=65_535)]
     pub fast_open: Option<u32>,
     /// Class of traffic of all packets (DSCP, RFC 2474), such as 46 for expedited forwarding.

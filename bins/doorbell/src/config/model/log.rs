@@ -16,8 +16,8 @@ pub struct Log {
     /// Minimum severity of log lines.
     #[key(default = "info")]
     pub level: LogLevel,
-    // A line identifies the client by the name of its bearer token, by the claim `sub` of a signed
-    // token, or by its certificate. It never contains the token.
+    // An access log line identifies the client by the name of its bearer token, by the claim `sub`
+    // of a signed token, or by its certificate. It never contains the token.
     /// Requests in the access log: off, errors, or all; only all includes successful probes.
     #[key(default = "off")]
     pub access: Access,

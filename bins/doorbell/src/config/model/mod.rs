@@ -1,6 +1,6 @@
 //! A validated configuration: all values are checked, all names resolved, all defaults filled in.
 //!
-//! Does not know about: TOML, positions of values in the file.
+//! Does not know about: rules between tables (see `resolve`), contents of files.
 
 mod admin;
 mod auth;
@@ -81,13 +81,13 @@ pub struct Config {
     pub log: Log,
     /// Start, reload and drain.
     pub lifecycle: Lifecycle,
-    /// Notifications and descriptors of systemd.
+    /// Notifications to systemd, and sockets that it stores.
     pub systemd: Systemd,
     /// Control socket.
     pub control: Control,
     /// Planned and declared maintenance.
     pub maintenance: Maintenance,
-    /// Metrics and pages for operators and scripts, below /-/. Default: no such address, except
+    /// Metrics at /metrics, and pages for operators and scripts below /-/. Default: none, except
     /// without a configuration file.
     #[key(shown)]
     pub admin: Option<Admin>,
@@ -120,7 +120,7 @@ pub struct Config {
     /// HAProxy agent-checks, by name: one line with state, weight and reason for each connection.
     #[key(name = "agent")]
     pub agents: Named<Agent>,
-    /// Ports that are open only while an endpoint is up, by name.
+    /// TCP gates, by name: ports that accept connections while an endpoint serves.
     #[key(name = "tcp_gate")]
     pub tcp_gates: Named<TcpGate>,
     /// Replies to datagrams, by name.
@@ -162,8 +162,8 @@ impl Config {
         self.tls.get(self.listeners.get(listener)?.tls.as_ref()?.position)
     }
 
-    /// Whether a route needs the threads of `[compute]`: for files, or for tokens whose signature
-    /// takes long to verify.
+    /// Whether a route needs the threads of `[compute]`: for files, link maps, or tokens whose
+    /// signature takes long to verify.
     #[must_use]
     pub fn needs_compute(&self) -> bool {
         let is_heavy = |position: usize| self.auth.get(position).is_some_and(Auth::is_heavy);

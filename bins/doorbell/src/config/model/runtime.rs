@@ -5,7 +5,7 @@
 use crate::http::limit::CLIENT_V6_LEN;
 use doorbell_config::{Table, Words};
 
-/// The process.
+/// Threads and limits of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Runtime {
     /// I/O driver. `auto` uses io_uring where its self-test passes and epoll elsewhere; the log and
@@ -25,8 +25,8 @@ pub struct Runtime {
     #[key(default = "auto", none = "auto", range = 16..=4_000_000)]
     pub max_connections: Option<u32>,
     /// Length of the IPv6 prefix that identifies a client in `connections.per_ip_max`,
-    /// `handshakes_per_ip` and `[limit.NAME]`, 1 to 128. A provider gives each customer at least a
-    /// /64.
+    /// `handshakes_per_ip`, `per_ip_rate` and `[limit.NAME]`, 1 to 128. A provider gives each
+    /// customer at least a /64.
     #[key(default = CLIENT_V6_LEN, range = 1..=128)]
     pub client_ipv6_prefix: u8,
     /// Maximum number of checks that run at once; further ones are queued.

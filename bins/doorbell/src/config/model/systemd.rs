@@ -1,4 +1,4 @@
-//! `[systemd]`: notifications of the service manager. Without `NOTIFY_SOCKET` nothing is sent.
+//! `[systemd]`: notifications to the service manager. Without `NOTIFY_SOCKET` nothing is sent.
 //!
 //! Does not know about: how notifications are sent.
 
@@ -7,15 +7,15 @@ use doorbell_config::{Table, Words};
 /// Effective only under systemd or a compatible service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 pub struct Systemd {
-    /// Notifies systemd of start, reload and stop.
+    /// Notifies systemd of start, reload and stop; required by `watchdog` and `fd_store`.
     #[key(default = true)]
     pub notify: bool,
     /// Event that completes the start: listeners (all are open) or checks (each check except those
-    /// of type ttl has a first result, or `startup_grace` is over).
+    /// of type ttl or link has a first result, or `startup_grace` is over).
     #[key(default = "listeners")]
     pub ready_on: ReadyOn,
-    /// Sends watchdog notifications while every worker makes progress, if the unit has
-    /// WatchdogSec=.
+    /// Sends watchdog notifications while every worker and the check thread make progress, if the
+    /// unit has WatchdogSec=.
     #[key(default = true)]
     pub watchdog: bool,
     /// Stores sockets in systemd for the next start: off, on, or auto (systemd 254 and later).
@@ -38,7 +38,8 @@ pub enum FdStore {
 /// Event that completes the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ReadyOn {
-    /// Every check except those of type ttl has its first result, or `startup_grace` is over.
+    /// Every check except those of type ttl or link has its first result, or `startup_grace` is
+    /// over.
     Checks,
     /// All listeners are open.
     Listeners,

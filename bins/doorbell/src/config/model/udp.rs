@@ -17,15 +17,15 @@ pub struct Udp {
     /// Addresses and ports to receive at; one or a list. Required.
     #[key(name = "bind", required = "\"127.0.0.1:9133\"", filled, read = addresses)]
     pub binds: Vec<At<SocketAddr>>,
-    /// Reply to each datagram: health (while an endpoint is up), fixed (always), or echo (the
+    /// Reply to each datagram: health (while the endpoint serves), fixed (always), or echo (the
     /// datagram itself).
     #[key(default = "health")]
     pub reply: UdpReply,
     /// With health: endpoint to follow.
     #[key(default = "readyz", shown)]
     pub health: At<Link>,
-    /// With health: while the endpoint is not up, silent (no reply) or unreachable (the port is
-    /// closed, so that clients get an ICMP message).
+    /// With health: while the endpoint does not serve, silent (no reply) or unreachable (the port
+    /// is closed, so that clients get an ICMP message).
     #[key(default = "silent")]
     pub when_down: UdpWhenDown,
     /// Text of the reply. Default with health: the datagram itself.
@@ -55,11 +55,11 @@ pub enum UdpReply {
     Echo,
     /// The configured bytes.
     Fixed,
-    /// The configured bytes or the request, while an endpoint is up.
+    /// The configured bytes or the request, while the endpoint serves.
     Health,
 }
 
-/// Treatment of datagrams while an endpoint is not up.
+/// Treatment of datagrams while the endpoint does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum UdpWhenDown {
     /// No reply.
@@ -69,7 +69,7 @@ pub enum UdpWhenDown {
 }
 
 impl Udp {
-    /// The endpoint that it follows.
+    /// The endpoint to follow, with `reply = "health"`.
     #[must_use]
     pub fn follows(&self) -> Option<&At<Link>> {
         Some(&self.health).filter(|_| self.reply == UdpReply::Health)

@@ -1,6 +1,7 @@
-//! Resolves the endpoints of `[grpc]`, and reports keys of `[grpc]` and `[http2]` without effect.
+//! Resolves the endpoints of `[grpc]`, creates the default gRPC route, and reports keys of `[grpc]`
+//! and `[http2]` without effect.
 //!
-//! Does not know about: listeners, apart from whether any has HTTP/2.
+//! Does not know about: listeners, apart from whether they have HTTP/2.
 
 use super::super::model::{Config, Grpc, Health, Http2, Listener, Route, links_to};
 use crate::http::Method;
@@ -79,7 +80,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports gRPC routes on listeners without HTTP/2.
+/// Reports gRPC routes without effect: `[grpc]` is disabled, or a listener has no HTTP/2.
 fn routes(config: &Config, places: &Places, problems: &Problems) {
     for route in config.routes.iter().filter(|route| route.is_grpc()) {
         let Some(place) = places.key(["route", &route.name, "grpc"]) else { continue };

@@ -48,7 +48,7 @@ fn lint(config: &Config, places: &Places, problems: &Problems) {
                     Problem::error("missing-table", place(), "a link needs the certificates in [links]");
                 problems.add(problem.help("add [links] with `cert`, `key` and `ca`"));
             }
-            // A wrong `peer` was reported.
+            // The given `peer` is valid, or its error is already reported.
             Some(_) if places.key(["link", &peer.name, "peer"]).is_some() => {}
             Some(links) if links.binds.is_empty() => {
                 let message = format!("neither side can open link `{}`", peer.name);

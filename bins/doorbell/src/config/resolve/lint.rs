@@ -34,8 +34,8 @@ pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, proble
     }
 }
 
-/// Reports a drain that is longer than the time between SIGTERM and SIGKILL: the value of the
-/// variable, or the default of Kubernetes.
+/// Reports a drain that is longer than the time between SIGTERM and SIGKILL: the value of
+/// `TERMINATION_GRACE_PERIOD`, or the default of Kubernetes.
 fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
     let places = ["lifecycle.drain_timeout", "lifecycle.drain_delay"].map(|key| places.get(key));
@@ -157,7 +157,7 @@ fn unused(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports checks without an endpoint, and push checks without a source of results.
+/// Reports checks without an endpoint, and checks of type ttl without a source of results.
 fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     let mut used = vec![false; config.checks.len()];
     for one in config.health.iter().flat_map(|health| &health.uses) {
@@ -244,7 +244,7 @@ impl OfRoute<'_> {
         }
     }
 
-    /// Reports a push route without guards on a reachable address.
+    /// Reports a push route without authentication on an address that other machines can reach.
     fn push(&self) {
         let Self { route, config, .. } = self;
         let Some(place) = self.place("push").filter(|_| matches!(route.action(), Action::Push)) else {
@@ -304,7 +304,7 @@ impl OfRoute<'_> {
     }
 
     /// Reports `Strict-Transport-Security` on plain HTTP, where servers must not send it and
-    /// clients ignore it (RFC 6797 7.2).
+    /// clients ignore it (RFC 6797 7.2, 8.1).
     fn hsts(&self) {
         let Self { route, config, .. } = self;
         let mut fields = route.written_fields();

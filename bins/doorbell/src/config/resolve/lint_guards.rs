@@ -41,8 +41,8 @@ fn lint_token_guesses(route: &Route, config: &Config, places: &Places, problems:
     problems.add(problem.help(help));
 }
 
-/// Reports limits per address on listeners behind a load balancer that sends the client's address
-/// in a header field: all connections come from the address of the balancer.
+/// Reports default limits per address on listeners behind a load balancer that sends the client's
+/// address in a header field: all connections come from the address of the balancer.
 fn balancer(position: usize, config: &Config, places: &Places, problems: &Problems) {
     let Some(listener) = config.listeners.get(position) else { return };
     let Some(place) = places.key(["listener", &listener.name, "forwarded"]) else { return };

@@ -39,7 +39,7 @@ fn fails_in_drain(health: &Health) -> bool {
 }
 
 fn drains(route: &Route, config: &Config, problems: &Problems) {
-    // A default endpoint has no position in the file.
+    // A default route has no position in the file.
     let Some(at) = route.health.as_ref().filter(|link| !link.span.is_empty()) else { return };
     let (Some(health), Some(path)) = (config.health.get(at.position), restarting_path(&route.paths)) else {
         return;

@@ -53,8 +53,8 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Reports checks that take the endpoint down on their own: one warning for each check listed
-    /// in `require`, and one for all others that are required by their severity.
+    /// Reports required checks that depend on another machine: one warning for each check listed in
+    /// `require`, and one for all others that are required by their severity.
     fn required(&self) {
         let list = || self.health.require.iter().flatten();
         let mut unlisted = Vec::new();

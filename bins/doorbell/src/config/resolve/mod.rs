@@ -29,7 +29,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// Resolves names and reports problems between tables. Continues after problems. `grace` is the
-/// unparsed time that the service manager waits before SIGKILL.
+/// unparsed value of `TERMINATION_GRACE_PERIOD`.
 pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     listeners(config, problems);
     if let Some(extra) = config.checks.get(CHECKS_MAX) {

@@ -22,8 +22,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Minimum length of a DATA frame; a shorter one that does not end its stream counts as tiny.
 const TINY_LEN: u32 = 16;
 
-/// Initial window of every connection (RFC 9113 6.9.2). A client that has received more content is
-/// considered slow instead of hostile.
+/// Initial window of every connection (RFC 9113 6.9.2). A client that has used it up is considered
+/// slow instead of hostile.
 const WINDOW_LEN: u32 = 65_535;
 
 /// Maximum number of open streams. Refused streams count until they are reset.
@@ -98,8 +98,8 @@ pub(super) struct FloodLimits {
     windowless: Option<Time>,
     /// Whether the socket is not writable.
     is_blocked: bool,
-    /// Time of the last progress: the first stream was opened, a stream ended, or content was
-    /// received or sent.
+    /// Time of the last progress: a stream was opened while no other should make progress, a stream
+    /// or a job ended, or content was received or sent.
     moved: Time,
     opened: Time,
     has_frames: bool,
@@ -114,7 +114,7 @@ pub(super) enum Due {
     Idle(Duration),
     /// Requests without progress for this long.
     Stalled(Duration),
-    /// No HTTP/2 frame for this long.
+    /// No HTTP/2 frame yet, for this long.
     Silent(Duration),
 }
 

@@ -23,7 +23,7 @@ pub(in crate::http2) struct Call {
 }
 
 impl GrpcAdmission {
-    /// Creates the result; `None` if the fields are invalid.
+    /// Creates an admission; `None` if the fields are invalid.
     pub(crate) fn new(headers: &[(String, String)]) -> Option<Self> {
         let mut fields = HeaderMap::new();
         for (name, value) in headers {

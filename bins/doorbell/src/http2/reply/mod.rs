@@ -70,7 +70,8 @@ const NOT_COPIED: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// Maximum number of bytes to read from a body that is too large (see `doorbell::Limits`).
+/// Maximum number of bytes to read beyond the limit of a body or, if its declared length is too
+/// large, of the whole body; and the maximum time in the latter case (see `doorbell::Limits`).
 const LINGER_LEN: u64 = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -185,7 +186,7 @@ fn time_out(context: &RequestContext<'_>, conn: &mut Conn, awaited: Awaited) -> 
     }
 }
 
-/// Exempts a connection from timeouts while a job runs.
+/// Exempts a request from the timeout for lack of progress while its job runs.
 struct Working<'a>(&'a Account);
 
 impl<'a> Working<'a> {

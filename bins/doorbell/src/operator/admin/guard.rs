@@ -18,8 +18,8 @@ pub(crate) struct Guard(ArcSwap<Rules>);
 /// The rules for requests.
 struct Rules {
     change: Requirement,
-    /// Allowed names in `Host`, besides IP addresses and localhost. If empty, remote clients may
-    /// use any name.
+    /// Allowed names in `Host`, besides IP addresses and names of this machine. If empty, remote
+    /// clients may use any name.
     hosts: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ impl Requirement {
         }
         let Some(token) = &admin.token else { return Self::Local };
         let mut tokens = Tokens::new();
-        // An unusable token is a configuration error; if it is missing here, every request is
+        // An unusable token is a configuration error; if it is missing here, every change is
         // denied.
         let _checked = tokens.add("admin", token.reveal().as_bytes());
         Self::Token(tokens)

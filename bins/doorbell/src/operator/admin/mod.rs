@@ -47,12 +47,12 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// Time after which a connection is closed gracefully; an hour for event streams and waits for a
-/// drain.
+/// Time after which a connection is closed gracefully; an additional hour for event streams and
+/// commands.
 const AGE_MAX: Duration = Duration::from_secs(60);
 const LONG_AGE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Maximum time to finish a reply after [`AGE_MAX`].
+/// Maximum time to finish a reply after the maximum age.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause after a failed accept, because another attempt would probably fail immediately.
@@ -67,7 +67,7 @@ pub(crate) struct Bound {
     listener: TcpListener,
 }
 
-/// Binds the address. A listener that was not configured is skipped if its address is in use.
+/// Binds the address. A listener that was not configured is skipped if this fails.
 pub(crate) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
     let bound = Bound::bind(admin);
     if let (Err(error), true) = (&bound, admin.is_implicit) {

@@ -384,7 +384,7 @@ fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
     html.write_str("</svg>")
 }
 
-/// Most instances have no links, so that there is no section without them.
+/// Without links the section is omitted, because most instances have none.
 fn links(html: &mut String, links: &[LinkView]) -> std::fmt::Result {
     if links.is_empty() {
         return Ok(());

@@ -295,7 +295,7 @@ impl AdminRequest {
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
         let operation = match self.path.as_str() {
             // HTTP hooks of Kubernetes can only send GET. Kubernetes stops the program after such a
-            // drain, so it is not kept across restarts.
+            // drain, so the drain is not kept across restarts.
             "/-/drain" if is_post || self.method == Method::GET => {
                 let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
                 times.map(|(wait, time)| Operation::Drain {

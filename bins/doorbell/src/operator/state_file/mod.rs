@@ -119,7 +119,7 @@ impl StateFile {
         }
     }
 
-    /// Renames a damaged file, so that it can be examined.
+    /// Renames a file that cannot be decoded, so that it can be examined.
     fn set_aside(&self, decode_error: &DecodeError) {
         let (path, aside) = (self.path.display(), self.path.with_added_extension(decode_error.suffix()));
         match fs::rename(&self.path, &aside) {

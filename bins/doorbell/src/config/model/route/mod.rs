@@ -31,11 +31,11 @@ pub struct Route {
     #[key(filled, read = sources::hosts)]
     pub hosts: Vec<At<String>>,
     /// Paths such as "/x", "/x/{name}" or "/x/{*rest}"; one or a list. Default: every path for a
-    /// redirect, otherwise required.
+    /// redirect, the paths of the calls for grpc; otherwise required.
     #[key(name = "path", filled, shown, read = sources::paths, default_with = Self::default_paths)]
     pub paths: Vec<At<String>>,
     /// Methods, or any; others get 405. Default: GET and HEAD; also OPTIONS for health; all for a
-    /// redirect; POST and PUT for push.
+    /// redirect without `map`; POST for grpc; POST and PUT for push.
     #[key(filled, with = methods, default_with = Self::default_methods)]
     pub methods: Vec<Method>,
     /// Further header fields of the reply.
@@ -49,7 +49,8 @@ pub struct Route {
     /// it is open. Default: no limit.
     #[key(range = 1..=4_000_000, nonzero)]
     pub concurrent: Option<u32>,
-    /// Client certificate: require or exempt. Default: the `mode` of the listener's `[tls.NAME]`.
+    /// Client certificate: require or exempt. Default: require with `client_names`, otherwise the
+    /// `mode` of the listener's `[tls.NAME]`.
     pub client_cert: Option<ClientCert>,
     /// Accepted names of the client certificate, compared byte by byte with its alternative names
     /// (DNS, mail, URI, IP address), or with its common name if it has none of these. Clients
@@ -74,7 +75,7 @@ pub struct Route {
     #[key(default_with = Self::default_details)]
     pub details: Details,
     /// Names of `[auth.NAME]`, one or a list, whose clients count as authenticated; others get only
-    /// the state.
+    /// the state. Default: those of `auth`.
     pub details_auth: Vec<At<Link>>,
     /// Accepts results of checks of type ttl by POST or PUT, with {check} and {result} in `path`.
     pub push: Option<bool>,
@@ -184,7 +185,7 @@ pub enum Action<'r> {
     Grpc,
     /// The state of a health endpoint.
     Health(HealthRoute),
-    /// Redirects from a map, with one location for each link.
+    /// Redirects from a link map, with a location for each path.
     Links(&'r Redirect),
     /// Results of checks of type `ttl` are accepted.
     Push,
@@ -303,7 +304,7 @@ impl Route {
     }
 
     /// Default methods. Probers use GET, HEAD and OPTIONS. A redirect with 308 preserves every
-    /// method; a link from a map is only followed with GET.
+    /// method. A map contains links, which browsers follow with GET.
     fn default_methods(&self) -> Vec<Method> {
         match self.action() {
             Action::Files(_) | Action::Links(_) | Action::Reply(_) => vec![Method::Get, Method::Head],

@@ -1,4 +1,5 @@
-//! `redirect = { .. }` of a route: a location from a template, or a map of links.
+//! `redirect = { .. }` of a route: a location from a template, or a link map with a location for
+//! each path.
 //!
 //! Does not know about: contents of the map, building a location.
 
@@ -27,17 +28,19 @@ pub struct Redirect {
     /// Path of the location, with the parameters of `path`. Default: the path of the request.
     #[key(default = "{path}")]
     pub path: String,
-    // Links change, and browsers cache a 308 permanently.
-    /// Status code: 301, 302, 303, 307 or 308. Default: 308; with `map`: 302.
+    // 302 with `map`, because the path may be added to the map later and browsers cache a 308
+    // permanently.
+    /// Status code: 301, 302, 303, 307 or 308; with `map`, that of `default`. Default: 308; with
+    /// `map`: 302.
     #[key(with = status, default_with = Self::default_status)]
     pub status: RedirectStatus,
     /// Keeps the query of the request.
     #[key(default = true)]
     pub keep_query: bool,
-    /// File with one link per line: the whole path of the request and its location; read again when
-    /// it changes.
+    /// File with one link per line: the whole path of the request, a location, and optionally a
+    /// status code, 308 by default. Read again when it changes.
     pub map: Option<At<PathBuf>>,
-    /// With `map`: location for links that are not in it. Default: 404.
+    /// With `map`: location for paths that are not in it. Default: 404.
     pub default: Option<At<String>>,
 }
 

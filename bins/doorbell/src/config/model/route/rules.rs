@@ -12,7 +12,7 @@ use std::ops::Range;
 
 const ACTIONS: [&str; 6] = ["files", "grpc", "health", "push", "redirect", "reply"];
 
-/// Fields that only the connection may set, so that they match the reply.
+/// Fields that doorbell writes itself, so that they match the reply.
 const OWN_FIELDS: [&str; 8] = [
     "connection",
     "content-length",
