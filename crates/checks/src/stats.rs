@@ -50,7 +50,8 @@ pub struct CheckCounts {
 #[derive(Debug, Default)]
 pub struct StatsByCheck(Mutex<HashMap<Box<str>, Weak<CheckStats>>>);
 
-/// Phase of a run whose response was complete but did not meet the expectations.
+/// Used if no phase decided the outcome: the response did not meet the expectations, or there were
+/// no phases, as with a pushed result.
 const VERDICT: &str = "verdict";
 
 /// The phase of a plain success.

@@ -75,7 +75,8 @@ pub(crate) struct Successors {
     /// By listener of the retiring server, then by datagram listener: true if the successors also
     /// have its sockets.
     pub(crate) inherited: Vec<bool>,
-    /// Notified by each worker that has stopped accepting on the inherited listeners.
+    /// Notified by each worker of the retiring server once it no longer accepts on the inherited
+    /// listeners.
     pub(crate) left: SyncSender<()>,
 }
 

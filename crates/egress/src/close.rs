@@ -10,14 +10,14 @@ use rustix::net::sockopt::set_socket_linger;
 
 /// Closes a finished connection without a TIME-WAIT on this side, and without waiting.
 ///
-/// If the peer has already closed, as `Connection: close` requests, this is an ordinary close, and
-/// the peer keeps the TIME-WAIT. Otherwise the connection is reset and data in flight is lost. Call
-/// this function only after the reply was read completely or is no longer needed. Dropping the
+/// If the peer has already closed, as it does after `Connection: close`, this is an ordinary close,
+/// and the peer keeps the TIME-WAIT. Otherwise the connection is reset and data in flight is lost.
+/// Call this function only after the reply was read completely or is no longer needed. Dropping the
 /// socket, in contrast, closes it according to `SO_LINGER`.
 pub fn close(conn: impl Into<OwnedFd>) {
     let conn = conn.into();
     let peer_closed = sockopt::tcp_info(conn.as_fd()).is_ok_and(|info| info.state == TcpState::CloseWait);
     let linger = if peer_closed { None } else { Some(Duration::ZERO) };
-    // Errors are ignored: only TCP sockets have a TIME-WAIT.
+    // Errors are ignored: only TCP sockets have a TIME-WAIT to avoid.
     let _ = set_socket_linger(&conn, linger);
 }

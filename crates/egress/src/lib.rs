@@ -265,10 +265,10 @@ impl Egress {
         Ok(fd)
     }
 
-    /// Like [`begin`](Self::begin), with a custom function in place of `connect(2)`, for example to
-    /// measure the call or to submit it to a ring. The function gets a non-blocking socket with all
-    /// options set. If it fails because no port is free, it is called again with other ports. "In
-    /// progress" counts as success.
+    /// Begins a connection as [`begin`](Self::begin) does, with a custom function in place of
+    /// `connect(2)`, for example to measure the call or to submit it to a ring. The function gets a
+    /// non-blocking socket with all options set. If it fails because no port is free, it is called
+    /// again with other ports. "In progress" counts as success.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -316,8 +316,8 @@ impl Egress {
                 chosen => chosen?,
             }
             match connect(fd.as_fd(), target) {
-                // A bound socket cannot change its port and is replaced. An unbound socket is
-                // reused with another range.
+                // A socket bound to a port cannot change it and is replaced. A socket without a
+                // port is reused with another range.
                 Err(error) if is_taken(&error) => socket = matches!(ports, Ports::Range(_)).then_some(fd),
                 Err(error) if !is_in_progress(&error) => return Err(error.into()),
                 _ => return Ok(refuse_self_connection(fd, target)?),

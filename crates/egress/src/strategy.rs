@@ -81,7 +81,7 @@ const SELECTS_MAX: u32 = 32;
 pub(super) enum Ports {
     /// Chosen by the kernel.
     Any,
-    /// Exactly this one.
+    /// Exactly this port.
     One(u16),
     /// Chosen by the kernel from this range.
     Range(PortRange),

@@ -114,8 +114,9 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The number of the listener that accepted the connection, in the order of the server.
-    /// Known if the address was requested, see [`crate::Service::wants_client`].
+    /// Index, from 0, of the listener that accepted the connection, in the order in which the
+    /// server's listeners were added. Known if the address was requested, see
+    /// [`crate::Service::wants_client`].
     pub const fn listener(&self) -> Option<u16> {
         match self.listener {
             Some(number) => Some(number.get() - 1),

@@ -150,19 +150,19 @@ impl<'a> Request<'a> {
         self.parsed.host(self.head).map(text)
     }
 
-    /// Like [`Self::path`], as bytes, which need no conversion.
+    /// The undecoded path as bytes, which need no conversion.
     #[inline]
     pub fn path_bytes(&self) -> &'a [u8] {
         self.parsed.path(self.head)
     }
 
-    /// Like [`Self::query`], as bytes.
+    /// The undecoded part of the target after the first `?`, as bytes.
     #[inline]
     pub fn query_bytes(&self) -> Option<&'a [u8]> {
         self.parsed.query(self.head)
     }
 
-    /// Like [`Self::host`], as bytes.
+    /// Host and optional port as bytes; see [`Self::host`].
     #[inline]
     pub fn host_bytes(&self) -> Option<&'a [u8]> {
         self.parsed.host(self.head)

@@ -54,7 +54,7 @@ thread_local! {
 impl PortableReply {
     /// The reply of `service` at this time. `fields` are the header fields of the request; `Host`
     /// and the fields that describe the connection or the body are not passed on. `None` if the
-    /// service gives no reply: it defers it, or hands the request over.
+    /// service defers the reply or hands the request over.
     pub fn of<'f>(
         service: &impl Service,
         request: PortableRequest<'_>,

@@ -11,7 +11,7 @@ pub enum Transition {
     Check {
         /// Position of the check.
         check: usize,
-        /// Its name.
+        /// Name of the check.
         name: String,
         /// Former state.
         from: CheckState,
@@ -24,7 +24,7 @@ pub enum Transition {
     Endpoint {
         /// Position of the endpoint.
         endpoint: usize,
-        /// Its name.
+        /// Name of the endpoint.
         name: String,
         /// Former state.
         from: EndpointState,

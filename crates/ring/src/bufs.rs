@@ -63,8 +63,8 @@ pub(crate) struct RecvBufs {
 }
 
 impl RecvBufs {
-    /// Maps the memory and adds every buffer to the ring. `ring` is unique among the pools of the
-    /// process.
+    /// Maps the memory and adds every buffer to the ring. `ring` is the number of this pool, unique
+    /// in the process.
     pub(crate) fn map(count: u16, buf_len: u32, ring: u32) -> Result<Self, Errno> {
         assert!(count.is_power_of_two() && count <= 1 << 15, "the kernel's limit");
         let bufs_offset = (usize::from(count) * ENTRY_LEN).next_multiple_of(64 * 1024);

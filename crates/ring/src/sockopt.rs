@@ -39,7 +39,7 @@ pub fn set_tcp_quickack(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
 }
 
 /// Sets `TCP_FASTOPEN`: a listener accepts data in the SYN of clients that have connected before,
-/// with at most `conns` such connections in progress. 0 disables it.
+/// with at most `conns` such connections in progress. 0 disables the option.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `EOPNOTSUPP` on a Unix socket.
@@ -64,8 +64,7 @@ pub fn set_ip_bind_address_no_port(fd: BorrowedFd<'_>, on: bool) -> Result<(), E
 /// A bound outside of `net.ipv4.ip_local_port_range` is ignored.
 ///
 /// # Errors
-/// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 6.3, `EINVAL` if the first is larger than the
-/// last.
+/// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 6.3, `EINVAL` if `first` is larger than `last`.
 pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Result<(), Errno> {
     let value = u32::from(last) << 16 | u32::from(first);
     set(fd, libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, value.cast_signed())
@@ -99,8 +98,8 @@ pub struct FilterInsn {
 const _: () = assert!(size_of::<FilterInsn>() == size_of::<libc::sock_filter>());
 
 /// Attaches a program to the `SO_REUSEPORT` group of a socket (`SO_ATTACH_REUSEPORT_CBPF`). The
-/// program returns the number of the group's socket that gets a new connection, in the order in
-/// which the sockets joined the group. An earlier program of the group is replaced.
+/// program returns the number of the socket that gets a new connection; the sockets are numbered in
+/// the order in which they joined the group. An earlier program of the group is replaced.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `EINVAL` if the kernel's checker refuses the program, or if it has more than
@@ -133,8 +132,8 @@ pub fn detach_reuseport_filter(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// `asm-generic/socket.h`; the libc crate lacks this name on some targets.
 const SO_DETACH_REUSEPORT_BPF: i32 = 68;
 
-/// The buffers of a socket whose size the kernel does not change (`SO_BUF_LOCK`): `SO_RCVBUF` and
-/// `SO_SNDBUF` fix the size.
+/// The buffers of a socket whose size the kernel does not change (`SO_BUF_LOCK`): setting
+/// `SO_RCVBUF` or `SO_SNDBUF` fixes the size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufLocks {
     /// The size of the receive buffer is fixed.
@@ -156,7 +155,7 @@ pub fn buf_locks(fd: BorrowedFd<'_>) -> Result<BufLocks, Errno> {
 
 /// Fixes buffer sizes, or re-enables the kernel's tuning (Linux 5.14).
 ///
-/// Both buffers keep their current size until the kernel changes it.
+/// The call itself changes no size; later, the kernel may change a size that is not fixed.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
@@ -277,8 +276,8 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     if failed == 0 { Ok(value.cast_unsigned()) } else { Err(Errno::last()) }
 }
 
-/// Whether a number is an open socket that does not listen. For numbers from the kernel that are
-/// not yet trusted.
+/// Whether a number is the descriptor of a socket that does not listen. For numbers from the kernel
+/// that are not yet trusted.
 pub(crate) fn is_connected_socket(fd: RawFd) -> bool {
     let mut listening = [1; 4];
     get(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut listening).is_ok()

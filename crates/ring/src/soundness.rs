@@ -25,8 +25,8 @@
 //!   this crate writes to a lent buffer. The kernel reads the entries of the buffer ring up to its
 //!   tail, which is published with `Release`; the kernel never writes the entries.
 //! - **R-7** Arguments of system calls are plain data on the caller's stack, or memory of the
-//!   argument's type behind a live reference. The kernel copies them before the call returns and
-//!   keeps no address.
+//!   argument's type behind a live reference. The kernel reads or writes them only before the call
+//!   returns, and keeps no address.
 //! - **R-8** An accepted or installed descriptor becomes an `OwnedFd` once: by the one completion
 //!   that delivered it. A completion of a multishot accept that looks wrong (see
 //!   [`RingCounters::bad_results`]) is rejected. The kernel resolves the number of a borrowed
@@ -44,15 +44,15 @@
 //!   writable and has no modified page. The kernel may drop its pages at any time and reads them
 //!   again, so dropping them changes no byte. The code of a loaded object is such a mapping, and
 //!   remains one while `dl_iterate_phdr(3)` holds the loader's lock.
-//! - **R-13** The region of a [`RecvBatch`] holds message headers and the buffers that they name, at
-//!   offsets that do not overlap. No code outside the batch has a pointer into the region. The
+//! - **R-13** The region of a [`RecvBatch`] holds message headers and the buffers that they name,
+//!   at offsets that do not overlap. No code outside the batch has a pointer into the region. The
 //!   kernel writes to it during `recvmmsg(2)` only, which needs `&mut RecvBatch`; it writes no more
 //!   bytes to a buffer than the header states, and it changes no address in a header.
 //! - **R-14** Each header of a [`SendBatch`] names the address, the control data and the vector in
 //!   the element of `parts` with the same index. The elements are not moved from the time when the
 //!   header gets their addresses until `sendmmsg(2)` returns. The vector names a payload that the
-//!   caller of `send` has borrowed for longer than the call. The kernel reads them during the call,
-//!   keeps no address, and writes only the length field of a header.
+//!   caller of `send` has borrowed for longer than the call. The kernel reads elements and payloads
+//!   during the call, keeps no address, and writes only the length field of a header.
 //! - **R-15** A multishot receive of datagrams carries the address of one message header per ring.
 //!   The header contains lengths and no address. It lies in a region that is written before the
 //!   first such receive, never afterwards, and that is unmapped or leaked together with the buffers

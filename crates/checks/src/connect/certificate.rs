@@ -76,8 +76,8 @@ pub(crate) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Issue> {
     ends.map(Duration::from_secs).ok_or_else(|| Issue::failure("the server sent no certificate"))
 }
 
-/// Time, since 1970, at which the certificates of a completed handshake expire. Verified with
-/// `roots`, it is the time until which a chain verifies: a server may send certificates that no
+/// Time, since 1970, at which the certificates of a completed handshake expire. With `roots`, this
+/// is the time until which a chain verifies, because a server may send certificates that no
 /// verified chain needs. Without verification, it is the earliest expiry of all certificates.
 pub(crate) fn session_ends_at(
     chain: &[CertificateDer<'_>],

@@ -88,7 +88,7 @@ impl Connector {
         &self.counters
     }
 
-    /// Attempts that found no free port in their range and were repeated with another.
+    /// Attempts that were repeated with other candidate ports, because no candidate was free.
     #[must_use]
     pub fn port_window_retries(&self) -> u64 {
         self.egress.counters().port_retries

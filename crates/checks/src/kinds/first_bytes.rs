@@ -48,8 +48,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for RecordingReader<R> {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let came = &buf.filled()[before..];
         if !came.is_empty() {
-            // The start of a status line arrives in one read. An HTTP/2 frame begins with its
-            // length, whose first byte is not a letter.
+            // Assumes that the first six bytes of a status line arrive in one read. An HTTP/2 frame
+            // begins with its length, whose first byte is not a letter.
             self.first.0.get_or_init(|| came.starts_with(b"HTTP/1"));
         }
         Poll::Ready(Ok(()))

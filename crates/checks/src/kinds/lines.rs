@@ -33,7 +33,7 @@ impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
         Self { stream, read: Vec::new(), taken: 0, len_max }
     }
 
-    /// Whether nothing follows the last line so far.
+    /// Whether nothing has been received so far after the last returned line.
     #[cfg(feature = "mail")]
     pub(crate) const fn is_drained(&self) -> bool {
         self.taken == self.read.len()

@@ -134,7 +134,7 @@ impl PostgresRunner {
         }
     }
 
-    /// The answer to an authentication request.
+    /// The reply to an authentication request.
     async fn answer(
         &self,
         request: Message,

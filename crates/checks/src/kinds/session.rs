@@ -17,7 +17,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-/// Reason of a failure without [`DatabaseAccess::is_private`].
+/// Reason of a failure: the server needs the password in clear text, and
+/// [`DatabaseAccess::is_private`] is false.
 ///
 /// [`DatabaseAccess::is_private`]: crate::options::DatabaseAccess::is_private
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -61,7 +61,7 @@ impl UdpRunner {
         }
     }
 
-    /// Sends the datagram until a reply arrives.
+    /// Sends the datagram up to `sends` times, and returns the first reply.
     async fn reply(&self, socket: &Datagrams) -> Result<Vec<u8>, Issue> {
         let sends = (self.check.sends, self.resend_every);
         socket.ask(&self.check.payload.send, sends, |any| Ok(Some(any.bytes))).await

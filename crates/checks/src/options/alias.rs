@@ -70,7 +70,7 @@ impl AliasCheck {
         Self { url: Some(url), ..Self::default() }
     }
 
-    /// What it follows, if that is a part of this program.
+    /// What the check follows, if that is a part of this program.
     #[must_use]
     pub fn followed(&self) -> Option<Followed<'_>> {
         let endpoint = || self.health.as_deref().map(Followed::Endpoint);

@@ -206,7 +206,7 @@ impl Pattern {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// It is invalid, or too large.
+    /// The expression is invalid or too large.
     pub fn new(text: &str) -> Result<Self, regex_lite::Error> {
         regex_lite::RegexBuilder::new(text).size_limit(Self::SIZE_MAX).build().map(Self)
     }

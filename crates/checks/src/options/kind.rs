@@ -134,7 +134,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// The host to which the check connects; `None` if it is this machine.
+            /// The host to which the check connects; `None` if it is this machine, or if there is
+            /// no connection.
             #[must_use]
             pub fn remote(&self) -> Option<&HostPort> {
                 match self {
@@ -362,7 +363,8 @@ impl CheckKind {
         false
     }
 
-    /// The lifetime of a result, if the check does not run because its results arrive from others.
+    /// The lifetime of a result, if the check does not run: its results are pushed or arrive on
+    /// links.
     #[must_use]
     pub const fn pushed_ttl(&self) -> Option<Duration> {
         match self {

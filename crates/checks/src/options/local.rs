@@ -81,9 +81,9 @@ pub enum Metric {
 /// Side of a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadIs {
-    /// `down_above`, `up_below`
+    /// Values above the threshold are bad: `down_above`, `up_below`.
     Above,
-    /// `down_below`, `up_above`
+    /// Values below the threshold are bad: `down_below`, `up_above`.
     Below,
 }
 

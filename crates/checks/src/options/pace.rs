@@ -26,11 +26,11 @@ pub struct Pace {
     /// Time from the start of one run to the start of the next.
     #[key(default = "5s", range = "100ms..=1d", shown)]
     pub interval: Duration,
-    /// `interval` while the state is changing, unknown or stale, and until the first success.
-    /// Default: 1s, at most `interval`.
+    /// Replaces `interval` while the state is changing, unknown or stale, and until the first
+    /// success. Default: 1s, at most `interval`.
     #[key(range = "100ms..=1d", default_with = Self::default_fast_interval)]
     pub fast_interval: Duration,
-    /// `interval` while the check is down. Default: twice `interval`.
+    /// Replaces `interval` while the check is down. Default: twice `interval`.
     #[key(range = "100ms..=1d", default_with = Self::default_down_interval)]
     pub down_interval: Duration,
     /// Maximum time of a run. Default: 1s, at most `interval`.
@@ -55,8 +55,8 @@ pub struct Pace {
     /// change it.
     #[key(default = "unknown", words = INITIALS)]
     pub initial: Initial,
-    /// Maximum age of a result; see `on_stale`. Default: three times the longest interval or
-    /// `timeout`; with `cache` and no `interval` of the check itself, also at least three times
+    /// Maximum age of a result; see `on_stale`. Default: three times the longest of the intervals
+    /// and `timeout`; with `cache` and no `interval` of the check itself, also at least three times
     /// `cache` and at least 1m.
     #[key(range = "100ms..=30d", default_with = Self::default_max_age)]
     pub max_age: Duration,

@@ -14,7 +14,7 @@ pub struct Payload {
     pub send: Vec<u8>,
     /// Bytes that the response must contain.
     pub contains: Vec<u8>,
-    /// Expression that the response must match, as text.
+    /// Regular expression that the response, decoded as text, must match.
     pub matches: Option<Pattern>,
 }
 
@@ -33,7 +33,7 @@ struct Keys {
     /// Bytes that the response must contain, as pairs of hexadecimal digits.
     #[key(table = "expect", read = filled_hex)]
     hex: Option<String>,
-    /// Regular expression that the response must match, as text.
+    /// Regular expression that the response, decoded as text, must match.
     #[key(table = "expect")]
     matches: Option<Pattern>,
 }

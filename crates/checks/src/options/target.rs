@@ -11,7 +11,8 @@ pub(super) trait Target {
         None
     }
 
-    /// The host to which the check connects; `None` if it is this machine.
+    /// The host to which the check connects; `None` if it is this machine, or if there is no
+    /// connection.
     fn remote(&self) -> Option<&HostPort> {
         None
     }

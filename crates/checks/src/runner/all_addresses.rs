@@ -72,7 +72,7 @@ impl TargetRunner {
     }
 }
 
-/// Polls all futures and removes one that has completed. There are few of them.
+/// Polls the few futures in order until one is ready, and removes that one.
 fn poll_any<F: Future>(running: &mut Vec<Pin<Box<F>>>, cx: &mut Context<'_>) -> Poll<F::Output> {
     for at in 0..running.len() {
         if let Poll::Ready(done) = running[at].as_mut().poll(cx) {

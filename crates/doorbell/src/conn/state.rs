@@ -28,7 +28,7 @@ pub(crate) struct Conn<P> {
     pub(crate) peer_finished: bool,
     /// True once a reply was sent completely.
     pub(crate) replied: bool,
-    /// True from the moment at which output has to wait for the peer until all of it is sent.
+    /// True from the first send that had to wait for the peer until all output is sent.
     pub(crate) sent_late: bool,
     /// True once any byte was received.
     pub(crate) has_received: bool,

@@ -125,7 +125,7 @@ impl DatagramListen {
     /// For a UDP address, receives from these bound sockets instead of new ones. They usually come
     /// from the previous process ([`Handle::receiving`](crate::Handle::receiving)), and get the
     /// options of this listener. Missing sockets are opened; sockets in excess of the workers are
-    /// closed. All workers share a single socket without `SO_REUSEPORT`.
+    /// closed. A single socket without `SO_REUSEPORT` is shared by all workers.
     #[must_use]
     pub fn receiving(mut self, sockets: Vec<OwnedFd>) -> Self {
         self.sockets = sockets;
@@ -269,7 +269,7 @@ impl DatagramListen {
         let option = |error| ("setsockopt", error);
         let sized = match &self.addr {
             Addr::Udp(_) => self.buf_lens.apply(socket),
-            // The size is the owner's unless it is set here.
+            // The owner's buffer size is kept unless one is set here.
             Addr::Inherited(_) => {
                 self.buf_lens.recv.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes))
             }

@@ -436,7 +436,7 @@ pub enum Quick {
 pub struct Fault {
     /// The call that failed.
     pub call: &'static str,
-    /// Its errno.
+    /// The errno of the call.
     pub errno: Errno,
 }
 

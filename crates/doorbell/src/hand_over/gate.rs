@@ -75,7 +75,8 @@ impl Gate {
         self.max.load(Ordering::SeqCst)
     }
 
-    /// Number of connections handed over through all gates with this count.
+    /// Number of connections currently handed over through this gate and those that share its
+    /// count.
     pub(crate) fn out(&self) -> u32 {
         self.shared.out.load(Ordering::SeqCst)
     }
@@ -93,8 +94,9 @@ impl Gate {
         self.own_wakers.0.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
     }
 
-    /// Raises the count by one, or returns false at the cap. [`Self::leave`] lowers the count
-    /// again, and so does dropping the [`Permit`] created by [`Self::permit`].
+    /// Raises the count by one, or returns false at the cap and after [`Self::close`].
+    /// [`Self::leave`] lowers the count again, and so does dropping the [`Permit`] created by
+    /// [`Self::permit`].
     pub(crate) fn enter(&self) -> bool {
         let max = self.max();
         // The count must never exceed the cap, not even briefly: another worker would get no permit

@@ -37,7 +37,7 @@
 //!
 //! # The turn
 //!
-//! A turn is one pass of a worker's loop. [`worker`](crate::worker) lists its six steps and the
+//! A turn is one pass of a worker's loop. [`worker`](crate::worker) lists its seven steps and the
 //! invariants I-1 to I-10.
 //!
 //! # Failure

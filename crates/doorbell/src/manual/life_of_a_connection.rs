@@ -4,7 +4,7 @@
 //!    which the client sends first) the first bytes have already arrived. At
 //!    [`conns_max`](crate::Limits::conns_max) accept is disarmed and clients wait in the backlog;
 //!    it is armed again at 90 %. A connection over the cap of its address gets a 503 and is closed,
-//!    unless its first request is known and is served at once, without a slot.
+//!    unless its first request equals a cached one and is served at once, without a slot.
 //! 2. **Read.** The worker calls `recv(2)`; if no bytes have arrived, the driver waits for bytes
 //!    and the protocol's deadline is armed. The protocol's state of the connection is created at
 //!    this point, or with the first call into the protocol.

@@ -34,9 +34,9 @@ pub enum Balance {
     /// so all workers get the same number of new ones.
     RoundRobin,
     /// By a hash of the client's address (classic BPF): all connections of a client have the same
-    /// worker, also after a reload. If the configured number of workers changes by one, only the
-    /// clients of that worker move; if a worker fails, some clients of another worker move too. A
-    /// few clients behind one address can overload their worker.
+    /// worker, also after a reload. If a worker is added or removed by configuration, only its
+    /// clients move; if a worker fails, some clients of another worker move, too. A few clients
+    /// behind one address can overload their worker.
     SourceHash,
 }
 

@@ -188,8 +188,8 @@ impl Listen {
     }
 
     /// Sets how connections are distributed between the workers. Default [`Balance::Kernel`].
-    /// [`Balance::Cpu`] and [`Balance::SourceHash`] need a TCP address, because a Unix or passed
-    /// socket is shared by all workers, and exclude [`Self::overlap`].
+    /// [`Balance::Cpu`] and [`Balance::SourceHash`] need a TCP address, because all workers share a
+    /// Unix or passed socket. They cannot be combined with [`Self::overlap`].
     ///
     /// A [successor](crate::ServerBuilder::succeed) may have another balance. It keeps the sockets:
     /// one per worker, or the one that all workers of the predecessor shared. With a shared socket,

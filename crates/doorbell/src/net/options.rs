@@ -103,7 +103,7 @@ impl Listen {
 
     /// Accepts data in the SYN of clients that have connected before (`TCP_FASTOPEN`), with at most
     /// this number of such connections before their handshake ends. Default 0: none. The kernel
-    /// also needs bit 2 of `net.ipv4.tcp_fastopen`.
+    /// also needs the flag 0x2 (server) in `net.ipv4.tcp_fastopen`.
     ///
     /// The kernel may deliver the data of a SYN twice, so use it only for idempotent requests.
     #[must_use]

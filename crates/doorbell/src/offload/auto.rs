@@ -67,14 +67,16 @@ struct Measurements {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     at_home: bool,
-    /// Number of times the required row was doubled.
+    /// Number of doublings of the required row that are in effect.
     level: u32,
-    /// Runs within the limit since the last run above it, or since the last move.
+    /// Consecutive runs within the limit since the last change of `at_home` or `level`. Not counted
+    /// on the ring thread at level 0.
     row: u32,
 }
 
 impl Offload {
-    /// Runs jobs of one kind on the ring thread while they are cheap. The default limit is 10 µs.
+    /// Returns a runner for one kind of work: on the ring thread while it is cheap, otherwise in
+    /// jobs. Default limit: 10 µs ([`Auto::limit`]).
     pub fn auto(&self) -> Auto {
         let measurements =
             Measurements { limit: LIMIT, clock: monotonic, state: AtomicU32::new(State::NEW.pack()) };

@@ -37,7 +37,7 @@
 //! | the timeout passed, queued or running | 503 with `Retry-After` and a close; not 504, because no upstream server is involved (RFC 9110 15.6.5) | `jobs_timed_out` |
 //! | the job panics | 500 and a close | `jobs_panicked` |
 //! | the client leaves before the job starts | | `jobs_cancelled`; the job never runs, and no longer counts towards the limit of the queue |
-//! | the client leaves while the job runs | | `answers_dropped`; the job sees it by [`JobContext::is_abandoned`] |
+//! | the client leaves while the job runs | | `answers_dropped`; [`JobContext::is_abandoned`] is true |
 //! | the server drains | the reply, with `Connection: close`, within the drain timeout | |
 //! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
 //!
@@ -131,8 +131,8 @@ impl Offload {
         self.run_with(request, reply, |_| job())
     }
 
-    /// Like [`Self::run`], for a job that takes long: it can query how much time is left, and
-    /// whether a request still waits for it.
+    /// Runs a long `job` like [`Self::run`]; the job can query how much time is left, and whether a
+    /// request still waits for its result.
     ///
     /// ```
     /// # use doorbell::offload::Offload;
@@ -184,7 +184,7 @@ impl Offload {
         self.core.queued(class)
     }
 
-    /// Number of queue entries of cancelled jobs that were removed before their turn.
+    /// Number of queue entries of cancelled jobs that were removed before a thread took them.
     pub fn swept(&self) -> u64 {
         self.core.swept()
     }

@@ -186,7 +186,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the maximum number of open connections in the process.
+    /// Sets the maximum number of open connections of the server.
     ///
     /// The default, 65,536 or the value in [`Self::limits`], is lowered to what `RLIMIT_NOFILE`
     /// allows, with a [note](Server::notes). A number set here is not lowered: if `RLIMIT_NOFILE`
@@ -234,13 +234,14 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets how long input is read and discarded between an early reply and the close. Default 1 s.
+    /// Sets how long input is read and discarded between the last reply and the close, if the peer
+    /// may still send. Default 1 s.
     pub const fn linger_timeout(mut self, timeout: Duration) -> Self {
         self.single.linger_timeout = Some(timeout);
         self
     }
 
-    /// Sets how long [`Handle::drain`] waits for connections in progress. Default 20 s. A blocking
+    /// Sets how long [`Handle::drain`] waits for requests in progress. Default 20 s. A blocking
     /// handler is not interrupted: its worker ends when the handler returns.
     pub const fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.single.drain_timeout = Some(timeout);

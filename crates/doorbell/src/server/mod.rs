@@ -148,7 +148,8 @@ impl Server {
         }
     }
 
-    /// Returns the addresses of the datagram listeners, like [`Self::local_addrs`].
+    /// Returns the addresses of the datagram listeners in the order in which they were added, with
+    /// the ports that the kernel chose.
     pub fn datagram_addrs(&self) -> &[core::net::SocketAddr] {
         &self.datagram_addrs
     }
@@ -309,8 +310,8 @@ impl Handle {
     }
 
     /// Duplicates the UDP sockets, to pass them to the next process
-    /// ([`DatagramListen::receiving`](crate::datagram::DatagramListen::receiving)), like
-    /// [`Self::listening`].
+    /// ([`DatagramListen::receiving`](crate::datagram::DatagramListen::receiving)). The
+    /// restrictions of [`Self::listening`] apply.
     ///
     /// # Errors
     /// No descriptor is available for a duplicate.

@@ -163,7 +163,7 @@ impl Sockets {
         entry.fds.iter().flatten().try_for_each(|fd| refuse(fd, on))
     }
 
-    /// Distributes new connections between the workers as each listener is configured.
+    /// Applies the balance of each listener to its sockets.
     pub(super) fn balance(&self) -> Result<(), ListenError> {
         self.0.iter().try_for_each(ListenerSockets::balance)
     }

@@ -138,8 +138,8 @@ impl WorkerThread {
             }
             Ok(Err(fault)) => Err((fault, worker.into_driver())),
             Err(panic) => {
-                // The other workers and the shared state continue, so the connections of this
-                // worker are counted as lost.
+                // The counters and the cap per address outlive this worker, so its connections are
+                // recorded there as lost.
                 worker.lose_connections();
                 panic.resume()
             }

@@ -154,7 +154,7 @@ pub enum TlsWarning {
     KeyReadableByOthers {
         /// The key's file.
         origin: String,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The certificate is not valid yet: clients refuse it.

@@ -15,8 +15,8 @@ const REOPEN_AT_PERCENT: u64 = 90;
 /// Interval between checks of a listener that accepts nothing.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of consecutive errors, without a connection in between, that are retried at once. Such
-/// errors concern a single client (accept(2)) or the accept mode.
+/// Number of consecutive errors, without a connection in between, that are retried at once. Only
+/// errors of a single client (accept(2)) or of the accept mode are.
 const INSTANT_RETRIES_MAX: u32 = 16;
 
 /// Whether the table has room for more connections.

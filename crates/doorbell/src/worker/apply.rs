@@ -148,8 +148,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.send_in_flight
                     && !matches!(conn.after_send, AfterSend::Close | AfterSend::Linger) =>
             {
-                // A reply is being sent while a receive was pending: these bytes are processed
-                // after the reply, or handed over with the connection.
+                // These bytes arrived while a reply is being sent: they are processed after the
+                // reply, or handed over with the connection.
                 if conn.after_send == AfterSend::Read {
                     conn.after_send = AfterSend::Resume;
                 }

@@ -5,7 +5,7 @@
 //!
 //! The worker that accepts a connection of a balanced listener chooses the worker that serves it.
 //! If that is another worker, the accepting worker releases the descriptor and adds it to the queue
-//! of the other one, which admits the connection as if it had accepted it itself.
+//! of the other worker, which admits the connection like one of its own.
 //!
 //! A worker gets no connection while its table or its queue is full. If no worker may get the
 //! connection, the accepting worker keeps it: its listener is armed, so its table has room. So no

@@ -144,8 +144,8 @@ impl Chunked {
         Ok(next)
     }
 
-    /// Adds a digit to the size. At most 16 digits are allowed, so that sums cannot overflow and
-    /// the number of leading zeros is bounded.
+    /// Adds a digit to the size. At most 16 digits are allowed, so that the size cannot overflow
+    /// and the number of leading zeros is bounded.
     fn size_digit(&mut self, byte: u8) -> Result<Step, RequestError> {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',

@@ -170,7 +170,8 @@ impl Conn {
         self.take(fresh, io, service, None)
     }
 
-    /// Like [`Self::handle_input`], with a cache of repeated heads, which only affects the cost.
+    /// Handles received bytes as [`Self::handle_input`] does, with a cache of repeated heads, which
+    /// only affects the cost.
     #[inline]
     pub fn handle_input_seen<S: Service + ?Sized>(
         &mut self,

@@ -32,7 +32,8 @@ pub const HOPS_MAX: u8 = 16;
 
 /// The field written by the proxies.
 ///
-/// Only one of the two is used, because the other field is passed on unchanged from the client.
+/// Only one of these fields is used, because proxies pass the other one on unchanged from the
+/// client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ForwardedFrom {

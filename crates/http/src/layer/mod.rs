@@ -138,8 +138,8 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
 
 /// A service behind a function that can reply, change the reply, or pass the request on.
 ///
-/// As with [`Guarded`], the needs of the service are forwarded, and the service can hand over a
-/// request only after the function has passed it on.
+/// [`Service::wants_body`] and the like are forwarded to the service. As with [`Guarded`], the
+/// service can hand over a request only after the function has passed the request on.
 #[derive(Clone)]
 pub struct Behind<F, S> {
     f: F,

@@ -3,16 +3,17 @@
 //! Does not know about: the store, clocks, threads. Requests take tokens here without waiting; the
 //! owner of the connection to the store reads the demand of each key and adds what was granted.
 //!
-//! **A lease.** A grant belongs to the generation in which it was asked for, and ends with the next
-//! one. A token is therefore used at most [`Leases::lifetime`] after the store granted it, and a
-//! store that shortens the burst by this time never admits more than the limit.
+//! **A lease.** Time is divided into generations of equal length. A grant belongs to the generation
+//! in which it was asked for, and ends with the following generation. A token is therefore used at
+//! most [`Leases::lifetime`] after the store granted it, and a store that shortens the burst by
+//! this time never admits more than the limit.
 //!
 //! **A key without tokens**, such as a new one, gets *credit*: a few requests that the store
 //! charges afterwards. Condition: as far as known, most of its burst is available. The next grant
 //! ends the credit, and there is no further credit until the store has charged all of it.
 //!
 //! **Without the store** [`OnError`] applies after the time of [`Leases::set_valid_until`]. About
-//! keys beyond the capacity of the table, the local limit decides. Both are counted.
+//! keys beyond the capacity of the table, the local limit decides. Both cases are counted.
 
 use super::Limiter;
 use super::decision::Decision;
@@ -44,7 +45,7 @@ pub struct Leases {
     active: Box<[AtomicU64]>,
     /// Nanoseconds of the time from which on [`OnError`] applies.
     valid_until: AtomicU64,
-    /// A generation takes `1 << generation_bits` nanoseconds.
+    /// A generation of leases lasts `1 << generation_bits` nanoseconds.
     generation_bits: u32,
     credit: Credit,
     on_error: OnError,
@@ -99,7 +100,7 @@ impl LeaseCounts {
 pub struct Grant {
     /// Number of new tokens.
     pub tokens: u32,
-    /// When they were requested.
+    /// When the tokens were requested.
     pub asked: Time,
     /// When the whole burst of the key is available again.
     pub full_at: Time,

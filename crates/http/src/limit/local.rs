@@ -28,7 +28,8 @@ pub struct LocalLimiter {
 struct Set([u64; WAYS]);
 
 impl LocalLimiter {
-    /// Creates a limiter, like [`Limiter::new`](super::Limiter::new).
+    /// Creates a limiter for `keys_max` keys; see [`Limiter::new`](super::Limiter::new) for the
+    /// arguments.
     pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
         let places = Places::new(keys_max, seed);
         Self {

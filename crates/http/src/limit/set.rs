@@ -106,8 +106,8 @@ pub(super) const fn tag_of(word: u64) -> u32 {
 #[expect(clippy::cast_possible_truncation, reason = "time wraps")]
 pub(super) const fn owed(word: u64, now: u64) -> u32 {
     let ahead = (word as u32).wrapping_sub(now as u32);
-    // TATs up to half of the 32-bit range before `now` are in the past. An empty word never has a
-    // debt.
+    // Times wrap: a TAT is in the past if it is at most half of the 32-bit range before `now`. An
+    // empty word never has a debt.
     if word == EMPTY || ahead > i32::MAX as u32 { 0 } else { ahead }
 }
 

@@ -106,7 +106,8 @@ impl Limiter {
         self.check_place(self.places.of(key), time)
     }
 
-    /// Like [`Self::check`], for the key [`KeyBytes::ip`](super::KeyBytes::ip).
+    /// Decides about one request as [`Self::check`] does, for the key
+    /// [`KeyBytes::ip`](super::KeyBytes::ip).
     #[inline]
     pub fn check_ip(&self, addr: IpAddr, v6_len: u8, time: Time) -> Decision {
         self.check_place(self.places.of_ip(addr, v6_len), time)

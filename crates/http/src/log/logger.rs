@@ -93,8 +93,9 @@ impl<K: Sink> Logger<K> {
         self.later_by(entry, || None)
     }
 
-    /// Like [`Self::later`], with a subject that is known only when the request ends. `subject` is
-    /// called at that time. If it returns `None`, the subject of `entry` is used.
+    /// Returns a callback as [`Self::later`] does, with a subject that is known only when the
+    /// request ends. `subject` is called at that time. If it returns `None`, the subject of `entry`
+    /// is used.
     #[cold]
     pub fn later_by(
         &self,

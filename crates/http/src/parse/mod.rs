@@ -30,7 +30,7 @@
 //! errors of syntax. A request line or field line is therefore read at most twice. *Measured* with
 //! callgrind: 385 instructions instead of 1,699 for the head of a kubelet's probe. The tables, the
 //! split points and the fuzz corpus compare both paths, because byte-by-byte input uses only the
-//! second one. *What would change it:* a head that only the first path accepts.
+//! steps. *What would change it:* a head that only `whole` accepts.
 //!
 //! # Decision: a separate parser instead of httparse
 //!

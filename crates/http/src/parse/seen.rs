@@ -14,8 +14,9 @@
 //! `Accept-Encoding` and `User-Agent` are cached. The cache therefore contains no secrets, and no
 //! comparison reveals by its duration how many bytes of a secret match: a head with `Authorization`
 //! is parsed each time. The parser records whether a head can be cached, so that other heads cost
-//! only one failed look-up. The limits are compared with values stored with the bytes. The prober
-//! is identified when its head is cached; for later equal heads it is read from the cache.
+//! only one failed look-up. The length and the number of fields of a cached head are stored with it
+//! and compared with the limits. The prober is identified when its head is cached; for later equal
+//! heads it is read from the cache.
 //!
 //! *Measured:* the rows `again`, compared with their neighbours, in
 //! `benches/benches/instructions/machine.rs`. *What would change it:* probers that vary their

@@ -108,7 +108,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyError> {
     parse_within(bytes, LEN_MAX)
 }
 
-/// Like [`parse`], with another limit for the length of a version 2 header.
+/// Parses a header as [`parse`] does, with another limit for the length of a version 2 header.
 ///
 /// # Errors
 ///

@@ -68,7 +68,7 @@ impl<'a> ReplyBuilder<'a> {
         })
     }
 
-    /// Like [`Self::content`], but `body` is not copied if it exceeds 16 KiB.
+    /// Sends the reply as [`Self::content`] does, but does not copy `body` if it exceeds 16 KiB.
     pub fn content_bytes(self, body: Bytes) -> Replied<'a> {
         if body.len() <= COPIED_BYTES_MAX {
             return self.content(&body);

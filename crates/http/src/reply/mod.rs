@@ -131,7 +131,7 @@ impl<'a> Responder<'a> {
         self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
     }
 
-    /// Like [`Self::watch`], with data shared between `serve` and `ending`.
+    /// Lets `serve` reply as [`Self::watch`] does, with data shared between `serve` and `ending`.
     #[inline]
     pub fn watch_with<T>(
         self,

@@ -377,8 +377,8 @@ impl Out {
         self.begun_at = self.head.len() - reply.len();
     }
 
-    /// Removes the current reply, including the body: [`Self::begin_reply`] has moved any earlier
-    /// body.
+    /// Removes the current reply and its body. The body is not an earlier reply's:
+    /// [`Self::begin_reply`] has copied that to `head`.
     #[cold]
     fn drop_begun(&mut self) {
         self.head.truncate(self.begun_at);

@@ -169,8 +169,7 @@ impl ProbeCounters {
     }
 
     /// Stores the server state that a load balancer reports in a request. Unless `trusted` is
-    /// empty, reports from other addresses are refused: a client can send the field through a load
-    /// balancer.
+    /// empty, reports from other addresses are refused, because any client can send the field.
     pub(crate) fn note_reported(&self, request: &Request<'_>, trusted: &Networks) {
         let Some(state) = request.header(STATE_FIELD) else { return };
         let is_trusted = || match request.client().peer {

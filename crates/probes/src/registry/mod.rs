@@ -421,7 +421,7 @@ impl Serving<'_> {
         self.board.check_name(check)
     }
 
-    /// The state reported to `audience`, and whether the endpoint serves traffic; for protocols
+    /// The state reported to `audience`, and whether the endpoint serves traffic. Used by protocols
     /// with their own status values.
     #[must_use]
     pub fn state(&self, endpoint: usize, audience: Audience) -> (EndpointState, bool) {

@@ -228,7 +228,8 @@ impl ReplyTemplate {
         }
     }
 
-    /// Renders the reply for all clients, and the reply for clients that see details if it differs.
+    /// Renders the reply for clients without details and the reply for clients with details. They
+    /// may be the same.
     fn views<'b>(
         &self,
         state: EndpointState,

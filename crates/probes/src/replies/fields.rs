@@ -12,9 +12,9 @@ pub struct StateFields {
     pub retry_after_secs: Option<u32>,
     /// Sends `x-envoy-degraded: true` while the endpoint is degraded and serves.
     pub envoy_degraded: bool,
-    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of the weights of the serving checks. It
-    /// is the full sum if the endpoint serves although its checks fail, and 0 while the endpoint
-    /// does not serve.
+    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of the weights of the checks that are up
+    /// or degraded. It is the sum of all weights if the endpoint serves although its checks fail,
+    /// and 0 while the endpoint does not serve.
     pub endpoint_weight: bool,
 }
 

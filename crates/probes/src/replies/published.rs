@@ -21,8 +21,8 @@ const SINGLES_PER_CHUNK: usize = 128;
 /// confuse replies of two registries. No set has the number 0.
 static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// For each audience, the state and whether the endpoint serves; for protocols with their own
-/// status values.
+/// The state for each audience, and whether the endpoint serves. Read by protocols with their own
+/// status values, such as gRPC.
 pub(crate) type States = [(EndpointState, bool); Audience::ALL.len()];
 
 /// One text for each endpoint, by its position.

@@ -75,7 +75,7 @@ impl RecvBatch {
         Ok(batch)
     }
 
-    /// Restores the header at `index`, which the kernel has overwritten.
+    /// Writes the header at `index`: in `new`, and after the kernel has overwritten it.
     #[inline]
     fn write_header(&mut self, index: usize) {
         let Self { region, layout, .. } = self;
@@ -92,7 +92,7 @@ impl RecvBatch {
     }
 
     /// Receives the datagrams that wait in the queue of `socket`, as many as the batch can hold,
-    /// and returns their number. Does not wait. The datagrams of the last call are dropped.
+    /// and returns their number. Does not wait. The datagrams of the previous call are dropped.
     ///
     /// # Errors
     /// As `recvmmsg(2)`; `EAGAIN` if no datagram waits.

@@ -68,7 +68,8 @@ impl SendBatch {
         let mut sum = SentBatch::default();
         let mut datagrams = datagrams.into_iter().peekable();
         while datagrams.peek().is_some() {
-            // Both may contain earlier datagrams, also if the iterator of an earlier call panicked.
+            // Both vectors may contain earlier datagrams, also if the iterator of an earlier call
+            // panicked.
             self.parts.clear();
             self.headers.clear();
             let room = self.parts.capacity();

@@ -92,7 +92,7 @@ impl Ring {
                 }
             }
             // EAGAIN: the kernel submitted nothing for lack of memory. The entries stay in the
-            // queue for the next turn.
+            // queue for the next call.
             Err(Errno(libc::EAGAIN)) => self.counters.enters_busy += 1,
             Err(Errno(libc::EINTR | libc::ETIME)) => {}
             Err(errno) => return Err(errno),

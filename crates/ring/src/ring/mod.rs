@@ -37,7 +37,7 @@ pub(crate) const BUFFER_GROUP: u16 = 0;
 /// Number of the buffer group for datagrams.
 pub(crate) const DATAGRAM_GROUP: u16 = 1;
 
-/// `IORING_RECVSEND_POLL_FIRST` (5.19).
+/// `IORING_RECVSEND_POLL_FIRST` (Linux 5.19).
 const POLL_FIRST: u16 = 1;
 
 /// The parts that set-up creates. Fields drop in this order, so the queues are closed before the
@@ -53,7 +53,7 @@ pub(crate) struct Parts {
 /// The memory of multishot receives of datagrams.
 pub(crate) struct DatagramPool {
     pub(crate) bufs: RecvBufs,
-    /// A message header that every such receive names.
+    /// The message header that every multishot receive names.
     pub(crate) header: Region,
 }
 

@@ -244,8 +244,8 @@ const fn ready(mask: u32) -> Ready {
 }
 
 /// Whether a kernel of this release may post a poll mask instead of a descriptor as the last result
-/// of a multishot accept whose completion overflowed. Observed from 6.6 to 6.8-rc4, not in 6.2. A
-/// release that cannot be parsed counts as affected.
+/// of a multishot accept whose completion overflowed. Observed from 6.6 to 6.8-rc4, not in 6.2.
+/// Releases from 6.3 to 6.5, and those that cannot be parsed, count as affected.
 pub(super) fn ends_accepts_with_masks(release: &str) -> bool {
     let mut numbers = release.split(['.', '-', '+', '_']).map_while(|number| number.parse::<u32>().ok());
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else { return true };

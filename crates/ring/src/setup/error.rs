@@ -1,5 +1,5 @@
 //! Owns `SetupError` and its likely cause.
-//! Does not know about: the steps themselves.
+//! Does not know about: how the steps of set-up work.
 
 use std::fmt;
 use std::fs;
@@ -98,7 +98,7 @@ impl std::error::Error for SetupError {}
 /// State of the system that points to the cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
-    /// `/proc/sys/kernel/io_uring_disabled` (6.6).
+    /// `/proc/sys/kernel/io_uring_disabled` (Linux 6.6).
     io_uring_disabled: Option<u32>,
     /// `Seccomp:` in `/proc/thread-self/status`: 2 means a filter.
     seccomp: Option<u32>,

@@ -139,8 +139,8 @@ impl MysqlRunner {
         Ok(Ok(()))
     }
 
-    /// Reads a variable of the server. The answer consists of five packets: the number of columns,
-    /// a column, the end of the columns, the row, the end of the rows.
+    /// Reads a variable of the server. The response consists of five packets: the number of
+    /// columns, a column, the end of the columns, the row, the end of the rows.
     async fn query(&self, server: &mut Server, wanted: bool) -> Result<Verdict, Issue> {
         server.command(&[&[COM_QUERY], &b"SELECT @@global.read_only"[..]].concat()).await?;
         self.read_success(server).await?;
@@ -158,7 +158,7 @@ impl MysqlRunner {
         })
     }
 
-    /// Reads the first packet of an answer.
+    /// Reads the first packet of a response.
     async fn read_success(&self, server: &mut Server) -> Verdict {
         let packet = server.read().await?;
         Refusal::parse(&packet).map_or(Ok(()), |refusal| Err(self.issue(&refusal)))

@@ -77,7 +77,7 @@ pub(super) fn index_of(token: Token) -> Option<DatagramIndex> {
 }
 
 impl RingDatagrams {
-    /// `mode` is the first mode. [`AcceptMode::SingleShot`] means multishot, because there is no
+    /// `mode` is the initial mode. [`AcceptMode::SingleShot`] means multishot, because there is no
     /// single-shot receive.
     pub(super) fn new(sockets: Vec<Option<DatagramSocket>>, mode: AcceptMode) -> Self {
         let state = State { mode, arm: Arm::Off, failed: None };

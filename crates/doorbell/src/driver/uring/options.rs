@@ -10,7 +10,7 @@ use crate::tuning::Tuning;
 pub struct UringOptions {
     /// Keep connections in the ring's fixed-file table.
     pub direct: bool,
-    /// First mode of listeners and of datagram sockets.
+    /// Initial mode of listeners and of datagram sockets.
     pub accept_mode: AcceptMode,
     /// Submission queue length. Default 1,024.
     pub sq_entries: u32,

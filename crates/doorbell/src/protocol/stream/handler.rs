@@ -61,8 +61,8 @@ pub trait StreamHandler: Send + Sync + 'static {
 
     /// Handles the expiry of a deadline. Default: closes.
     ///
-    /// A handler that does not close waits again, with a full timeout or with
-    /// [`Context::set_deadline`]. A late job is abandoned.
+    /// If the handler does not close, the connection waits again: for a full timeout, or as set
+    /// with [`Context::set_deadline`]. A late job is abandoned.
     fn timeout(&self, conn: &mut Self::Conn, wait: Wait, cx: &mut Context<'_, Self>) {
         let _ = (conn, wait);
         cx.close();
@@ -148,7 +148,8 @@ impl<H: StreamHandler + ?Sized> Context<'_, H> {
         self.requested.deadline = Some(deadline);
     }
 
-    /// Like [`Self::set_deadline`], with a time that counts from this event.
+    /// Sets the deadline of the wait that follows this event to the time of this event plus
+    /// `timeout`.
     pub const fn set_timeout(&mut self, timeout: Duration) {
         self.set_deadline(self.now.after(timeout));
     }

@@ -48,8 +48,8 @@ impl<H: StreamHandler> Stream<H> {
         }
     }
 
-    /// Sets the maximum time until the first byte of a connection, also if the server sends first.
-    /// Default 10 s.
+    /// Sets the maximum time until the client's first byte, also if the server sends first. Default
+    /// 10 s.
     #[must_use]
     pub fn first_timeout(mut self, timeout: Duration) -> Self {
         self.first_timeout = timeout;

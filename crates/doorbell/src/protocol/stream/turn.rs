@@ -140,8 +140,8 @@ impl<H: StreamHandler> Turn<'_, H> {
 
     /// Decides the step after an event that left `rest` bytes of input unconsumed.
     pub(super) fn next(&mut self, after: After, rest: usize) -> Next {
-        // A handler that closes cannot request another part. But a part that is due stays due,
-        // which shows that the reply is incomplete.
+        // A handler that closes cannot request another part. A part that was requested before is
+        // still recorded, which shows that the reply is incomplete.
         if !self.requested.close {
             self.conn.wants_writable = self.requested.writable;
         }

@@ -32,7 +32,7 @@ pub(super) struct Session {
     server_name: Option<String>,
     /// Number of bytes of input that the library has read and needs again.
     seen_len: usize,
-    /// True while input is not decrypted.
+    /// True while input is *held* (see the module).
     pub(super) holds: bool,
     /// True during a call into the library, and after a panic in such a call, when the state of the
     /// library is unknown.
