@@ -32,7 +32,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///   `LOW..=HIGH`.
 /// - `none = "WORD"`: the word that stands for `None`.
 /// - `size`: a number of bytes, written as in `16KiB`.
-/// - `nonzero`: zero is refused because it would block everything.
+/// - `nonzero`: zero is refused, because a limit of zero would let nothing pass.
 /// - `filled`: an empty list is refused.
 /// - `shown`: a dump shows the key even at its default.
 /// - `name = "NAME"`: the name of the key, if it differs from the field's.

@@ -24,7 +24,8 @@ pub(crate) enum ExpandError {
 pub(crate) struct Expanded {
     pub(crate) text: String,
     pub(crate) has_literal: bool,
-    /// Whether the text contains at least one reference, and no reference has a default.
+    /// Whether the value in the file contains at least one reference, and no reference has a
+    /// default.
     pub(crate) has_reference: bool,
     /// Files that contain parts of the secret.
     pub(crate) files: Vec<PathBuf>,
@@ -35,7 +36,7 @@ pub(crate) fn expand(text: &str, env: Env<'_>) -> Result<String, ExpandError> {
     replace(text, &mut |inner| from_env(inner, env)).map(|expanded| expanded.text)
 }
 
-/// Like [`expand`], for a secret, whose references may also name files.
+/// Expands a secret as [`expand`] does; its references may also name files.
 pub(crate) fn expand_secret(text: &str, env: Env<'_>, read: ReadSecret<'_>) -> Result<Expanded, ExpandError> {
     let (mut has_default, mut has_reference) = (false, false);
     let mut files = Vec::new();

@@ -29,13 +29,13 @@ pub struct Key {
     pub other_names: &'static [&'static str],
     /// Whether the number is a size in bytes, written as in `16KiB`.
     pub is_size: bool,
-    /// Whether zero is refused because it would block everything.
+    /// Whether zero is refused: a limit of zero would let nothing pass.
     pub is_nonzero: bool,
     /// Whether an empty list is refused.
     pub is_filled: bool,
     /// Whether a dump shows the key even at its default.
     pub is_shown: bool,
-    /// Returns the JSON Schema of its values.
+    /// Returns the JSON Schema of the key's values.
     pub form: fn(&Self) -> Json,
 }
 

@@ -13,8 +13,8 @@ use std::fmt;
 /// Maximum number of names that a suggestion lists.
 const SHOWN_MAX: usize = 20;
 
-/// The name of another table. Links are compared by name only, because the position changes when a
-/// table is added in front.
+/// The name of another table. Comparisons ignore the position, because it changes when a table is
+/// added in front.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// The name in the file.
@@ -72,7 +72,7 @@ impl<'a> Names<'a> {
         position
     }
 
-    /// Sets the position of a link; false if there is no table with its name.
+    /// Sets the position of `link`; returns false if no table has its name.
     pub fn find(&self, link: &mut At<Link>) -> bool {
         let position = self.position(&At { value: link.name.clone(), span: link.span.clone() });
         link.value.position = position.unwrap_or_default();

@@ -34,7 +34,7 @@ impl<T> FromIterator<(String, T)> for Map<T> {
 }
 
 impl<T> Map<T> {
-    /// Keeps the values for which `is_good` returns true; it may change them.
+    /// Keeps the values for which `is_good` returns true; `is_good` may change a value.
     pub fn retain(&mut self, mut is_good: impl FnMut(&mut At<T>) -> bool) {
         self.0.retain_mut(|(_, value)| is_good(value));
     }

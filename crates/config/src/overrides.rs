@@ -72,7 +72,7 @@ impl Environment {
         (span.start >= self.base).then(|| within(span.start)..within(span.end.max(span.start)))
     }
 
-    /// The name of the variable at that place.
+    /// The name of the variable at a place after the end of the file.
     pub(crate) fn variable(&self, span: &Range<usize>) -> Option<&str> {
         let at = self.place(span)?.start;
         let (name, _) = self.lines.iter().find(|(name, value)| (name.start..=value.end).contains(&at))?;
@@ -176,7 +176,7 @@ fn step<'s>(table: &DeTable<'_>, known: &'s Value, key: &str) -> (String, &'s Va
     (key, known.get("additionalProperties").unwrap_or(&Value::Null))
 }
 
-/// Whether a value of this type is allowed.
+/// Whether the schema allows a value of this type.
 fn takes(form: &Value, kind: &str) -> bool {
     let is_any = |form: &Value| {
         form.get("anyOf")

@@ -47,8 +47,8 @@ impl<T: PartialEq> PartialEq for At<T> {
 
 impl<T: Eq> Eq for At<T> {}
 
-/// The place of each key of a file by its path, as in `listener.web.tcp.backlog`. Used by
-/// rules that get the values without their places.
+/// The place of each key of a file by its path, as in `listener.web.tcp.backlog`. For validation
+/// that gets the values without their places.
 #[derive(Clone, Debug, Default)]
 pub struct Places(BTreeMap<String, Place>);
 

@@ -31,7 +31,7 @@ pub enum Severity {
 /// One problem of a file.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Whether it prevents the start.
+    /// Whether the problem prevents the start.
     pub severity: Severity,
     /// A short fixed name, for programs.
     pub code: &'static str,

@@ -14,7 +14,7 @@ pub struct Program {
     pub schema: fn() -> Value,
     /// Prefix of the environment variables that replace keys, as in `DOORBELL__`.
     pub variables: &'static str,
-    /// An example of such a variable, for help texts.
+    /// An example of a variable that replaces a key, for help texts.
     pub variable_example: &'static str,
     /// Top-level tables of secrets. In a line that is not TOML, and in a variable, any value in
     /// these tables may be a secret.
@@ -29,7 +29,7 @@ pub struct Program {
     /// Finds secrets in clear text.
     pub clear_secrets: fn(&DeTable<'_>) -> Vec<Range<usize>>,
     /// Returns help for some keys that do not exist but that users look for. The arguments are the
-    /// kind of the table and the key.
+    /// kind of the table, as in `check.NAME`, and the key.
     pub elsewhere: fn(&str, &str) -> Option<&'static str>,
     /// Returns an example of an inline table for a key for which users often write a single value;
     /// `None` for other keys.

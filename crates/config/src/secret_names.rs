@@ -55,10 +55,11 @@ const FIELD_KEYS: [&str; 12] = [
 /// Words of at least this length may contain two wrong letters.
 const LONG_WORD_LEN: usize = 8;
 
-/// Minimum similarity of an unknown name to a secret key, as for suggestions ("did you mean").
+/// Similarity to a key in [`Program::secret_keys`] that an unknown name must exceed, as for
+/// suggestions ("did you mean").
 const SUGGESTED: f64 = 0.8;
 
-/// Maximum length of names that are compared.
+/// Number of characters of a name that are compared.
 const NAME_LEN_MAX: usize = 64;
 
 /// Whether a name contains a word for a secret, possibly misspelt.

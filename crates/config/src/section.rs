@@ -34,7 +34,7 @@ pub(crate) struct Reading<'r> {
     pub(crate) program: &'r Program,
     /// The whole file.
     pub(crate) root: Option<&'r DeTable<'r>>,
-    /// Collects problems of inherited values. They are not reported from here, because reading the
+    /// Collects problems of inherited values. These problems are discarded, because reading the
     /// inherited table reports them.
     pub(crate) muted: &'r Problems,
 }
@@ -99,7 +99,7 @@ impl<'r> Section<'r> {
         self.read_with(key, default, T::read)
     }
 
-    /// Like [`Self::read`], with a custom reader.
+    /// Reads a key with a custom reader; see [`Self::read`].
     pub fn read_with<T: Clone>(
         &mut self,
         key: &'static Key,

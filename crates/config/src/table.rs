@@ -93,7 +93,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Adds a key, unless it has its default and defaults are omitted.
+    /// Adds a key, unless its value is the default and defaults are omitted.
     pub fn key<T: Value>(&mut self, key: &Key, value: &T) {
         self.shown(key, value.dump(key, self.with_defaults), key.default.as_ref());
     }
@@ -145,10 +145,10 @@ pub fn default_of<T: Value>(key: &'static Key) -> T {
     if key.default.is_some() { default_by(key, T::read) } else { T::absent() }
 }
 
-/// Like [`default_of`], with a custom reader.
+/// The default of a key, read with a custom reader as if it were in a file.
 ///
 /// # Panics
-/// The default in the declaration of the key is not a valid value.
+/// The declaration of the key has no default, or the default is not a valid value.
 pub fn default_by<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<T>) -> T {
     let text = key.default.as_ref().map(Json::to_string).unwrap_or_default();
     let (problems, muted, secret_files) = (Problems::default(), Problems::default(), RefCell::default());

@@ -20,7 +20,8 @@ use toml::de::DeValue;
 pub trait Value: Clone + Sized + 'static {
     /// Whether a key of this type may be absent without a default.
     const IS_OPTIONAL: bool = false;
-    /// The expected type, for messages about keys that also allow a list or the word for none.
+    /// The expected type, for messages about keys that also allow a list, or a word that means no
+    /// value ([`Key::none`]).
     const EXPECTED: &str = "";
 
     /// Reads a value and reports all its problems; returns `None` if the value cannot be used.

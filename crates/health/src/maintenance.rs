@@ -1,11 +1,11 @@
-//! Maintenance that an operator declared: reason, start, and automatic end.
+//! Declared maintenance: reason, start, and automatic end.
 //!
 //! Does not know about: authorization, or persistence across restarts.
 
 use crate::reason::Reason;
 use crate::time::Time;
 
-/// Maintenance of a check or an endpoint, declared by an operator.
+/// Declared maintenance of a check or an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maintenance {
     /// The reason.

@@ -5,7 +5,7 @@
 use crate::row::{COUNTS_MAX, CounterName, Increments};
 use std::collections::HashMap;
 
-/// Values of a set of counters at one moment, since the start of their source.
+/// Totals of a set of counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// Identifies the set of counters.
@@ -24,8 +24,8 @@ impl Counters {
         Self(now.into_iter().map(|counter| (counter.name, counter.counts)).collect())
     }
 
-    /// Returns the increments since the last call, without unchanged counters. A counter that is
-    /// lower than before was reset to 0.
+    /// Returns the increments since the last call, without unchanged counters. If a counter is
+    /// lower than before, its set was reset to 0.
     pub(crate) fn increments(&mut self, minute: u64, now: Vec<Counter>) -> Vec<Increments> {
         let before = std::mem::replace(self, Self::new(now));
         let increments = self.0.iter().filter_map(|(name, counts)| {

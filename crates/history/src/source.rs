@@ -11,7 +11,8 @@ pub trait Source: Send + 'static {
     /// Returns the time since 1970.
     fn time_of_day(&self) -> Duration;
 
-    /// Returns the current values of all counters. Called once a minute on the writer thread.
+    /// Returns the current values of all counters. Called on the writer thread: at its start, once
+    /// a minute, and at shutdown.
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }

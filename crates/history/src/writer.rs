@@ -29,8 +29,8 @@ pub struct Options {
     pub timeout: Duration,
 }
 
-/// Handle of the thread that writes the rows of a history. Dropping it stops the thread within
-/// [`END`]; [`Writer::stop`] also waits until the thread has ended.
+/// Handle of the thread that writes the rows of a history. Dropping the handle stops the thread
+/// within [`END`]; [`Writer::stop`] also waits until the thread has ended.
 #[derive(Debug)]
 pub struct Writer<S: Store> {
     target: watch::Sender<Option<Arc<Target<S>>>>,

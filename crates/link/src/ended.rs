@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Reason for the end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Ended {
-    /// The peer closed it.
+    /// The peer closed the connection.
     #[error("closed by the peer")]
     Closed,
     /// A frame cannot be decoded.
@@ -22,7 +22,7 @@ pub enum Ended {
     /// A frame is valid but not allowed at this point.
     #[error("unexpected frame: {0}")]
     Order(&'static str),
-    /// A newer connection of the same peer replaced it.
+    /// A newer connection of the same peer replaced this one.
     #[error("replaced by a newer connection")]
     Replaced,
     /// Nothing arrived within the time limit.
@@ -37,7 +37,7 @@ pub enum Ended {
         /// Length of the frame.
         len: usize,
     },
-    /// Both sides support no common version of the protocol.
+    /// The two sides have no common version of the protocol.
     #[error("no common protocol version: the peer supports {min} to {max}, this program {} to {}", crate::wire::VERSIONS.start(), crate::wire::VERSIONS.end())]
     Version {
         /// Lowest version of the peer.

@@ -39,7 +39,7 @@
 //! | exchange frames | [`Link`], [`LinkOptions`], [`Event`], [`Ended`] |
 //! | send states and results | [`Link::transition`], [`Link::result`], [`Subject`], [`State`] |
 //! | store the states of a peer | [`RemoteStates`], [`RemoteState`] |
-//! | decide by a quorum of places | [`decide`], [`Decision`] |
+//! | decide by the states at several instances | [`decide`], [`Decision`] |
 //! | measure | [`LinkReport`], [`MinuteReport`], [`Receipt`] |
 //! | delay reconnects | [`Backoff`] |
 //! | connect with Tokio and rustls (feature `tokio`) | `net::Dial`, `net::Acceptor`, `net::LinkHandle` |

@@ -110,8 +110,8 @@ pub struct Receipt {
 
 impl Link {
     /// Creates a link without a connection. `incarnation` must differ from that of every other
-    /// link, including links of other runs of the program and a link that this one replaces; 0 is
-    /// replaced by 1.
+    /// link, including links of earlier processes and a link that this one replaces; 0 is replaced
+    /// by 1.
     #[must_use]
     pub fn new(options: LinkOptions, incarnation: u64) -> Self {
         let outbox = Outbox::new(options.transitions_max, options.results_max);
@@ -364,7 +364,7 @@ impl Link {
         Ok(())
     }
 
-    /// Measures with the receipt of a frame. The peer sent the receipt at `replied`.
+    /// Measures the latency of a frame from its receipt, which the peer sent at `replied`.
     fn receipt(&mut self, now: Time, replied: Time, number: u64, arrived: Time) -> Result<(), Ended> {
         let Some(conn) = &mut self.conn else { return Ok(()) };
         let frame = conn.sent.take(number);

@@ -9,15 +9,15 @@
 /// Lost frames since the link was created.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
-    /// Frames lost to previous runs of the peer.
+    /// Lost frames that were sent to earlier incarnations of the peer.
     settled: u64,
-    /// Frames lost to the current run of the peer, as of the last opening.
+    /// Lost frames that were sent to the current incarnation of the peer, as of the last opening.
     resolved: u64,
-    /// Frames sent to the current run of the peer on ended connections.
+    /// Frames sent to the current incarnation of the peer on ended connections.
     ended: u64,
     /// Frames without a receipt on connections that ended since the last opening.
     doubtful: u64,
-    /// The peer's count when its current run was first seen.
+    /// The peer's count when its current incarnation was first seen.
     baseline: u64,
 }
 

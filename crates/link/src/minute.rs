@@ -8,13 +8,14 @@ use std::time::Duration;
 
 const MINUTE_US: u64 = 60_000_000;
 
-/// Length of a slice. A burst of a link with little traffic is visible only in a short slice.
+/// Length of the slices in which a rate is measured. A burst of a link with little traffic is
+/// visible only in a short slice.
 const SLICE_US: u64 = 100_000;
 
 /// Maximum recorded latency; higher ones are recorded as this one.
 const LATENCY_US_MAX: u64 = 600_000_000;
 
-/// Measurements from the receipts of one minute.
+/// Measurements of one minute, from the receipts of frames and the bytes of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MinuteReport {
     /// Start of the minute, in microseconds since 1970.

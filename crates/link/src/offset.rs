@@ -11,7 +11,7 @@
 use crate::time::Time;
 use std::time::Duration;
 
-/// Number of periods that are kept.
+/// Number of periods whose tightest bounds are kept.
 const SLOTS: usize = 8;
 
 /// Length of a period.

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Transitions and results in the order of sending.
 ///
-/// If the queue of transitions is full, the oldest transition of the same subject is superseded or,
-/// if there is none, the oldest transition of any subject that has a newer one. The latest state of
-/// a subject is never dropped, so the limit is exceeded by at most one transition per subject.
+/// If the queue of transitions is full, a new transition supersedes the oldest queued one of its
+/// subject or, if there is none, the oldest one that is followed by a newer one of its own subject.
+/// The latest state of a subject is never dropped, so the limit is exceeded by at most one
+/// transition per subject.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     transitions_max: usize,
@@ -21,7 +22,7 @@ pub(crate) struct Outbox {
     kept: BTreeMap<u64, Statement>,
     /// Sequence numbers of the queued transitions of each subject, oldest first.
     by_subject: HashMap<Subject, VecDeque<u64>>,
-    /// Sequence numbers of the queued transitions whose subject has a newer one.
+    /// Sequence numbers of the queued transitions whose subject has a newer transition.
     outdated: BTreeSet<u64>,
     /// Latest statement about every existing subject.
     latest: HashMap<Subject, Statement>,
@@ -80,8 +81,8 @@ impl Outbox {
         self.next += 1;
     }
 
-    /// Makes room: removes the oldest transition of this subject or, if there is none, the oldest
-    /// transition of any subject that has a newer one.
+    /// Makes room: removes the oldest queued transition of this subject or, if there is none, the
+    /// oldest one in `outdated`.
     fn supersede(&mut self, subject: &Subject) {
         let own = self.by_subject.get(subject).and_then(|sequences| sequences.front().copied());
         if let Some(sequence) = own.or_else(|| self.outdated.first().copied()) {

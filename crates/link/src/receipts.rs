@@ -13,7 +13,7 @@ const SENT_MAX: usize = 4096;
 /// Maximum number of arrivals that wait to be reported; beyond it, the oldest is dropped.
 const ARRIVALS_MAX: usize = 1024;
 
-/// Maximum number of arrivals in a batch. A full batch is sent without a delay.
+/// Maximum number of arrivals in a batch. A full batch does not wait for [`BATCH_DELAY`].
 const BATCH_LEN: usize = 256;
 
 /// Time for which a batch waits for more arrivals.

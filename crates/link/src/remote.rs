@@ -1,6 +1,6 @@
 //! States of a peer's checks and endpoints, from the statements that have arrived.
 //!
-//! Does not know about: links, decisions by several places.
+//! Does not know about: connections, decisions by several places.
 
 use crate::link::Event;
 use crate::time::Time;
@@ -55,7 +55,7 @@ impl RemoteStates {
     }
 
     /// Applies a statement, unless it was made before the last one: a result may be sent after a
-    /// later transition.
+    /// transition that was made later.
     fn state(&mut self, now: Time, statement: Statement) -> Option<Subject> {
         let Statement { subject, state, reason, at_us } = statement;
         let is_removed = state == State::Removed;
@@ -105,7 +105,7 @@ impl RemoteStates {
         }
     }
 
-    /// Number of subjects.
+    /// Number of known subjects, including removed ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len()

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct LinkReport {
     /// Age of the open connection; `None` without one.
     pub connected_for: Option<Duration>,
-    /// Version of the protocol on this connection.
+    /// Version of the protocol on the current connection.
     pub version: Option<u16>,
     /// Transitions that are not acknowledged.
     pub waiting: u64,

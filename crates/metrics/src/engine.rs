@@ -21,7 +21,7 @@ pub struct Workers<'s> {
 #[derive(Clone, Copy, Debug)]
 pub struct Datagrams<'s> {
     /// Names of listeners and their counters. The counters of listeners with the same name are
-    /// added.
+    /// summed.
     pub all: &'s [(&'s str, DatagramSnapshot)],
 }
 

@@ -95,7 +95,7 @@ impl Filling<'_> {
         self
     }
 
-    /// Same as [`Self::add`], for an integer.
+    /// Adds an integer.
     pub fn count<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: u64) -> &mut Self {
         self.add(labels, as_f64(value))
     }

@@ -7,7 +7,7 @@
 //! | workers of the engine, datagrams (Linux) | [`Workers`], [`Datagrams`] |
 //! | the process (Linux) | [`Process`] |
 //!
-//! [`Families`] collects them; [`Exposition`] selects the text format and renders it.
+//! [`Families`] collects the families; [`Exposition`] renders them in one of two text formats.
 //!
 //! Does not know about: HTTP, the counting of values.
 #![forbid(unsafe_code)]

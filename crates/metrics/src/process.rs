@@ -44,7 +44,7 @@ impl Process {
             threads: field(20),
             virtual_bytes: field(23),
             resident_bytes: field(24).map(|pages| pages * page_size() as u64),
-            // Excludes the descriptor of this directory.
+            // Excludes the descriptor that reads the directory.
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1)),
             max_fds: getrlimit(Resource::Nofile).current,
         }

@@ -1,4 +1,4 @@
-//! The metric of requests by protocol, which each program counts.
+//! The metric of requests by protocol. The program provides the counts.
 //!
 //! Does not know about: the counting of requests.
 

@@ -25,7 +25,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<Bell>);
 
-/// Stands in for the engine's wake source; it can be awaited without a driver.
+/// Stands in for the engine's wake source; a thread can wait for it without a driver.
 #[derive(Debug)]
 pub(crate) struct WakeSource(Arc<Bell>);
 

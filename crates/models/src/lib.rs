@@ -4,8 +4,8 @@
 //!
 //! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`,
 //! `id`, `limit`, `offload`, `panics`, `queue`, `pulse` and `waits` include source files of the
-//! engine, of `doorbell-http` and of the embedding crate. Their dependencies (`sync`, `driver`,
-//! `stats`, `time`, the connection that is handed over) are replaced by models.
+//! engine, of `doorbell-http` and of `doorbell-tokio`. Their dependencies (`sync`, `driver`,
+//! `stats`, `time`, the connection that is handed over) are replaced by stand-ins.
 //!
 //! Each function of [`explored`] is a model. If a wake-up is lost, the waiting thread of the model
 //! never continues, and loom reports a deadlock.
@@ -16,8 +16,8 @@
     reason = "the source files are compiled completely, and the models use only parts of them"
 )]
 
-// The sources of the embedding crate contain paths that begin with `doorbell::`. These paths
-// resolve to this crate.
+// The sources of `doorbell-tokio` contain paths that begin with `doorbell::`. These paths resolve
+// to this crate.
 extern crate self as doorbell;
 
 #[path = "../../doorbell/src/control.rs"]

@@ -4,8 +4,8 @@
 //!   [`ShareMachine`] decides at each instance, without I/O: its inputs are the time, replies of
 //!   the store, messages and results; its outputs are [actions](Action) and one deadline.
 //! - A *shared limit* is kept by the store. Each instance leases tokens in advance ([`limit`]).
-//! - A *store* is a [`SharedStore`]. Without a connection every call fails at once, so that the
-//!   caller continues with its own state.
+//! - A *store* is a [`SharedStore`]. Without a connection, calls fail at once, so that the caller
+//!   continues with its own state.
 //!
 //! ```
 //! use doorbell_link::Outcome;

@@ -14,7 +14,7 @@ pub struct Status {
     errors: AtomicU64,
     refused: AtomicU64,
     connections: AtomicU64,
-    /// Reason for the end of the last connection or attempt; empty while connected.
+    /// Reason for the end of the last connection or attempt to connect; empty while connected.
     last_error: Mutex<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct StoreCounters {
     pub errors: u64,
     /// Commands that were not sent, because there was no connection or the queue was full.
     pub refused: u64,
-    /// Connections for commands that were opened.
+    /// Opened connections for commands.
     pub connections: u64,
 }
 
@@ -38,7 +38,7 @@ impl Status {
         self.is_connected.load(Ordering::Acquire)
     }
 
-    /// Reason for the end of the last connection or attempt; empty while connected.
+    /// Reason for the end of the last connection or attempt to connect; empty while connected.
     #[must_use]
     pub fn last_error(&self) -> String {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -63,7 +63,8 @@ impl Status {
         self.is_connected.store(true, Ordering::Release);
     }
 
-    /// Records the end of a connection or attempt. Returns true if the state or the reason is new.
+    /// Records the end of a connection or of an attempt to connect. Returns true if the state or
+    /// the reason is new.
     #[cfg(feature = "redis")]
     pub(crate) fn lost(&self, why: &StoreError) -> bool {
         self.failed();

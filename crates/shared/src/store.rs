@@ -16,7 +16,7 @@ pub struct StoreError(pub String);
 pub struct LeaseRequest {
     /// Identifies the check and its options.
     pub check: String,
-    /// Identifies one process of one instance.
+    /// Identifies the process that requests the lease; differs after a restart.
     pub holder: String,
     /// Duration of the lease from now.
     pub lasts: Duration,
@@ -28,7 +28,7 @@ pub struct LeaseRequest {
 /// precedes all results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// Increases whenever the lease gets another holder.
+    /// Increases whenever the lease is acquired.
     pub token: u64,
     /// Counts the runs under one token, from 1.
     pub round: u64,
@@ -61,7 +61,7 @@ pub struct Stored {
 pub struct Publication {
     /// Identifies the check and its options.
     pub check: String,
-    /// Identifies one process of one instance.
+    /// Identifies the process that holds the lease; differs after a restart.
     pub holder: String,
     /// Position in the order of all results of the check.
     pub stamp: Stamp,
@@ -72,7 +72,7 @@ pub struct Publication {
 }
 
 /// A store that all instances use. Every function except [`Self::follow`] fails at once while the
-/// store is unavailable, and after the timeout of the store at the latest.
+/// store is unavailable; otherwise it completes within the timeout of the store.
 pub trait SharedStore: Clone + Send + Sync + 'static {
     /// Acquires the lease of a check if it is free, extends it if the holder requests it, and reads
     /// the last result. A new holder gets a higher token than all previous holders, even if the
@@ -86,8 +86,8 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
     /// Sends a message to the followers of a check. The message may be lost.
     fn notify(&self, check: String, message: Vec<u8>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Passes all messages and results of these checks to `receive`, with the position of the
-    /// check. Reconnects after each failure, and never completes.
+    /// Passes all messages and results of these checks to `receive`, with the position of the check
+    /// in `checks`. Reconnects after each failure, and never completes.
     fn follow(
         &self,
         checks: Vec<String>,
@@ -102,6 +102,6 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
         lasts: Duration,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Returns the descriptions of all instances that have not expired, by name.
+    /// Returns all descriptions that have not expired, with the names of their instances.
     fn announced(&self) -> impl Future<Output = Result<Vec<(String, Vec<u8>)>, StoreError>> + Send;
 }

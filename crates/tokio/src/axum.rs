@@ -56,8 +56,10 @@ impl Listener for Handed {
 pub struct SocketAddrs(Handed);
 
 impl Handed {
-    /// For programs that use `ConnectInfo<SocketAddr>`, for instance in their middleware:
-    /// `axum::serve(incoming.with_socket_addrs(), app.into_make_service_with_connect_info::<SocketAddr>())`.
+    /// Reports the peer's `SocketAddr` instead of [`Peer`], for programs that use
+    /// `ConnectInfo<SocketAddr>`, for instance in their middleware:
+    /// `axum::serve(incoming.with_socket_addrs(),
+    /// app.into_make_service_with_connect_info::<SocketAddr>())`.
     ///
     /// For TCP listeners only: a connection without an address (of a Unix socket, or reset by its
     /// client) is dropped. Needs the feature `axum`.

@@ -41,7 +41,7 @@ impl Health {
         self.grpc_of(Vec::new())
     }
 
-    /// Like [`Self::grpc`], with further services: each a name and an endpoint, as in
+    /// The gRPC service of [`Self::grpc`] with further services: each a name and an endpoint, as in
     /// `[("shop.Cart", "readyz")]`. A service of the same name is replaced; the empty name stands
     /// for the whole program.
     ///

@@ -27,7 +27,7 @@ pub struct Connection {
     /// The connection. Reads first return the bytes that the server has already read. A connection
     /// of a Unix socket is a `TcpStream`, too: it can be read and written but has no addresses.
     pub stream: Preread<TcpStream>,
-    /// The listener that accepted it, in the order of the server's listeners.
+    /// The listener that accepted the connection, in the order of the server's listeners.
     pub listener: ListenerIndex,
     /// The client's address, if the server looked it up: see [`doorbell::HandedConn::client`].
     pub client: Option<IpAddr>,
@@ -69,9 +69,9 @@ pub struct Connection {
 ///
 /// A TLS session cannot be moved. So a connection is selected by its ClientHello, before any reply.
 /// The function passed to `doorbell::protocol::Tls::hand_over_if` (feature `tls` of doorbell) gets
-/// the server name and the protocols of the ClientHello. `Handed` delivers the connections that it selects,
-/// including the bytes of the ClientHello. The program performs the handshake, with its own
-/// certificate:
+/// the server name and the protocols of the ClientHello. If it returns true, `Handed` delivers the
+/// connection, including the bytes of the ClientHello. The program performs the handshake, with its
+/// own certificate:
 ///
 /// ```no_run
 /// # #[cfg(feature = "axum")]

@@ -42,7 +42,8 @@ struct Watched {
 }
 
 impl Launch {
-    /// Begins a server that puts connections into `queue`. The heartbeat of `health` begins, too.
+    /// Prepares a server that will put connections into `queue`, and begins its heartbeat in
+    /// `health`.
     pub(crate) fn new(queue: HandedQueue, places: Places, health: Option<Health>) -> (Self, ServerGuard) {
         queue.set_places(places.clone());
         let watched = health.as_ref().map(|health| Watched::begin(health, &queue));
@@ -88,7 +89,7 @@ impl ServerGuard {
 
     /// Reports that the server accepts connections.
     pub(crate) fn begin(&self, server: Started) {
-        // It starts once.
+        // A server starts once.
         let server = self.started.get_or_init(|| server);
         self.phase.send_replace(Phase::Running);
         if self.abandoned.load(Ordering::SeqCst) {

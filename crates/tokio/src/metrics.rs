@@ -78,8 +78,9 @@ impl Metrics {
         self
     }
 
-    /// Renders the current values: the value of `Content-Type`, and the page. `accept` is the
-    /// client's `Accept` field, or empty; it selects OpenMetrics or the text format of Prometheus.
+    /// Renders the current values. Returns the value of `Content-Type`, and the page. `accept` is
+    /// the client's `Accept` field, or empty; it selects OpenMetrics or the text format of
+    /// Prometheus.
     pub fn render(&self, accept: &[u8]) -> (&'static str, String) {
         let exposition = Exposition::accepted(accept);
         (exposition.content_type(), exposition.render(self.gather()))
@@ -118,8 +119,9 @@ impl Metrics {
         families
     }
 
-    /// Unchanged timestamps must not vary, see [`Origin`]. If reading the clocks took too long to
-    /// detect a step, the previous origins are kept.
+    /// Returns the origins of both clocks. The timestamp of an event must be the same in every
+    /// scrape, see [`Origin`]. If reading the clocks took too long to detect a step, the previous
+    /// origins are kept.
     fn origins(&self, now: Time, requests_now: WorkerTime, time_of_day: Duration, took: Duration) -> Origins {
         let found = Origins {
             checks: Origin::found(time_of_day, now.since(Time::ZERO)),

@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream with bytes that were already read from it.
 ///
-/// Reads first return these bytes, then those of the stream. Writes go to the stream. It counts
-/// towards the hand-over limit until it is dropped.
+/// Reads first return these bytes, then those of the stream. Writes go to the stream. The
+/// connection counts towards the hand-over limit until this value is dropped.
 #[derive(Debug)]
 pub struct Preread<S> {
     stream: S,

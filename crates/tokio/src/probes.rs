@@ -36,7 +36,7 @@ pub struct Front<F, S> {
 impl Probes {
     /// Serves the probes of `health` and hands over everything else. Until a server uses the health
     /// ([`Embed::health`](crate::Embed::health)), `/livez` and `/readyz` get a 503, because a stuck
-    /// runtime could not be detected; not so with
+    /// runtime could not be detected, unless `health` was built with
     /// [`without_heartbeat`](crate::HealthBuilder::without_heartbeat).
     pub fn new(health: &Health) -> Self {
         health.serve_on_ring();

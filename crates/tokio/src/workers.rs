@@ -19,7 +19,8 @@ const POLLS_PER_UPDATE: u32 = 61;
 /// wait for more than a second.
 pub(crate) const READY_SILENCE_MIN: Duration = Duration::from_millis(25).saturating_mul(POLLS_PER_UPDATE);
 
-/// The same for liveness: polls of at most 100 ms never cause a restart.
+/// Shortest time without activity after which a worker counts as blocked for liveness: polls of at
+/// most 100 ms never cause a restart.
 pub(crate) const LIVE_SILENCE_MIN: Duration = Duration::from_millis(100).saturating_mul(POLLS_PER_UPDATE);
 
 /// The workers of one runtime.

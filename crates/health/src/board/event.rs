@@ -32,9 +32,7 @@ pub enum Event {
     },
 }
 
-/// The changes of one call.
-///
-/// It borrows memory of the board until the next call.
+/// The changes of one call, borrowed from the board until the next call.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
     /// The transitions, in order.

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub enum Inheritance {
     /// The check is new, or tests a different target than before. Until its first result, but at
     /// most for this time, an endpoint counts it in the class of the previous check or, if the
-    /// endpoint did not use that, in a class that does not change the endpoint's state.
+    /// endpoint did not use that check, in a class that does not change the endpoint's state.
     Awaits(Duration),
     /// The check tests the same target as before: it takes over all results and judges them by its
     /// new configuration.
@@ -22,10 +22,10 @@ pub enum Inheritance {
 }
 
 impl Board {
-    /// Takes over the state of checks by name; see [`Inheritance`]. Maintenance by an operator is
-    /// not taken over. Both boards count time from the same origin. The call can be repeated, to take
-    /// over results that the previous board has received in the meantime; a wait for a first result
-    /// begins with the first call only.
+    /// Takes over the state of checks by name; see [`Inheritance`]. Declared maintenance is not
+    /// taken over. Both boards must count time from the same origin. The call can be repeated, to
+    /// take over results that the previous board has received in the meantime; a wait for a first
+    /// result begins with the first call only.
     pub fn inherit_checks(
         &mut self,
         before: &Self,

@@ -356,7 +356,7 @@ impl Board {
         self.ordered(endpoint).into_iter().map(|(_, line)| line).collect()
     }
 
-    /// As [`lines`](Self::lines), each line with the check's position among the uses.
+    /// The lines of [`lines`](Self::lines), each with the check's position among the uses.
     fn ordered(&self, endpoint: &Endpoint) -> Vec<(usize, Line<'_>)> {
         let config = endpoint.config();
         let fitting = config.body_len_max / LINE_LEN_MIN;

@@ -105,6 +105,8 @@ impl CheckConfig {
         self.max_age.unwrap_or_else(|| longest.saturating_mul(3))
     }
 
+    /// Validates the rules.
+    ///
     /// # Errors
     /// The first rule that the configuration breaks.
     pub fn validate(&self) -> Result<(), ConfigError> {

@@ -26,8 +26,8 @@ impl Flap {
         }
     }
 
-    /// Applies another rule to the same changes. If the new rule allows as many changes in the same
-    /// window, a current hold continues with the new duration. Otherwise the stored changes decide
+    /// Applies another rule to the same changes. If the new rule has the same window and maximum of
+    /// changes, a current hold continues with the new duration. Otherwise the stored changes decide
     /// whether there is a hold.
     pub(super) fn under(&self, rule: FlapRule, now: Time) -> Self {
         let mut flap = Self::new(rule);

@@ -10,7 +10,7 @@
 //!
 //! | state | condition |
 //! |---|---|
-//! | maintenance | declared by an operator, or reported by the last result unless that is stale |
+//! | maintenance | declared, or reported by the last result unless that is stale |
 //! | stale | the last result, or an initial state without any result, is `max_age` old |
 //! | unknown | reported by the last result |
 //! | flapping | more than `transitions_max` changes in `window`, and less than `hold` since the last |
@@ -55,8 +55,8 @@ enum Settled {
 pub struct Check {
     config: CheckConfig,
     settled: Settled,
-    /// Whether a single success or failure decides next, regardless of the age of the last result;
-    /// see [`is_undecided`](Self::is_undecided).
+    /// Whether a single success or failure decides next, whether or not `stale` is set; see
+    /// [`is_undecided`](Self::is_undecided).
     undecided: bool,
     /// Whether the last success included a warning.
     degraded: bool,
@@ -172,14 +172,14 @@ impl Check {
         [passed, moved]
     }
 
-    /// Begins maintenance by an operator or, with `None`, ends it.
+    /// Begins declared maintenance or, with `None`, ends it.
     pub fn set_maintenance(&mut self, maintenance: Option<Maintenance>, now: Time) -> Option<Move> {
         self.maintenance = maintenance;
         self.handle_time(now)
     }
 
     /// Takes over the state of a previous check of the same target. Its results are judged by this
-    /// check's thresholds and `max_age`. Maintenance by an operator is not taken over.
+    /// check's thresholds and `max_age`. Declared maintenance is not taken over.
     ///
     /// A lower threshold takes effect immediately. A higher threshold does not revert a decision.
     pub(crate) fn inherit(&mut self, predecessor: &Self, now: Time) {
@@ -385,7 +385,7 @@ impl Check {
         }
     }
 
-    /// The maintenance that an operator declared.
+    /// The declared maintenance.
     pub const fn maintenance(&self) -> Option<&Maintenance> {
         self.maintenance.as_ref()
     }

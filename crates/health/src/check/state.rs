@@ -17,7 +17,7 @@ pub enum CheckState {
     GoingDown,
     /// Down, with fewer than `rise` successes since the last failure.
     GoingUp,
-    /// Declared by an operator, or reported by the target's last result unless that is too old.
+    /// Declared, or reported by the target's last result unless that is too old.
     Maintenance,
     /// The last result is too old.
     Stale,
@@ -64,7 +64,8 @@ pub enum Outcome {
     /// A success with a warning, such as a slow response, a warning from the target, or a
     /// certificate that expires soon.
     Degraded,
-    /// The run failed locally, for example because of an unknown name, no free port, or a bug.
+    /// The run could not be carried out, for example because a host name is unknown, no local port
+    /// is free, or because of a bug.
     Error,
     /// The target refused the connection, or its response was wrong.
     Failure,

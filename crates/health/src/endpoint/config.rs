@@ -39,7 +39,7 @@ pub struct Use {
     pub severity: Severity,
     /// Whether the check counts for the quorum, whatever its severity.
     pub in_quorum: bool,
-    /// The check's share of the endpoint's weight while it is up or degraded.
+    /// The check's share of the endpoint's weight while the check is up or degraded.
     pub weight: u32,
     /// The endpoint's status code when it is down because of this check. If several such checks
     /// have a code, the first one applies.
@@ -128,10 +128,10 @@ impl FailOpen {
     }
 }
 
-/// Grace period: unknown checks count as up for a time after the start.
+/// Grace period: unknown checks count as up for a time after the endpoint was first built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grace {
-    /// Time from the start during which unknown checks count as up.
+    /// Duration of the grace period; a reload does not restart it.
     pub duration: Duration,
 }
 

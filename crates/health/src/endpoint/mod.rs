@@ -43,7 +43,7 @@ fn grace_until(config: &EndpointConfig, start: Time) -> Time {
     config.grace.filter(|_| !config.latch).map_or(Time::ZERO, |grace| start.after(grace.duration))
 }
 
-/// A state that an operator forces, regardless of the checks.
+/// A forced state, which applies regardless of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forced {
     /// The state: up, degraded or down.
@@ -349,7 +349,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether a change has occurred since the last call.
+    /// Returns whether a change has affected replies with excluded checks since the last call.
     pub(crate) const fn take_moved(&mut self) -> bool {
         std::mem::replace(&mut self.moved, false)
     }
@@ -383,7 +383,7 @@ impl Endpoint {
         self.without_drain
     }
 
-    /// The time since which the endpoint has had this state.
+    /// The time since which the endpoint has had its current state.
     pub const fn state_since(&self) -> Time {
         self.since
     }
@@ -391,7 +391,7 @@ impl Endpoint {
     /// The weight reported to load balancers; `None` if no check has a weight. The weight is the
     /// sum over the serving checks, including unknown ones within a [`Grace`]. It is the sum over
     /// all checks while the endpoint serves although its checks fail, because a weight of 0 would
-    /// stop all traffic. A drain does not change it.
+    /// stop all traffic. A drain does not change the weight.
     pub fn weight(&self) -> Option<u32> {
         let is_regardless =
             matches!(self.without_drain.cause, Cause::FailOpen | Cause::Forced | Cause::Latch);
@@ -412,12 +412,12 @@ impl Endpoint {
         &self.classes
     }
 
-    /// The maintenance that an operator declared.
+    /// The declared maintenance.
     pub const fn maintenance(&self) -> Option<&Maintenance> {
         self.maintenance.as_ref()
     }
 
-    /// The state that an operator forced.
+    /// The forced state.
     pub const fn forced(&self) -> Option<&Forced> {
         self.forced.as_ref()
     }

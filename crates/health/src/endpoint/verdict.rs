@@ -59,7 +59,7 @@ pub enum Cause {
     Forced,
     /// The latch: the endpoint was up or degraded before.
     Latch,
-    /// Maintenance declared by an operator.
+    /// Declared maintenance of the endpoint.
     Maintenance,
     /// A missed quorum.
     Quorum,

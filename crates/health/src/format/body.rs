@@ -61,8 +61,8 @@ pub(super) fn decimal(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Writes a name within a line of text. Control characters are replaced, because they could start
-/// new lines.
+/// Writes a text within a line. Control characters are replaced, because they could start new
+/// lines.
 pub(super) fn plain(out: &mut Vec<u8>, text: &str) {
     let mut buf = [0; 4];
     for c in text.chars() {

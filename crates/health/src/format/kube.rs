@@ -1,6 +1,6 @@
 //! The `?verbose` text of the Kubernetes API server: one line for each check, and the result on the
-//! last line. With `?exclude=NAME` a check is skipped; a separate line lists names that match no
-//! check.
+//! last line. With `?exclude=NAME`, a check is shown as excluded; a separate line lists names that
+//! match no check.
 //!
 //! Does not know about: other formats. The line of a failed check contains its reason, for which
 //! the API server writes `reason withheld`. If the checks are not the cause of a failure, such as
@@ -45,8 +45,7 @@ fn note<'a>(page: &Page<'a>) -> &'a str {
     if page.note.is_empty() && cause != Cause::Checks && !page.passes() { cause.as_str() } else { page.note }
 }
 
-/// Returns the line with the names that match no check, as many as fit. It is empty if there are
-/// none.
+/// Returns the line with the names that match no check, as many as fit; empty if there are none.
 fn unmatched(unknown: &[&str], len_max: usize) -> Vec<u8> {
     let mut line = Vec::new();
     let mut body = Body::new(&mut line, len_max, 1);

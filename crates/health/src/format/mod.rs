@@ -82,7 +82,7 @@ pub(crate) struct Line<'a> {
     pub(crate) reason: &'a str,
     /// Whether the request excludes this check.
     pub(crate) left_out: bool,
-    /// Arrival and duration of the last run.
+    /// Arrival of the last result, and duration of its run.
     pub(crate) last: Option<(Time, Duration)>,
 }
 

@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower_service::Service as _;
 
-/// Maximum time to connect to all addresses of the host together.
+/// Maximum time to connect, for all addresses of the host together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of a response.
@@ -175,7 +175,7 @@ async fn over(
 ) -> Result<Response<Incoming>, String> {
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, conn) = handshake.map_err(|error| format!("HTTP: {error}"))?;
-    // Ends with the response, or when the future of the request is dropped.
+    // The task ends with the response, or when the future of the request is dropped.
     tokio::spawn(conn);
     sender.send_request(request).await.map_err(|error| format!("cannot send the request: {error}"))
 }

@@ -58,8 +58,8 @@ impl LinkQueries<'_> {
     }
 }
 
-/// Quantiles of the round-trip time. A row counts for as many receipts as it represents, because
-/// `sample` may change within the period.
+/// Quantiles of the round-trip time. A row counts for as many receipts as it represents (`weight`),
+/// because the sampling rate may change within the period.
 const QUANTILES: &str = "quantileExactWeighted(0.5)(round_trip_us, weight) AS p50, \
                          quantileExactWeighted(0.9)(round_trip_us, weight) AS p90, \
                          quantileExactWeighted(0.99)(round_trip_us, weight) AS p99, max(round_trip_us) AS slowest";

@@ -45,7 +45,7 @@ impl std::fmt::Debug for Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts connections. Never returns; drop the future to close all of them.
+    /// Accepts connections. Never returns; drop the future to close all connections.
     pub async fn run(self, listener: TcpListener) {
         let (mut handshakes, mut conns) = (JoinSet::new(), JoinSet::new());
         let mut sources: HashMap<Id, IpAddr> = HashMap::new();

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// Maximum time of name lookup, connection and TLS handshake together.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time to connect to any address of the peer.
+/// Maximum time to connect, for all addresses of the peer together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Maximum number of addresses of the peer that are tried.
@@ -70,8 +70,8 @@ impl Dial {
     }
 }
 
-/// Connects to the first address of a host that accepts, with `TCP_NODELAY`. The limit applies to all
-/// addresses together, but not to the name lookup.
+/// Connects to the first address of a host that accepts, with `TCP_NODELAY`. `within` limits all
+/// addresses together, but not the name lookup.
 ///
 /// # Errors
 /// The name has no address, or no address accepts in time.
@@ -79,7 +79,7 @@ pub async fn connect(host: &str, port: u16, within: Duration) -> io::Result<TcpS
     let addrs: Vec<_> = lookup_host((host, port)).await?.take(ADDRS_MAX).collect();
     let stream = first_of(&addrs, within).await?;
     // Without Nagle's algorithm, a message does not wait for the acknowledgement of the previous
-    // one. If setting it fails, messages are only slower.
+    // one. If the option cannot be set, messages are only slower.
     let _slow = stream.set_nodelay(true);
     Ok(stream)
 }

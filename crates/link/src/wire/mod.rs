@@ -54,7 +54,7 @@ pub(crate) fn version_of(greeting: [u8; GREETING_LEN], versions: &RangeInclusive
     Ok(version)
 }
 
-/// Appends a frame with its length prefix and returns its size.
+/// Appends a frame with its length prefix, and returns the size of both together.
 pub(crate) fn write(frame: &Frame, to: &mut Vec<u8>) -> u32 {
     let bytes = bitcode::encode(frame);
     debug_assert!(bytes.len() <= FRAME_LEN_MAX, "texts and batches are bounded");

@@ -30,11 +30,11 @@ pub(crate) enum Payload {
     Idle,
     /// The first frame of each side.
     Open {
-        /// Number of the sender's link object; differs after a restart.
+        /// Identifies the sender's `Link`; differs after a restart.
         incarnation: u64,
         /// The receiver's incarnation as the sender last knew it; 0 if it does not know one.
         peer_incarnation: u64,
-        /// Number of the receiver's frames that arrived on connections that have ended.
+        /// Count of frames from the receiver that arrived at the sender on ended connections.
         peer_frames: u64,
         /// Sequence number of the last transition that arrived.
         peer_sequence: u64,
@@ -79,7 +79,7 @@ pub enum State {
     Degraded,
     /// Does not work.
     Down,
-    /// Taken out of service by an operator, through a drain or maintenance.
+    /// Taken out of service by a drain or maintenance.
     Maintenance,
     /// No longer exists.
     Removed,
@@ -98,7 +98,8 @@ pub struct Statement {
     pub state: State,
     /// Reason; may be empty.
     pub reason: String,
-    /// Time on the sender's clock in microseconds. Strictly increasing in one run of a program.
+    /// Time on the sender's clock in microseconds. Strictly increasing for one `Link` of the
+    /// sender.
     pub at_us: u64,
 }
 
@@ -116,7 +117,7 @@ pub struct Measured {
 pub enum Outcome {
     /// Success with restrictions.
     Degraded,
-    /// The check itself failed.
+    /// The run could not be carried out.
     Error,
     /// Failure.
     Failure,

@@ -13,7 +13,8 @@ use crate::driver::{WakeSource, Waker};
 use crate::id::{ConnId, Generation, SlotIndex};
 use crate::offload::{Class, Core, Executor, Inbox, Job, JobContext, JobReply, Outcome, Pump, Ticket};
 
-/// An executor that runs each pump on a new thread. `threads` is the maximum at a time.
+/// An executor that runs each [`Pump`], a task that empties the queues, on a new thread. `threads`
+/// is the maximum number of pumps at a time.
 #[derive(Clone, Default)]
 struct Threads {
     threads: usize,

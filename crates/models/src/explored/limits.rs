@@ -1,7 +1,7 @@
 //! Models of the limiter that workers share: one token never admits two concurrent requests.
 //!
-//! Does not know about: requests. All keys map to the same set, because only keys of one set can
-//! collide.
+//! Does not know about: HTTP requests. The limiter of a model has a single set of entries, so that
+//! all keys of the model can collide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,8 +62,8 @@ pub fn last_token() -> usize {
     })
 }
 
-/// Key `a` spends its last token while the new key `b` takes its slot, so that the entry of `a`
-/// moves: both requests are allowed, and `a` has no token left.
+/// Key `a` spends its last token while the new key `b` takes the slot of `a`, whose entry moves:
+/// both requests are allowed, and `a` has no token left.
 pub fn pushed_aside() -> usize {
     explore(None, || {
         let limiter = limiter(2);

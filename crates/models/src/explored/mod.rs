@@ -18,7 +18,7 @@ pub use limits::{last_token, new_key, pushed_aside, two_new_keys};
 pub use wakes::{answers, answers_of_two, commands};
 
 /// Runs `model` under every interleaving with at most `preemptions` involuntary thread switches, or
-/// for `None` under all interleavings, and returns the number of runs. Two switches suffice for
+/// for `None` under all interleavings, and returns the number of executions. Two switches reveal
 /// most faults. The more threads a model has, the larger the share of skipped interleavings.
 fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> usize {
     let mut builder = loom::model::Builder::new();

@@ -16,12 +16,12 @@ pub(crate) struct HandedConn {
     pub(crate) _permit: Permit,
 }
 
-/// Same methods as the engine's trait.
+/// A receiver of connections, with the same methods as the engine's trait.
 pub(crate) trait Taker: Send + Sync {
     fn take(&self, conns: &mut Vec<HandedConn>);
 }
 
-/// Same fields as the engine's type.
+/// The count and the limit of connections, with the same fields as the engine's type.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) gate: Arc<Gate>,

@@ -1,7 +1,7 @@
-//! The limiter that workers share, without its keys and fields (they depend on requests) and
-//! without the single-worker variant.
+//! The limiter that workers share, without the single-worker variant, and without the parts that
+//! depend on HTTP: keys of requests and fields of replies.
 //!
-//! Does not know about: requests.
+//! Does not know about: HTTP requests.
 
 #[path = "../../../http/src/limit/decision.rs"]
 mod decision;
@@ -23,5 +23,5 @@ mod sweep;
 pub(crate) use quota::Quota;
 pub(crate) use shared::Limiter;
 
-/// Same value as in the limiter's own module.
+/// Maximum number of keys, as in `doorbell-http`.
 const KEYS_MAX: usize = 1 << 24;

@@ -27,7 +27,8 @@ pub trait Local: Send + Sync + 'static {
     fn take(&self, check: usize, result: &SharedResult);
 }
 
-/// The shared checks of this instance, by position in the options.
+/// The shared checks of this instance, identified by their position in the argument of
+/// [`Self::new`].
 #[derive(Debug)]
 pub struct Shares {
     checks: Vec<Share>,
@@ -76,8 +77,8 @@ impl Shares {
         Arc::new(Self { checks: checks.into_iter().map(share).collect(), dropped: AtomicU64::new(0) })
     }
 
-    /// Continues the work of earlier checks, which have ended: their last results are known here, so
-    /// that they are not applied again.
+    /// Continues the work of `earlier`, whose checks have ended: their last results are not applied
+    /// again.
     pub fn continue_from(&self, earlier: &Self) {
         for share in &self.checks {
             let known = earlier.checks.iter().find(|known| known.options.check == share.options.check);
@@ -88,7 +89,8 @@ impl Shares {
         }
     }
 
-    /// Shares the checks; never completes. A second call returns at once.
+    /// Shares the checks. The first call never completes; with at least one check, further calls
+    /// return at once.
     pub async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<impl Local>) {
         let mut tasks = JoinSet::new();
         for check in 0..self.checks.len() {
@@ -165,7 +167,7 @@ async fn drive(
         let deadline = machine.deadline().min(origin.elapsed() + SLEEP_MAX);
         let event = tokio::select! {
             Some(event) = events.recv() => event,
-            // A call that panicked counts as one without a reply.
+            // A call that panicked counts as a lease request without a reply.
             Some(called) = calls.join_next() => called.unwrap_or(Event::Leased(None)),
             () = sleep_until(origin + deadline) => continue,
         };

@@ -7,8 +7,8 @@
 //! interval. The others request the lease at the start, when no message arrives, and when the
 //! message with a result was lost; the reply contains the last result.
 //!
-//! Every other instance runs the check for itself if the store is unavailable, or if the last
-//! result would otherwise exceed its maximum age. Such a result is not shared.
+//! An instance without the lease runs the check for itself if the store is unavailable, or if the
+//! last result would otherwise exceed its maximum age. Such a result is not shared.
 
 use super::message::{Message, SharedResult};
 use crate::store::{Lease, LeaseRequest, Publication, Stamp};
@@ -31,7 +31,7 @@ pub struct ShareOptions {
     pub check: String,
     /// Name of this instance.
     pub instance: String,
-    /// Identifies this process of the instance: it differs after a restart.
+    /// Identifies this process; differs after a restart, unlike [`Self::instance`].
     pub holder: String,
     /// Time between two runs.
     pub interval: Duration,
@@ -70,7 +70,7 @@ pub struct ShareCounters {
     /// Results that were refused because of their stamp or a lost lease: own ones by the store,
     /// others by this instance.
     pub fenced: u64,
-    /// Messages that could not be decoded: of other versions, or invalid.
+    /// Messages of other versions, and invalid ones.
     pub ignored: u64,
     /// Leases that this instance acquired.
     pub leases: u64,
@@ -137,7 +137,8 @@ impl ShareMachine {
         }
     }
 
-    /// A check that continues the work of another machine, which knew this result as the newest.
+    /// Creates a check that continues the work of another machine, whose newest result was
+    /// `applied`.
     #[must_use]
     pub fn after(options: ShareOptions, applied: Stamp, now: Duration) -> Self {
         Self { applied, ..Self::new(options, now) }
@@ -221,8 +222,8 @@ impl ShareMachine {
             self.ask_at = Some(now + self.spread(most / 4));
             return;
         };
-        // Tokens increase, unless the store lost its data and its clock was set back. A reply to a
-        // request from before the newest result proves nothing.
+        // Tokens increase, unless the store lost its data and its clock was set back. A reply does
+        // not prove such a loss if its request was sent before the newest result.
         if token < self.newest.token && self.newest_at < self.asked_at {
             self.newest = Stamp { token, round: 0 };
         }

@@ -24,7 +24,8 @@ const REASON_LEN_MAX: usize = 512;
 pub struct Message {
     /// Fencing token of the sender.
     pub token: u64,
-    /// Number of the contained result, otherwise of the last result; 0 before the first.
+    /// Number of the contained result, or of the last result if none is contained; 0 before the
+    /// first.
     pub round: u64,
     /// Name of the instance.
     pub from: String,

@@ -1,6 +1,6 @@
 //! The generic cell rate algorithm (ITU-T I.371) as a script of the store, and its parameters.
 //!
-//! Does not know about: the demand of instances, connections.
+//! Does not know about: connections, the demand of instances.
 
 use doorbell_http::limit::{Credit, LIFETIME_MIN, Leases, OnError, Quota};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use thiserror::Error;
 pub const INSTANCES_COVERED: u32 = 16;
 
 /// Number of instances whose simultaneous credits the store remembers. The credits of further
-/// instances may never be charged.
+/// instances can remain uncharged.
 const INSTANCES_REMEMBERED: u32 = 64;
 
-/// Default credit: the connections that a browser opens at once, but at most a quarter of a small
-/// burst, or a thousandth of a large one.
+/// Default credit: 8, the connections that a browser opens at once; a quarter of the burst if that
+/// is less, 1/1024 of the burst if that is more; at least 1.
 #[must_use]
 pub fn credit_default(burst: u32) -> u32 {
     (burst / 1024).max((burst / 4).min(8)).max(1)
@@ -30,8 +30,8 @@ pub fn credit_default(burst: u32) -> u32 {
 /// - Reply: for each key the number of granted tokens, and the time until the whole burst is
 ///   available again.
 ///
-/// A time further ahead than the maximum debt is limited to it: the clock went backwards, or another
-/// program wrote the value.
+/// A time further ahead than the maximum debt is limited to it: the clock went backwards, or
+/// another program wrote the value.
 pub const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -104,7 +104,8 @@ impl Gcra {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
             return Err(BurstTooSmall { min: (min_us / price_us).ceil() as u32 });
         }
-        // Tokens of a slow limit live longer, so that a client near the rate uses them in time.
+        // Tokens of a slow limit live longer, so that a client near its rate uses them before they
+        // expire.
         let lifetime_us = (burst_us / 64.0).max((4.0 * price_us).min(burst_us / 4.0));
         let lifetime = Duration::from_micros(as_micros(lifetime_us)).max(LIFETIME_MIN);
         let none = Credit { requests: 0, debt_max: Duration::ZERO };
@@ -123,7 +124,7 @@ impl Gcra {
         Leases::new(keys_max, self.lifetime, self.credit, on_error)
     }
 
-    /// Returns the first arguments of the script.
+    /// Returns the first three arguments of [`SCRIPT`], which do not depend on keys.
     #[must_use]
     pub fn arguments(&self) -> [String; 3] {
         [self.price_us, self.window_us, self.debt_max_us].map(|us| us.to_string())

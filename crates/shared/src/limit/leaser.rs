@@ -76,8 +76,8 @@ struct Record {
 }
 
 impl Leaser {
-    /// Creates a leaser for these leases. It may replace another leaser whose calls have charged
-    /// all credit.
+    /// Creates a leaser for these leases. Credit that was used before counts as charged by an
+    /// earlier leaser.
     #[must_use]
     pub fn new(leases: Arc<Leases>, gcra: Gcra, now: Time) -> Self {
         let record = |slot| match leases.usage(slot, now) {
@@ -158,7 +158,7 @@ impl Leaser {
         std::mem::take(&mut self.is_healthy)
     }
 
-    /// Whether the store has replied to the last call, or none has been made.
+    /// Whether the last round succeeded; true before the end of the first round.
     #[must_use]
     pub const fn is_healthy(&self) -> bool {
         self.is_healthy
@@ -175,7 +175,7 @@ impl Leaser {
         (credited > 0 || wanted > 0).then_some(Ask { hash: usage.hash, charge, slot })
     }
 
-    /// Frees slots without recent requests whose whole burst is available.
+    /// Frees slots that have no recent requests and whose whole burst is available.
     fn free_unused(&mut self, now: Time) {
         for (slot, record) in self.records.iter_mut().enumerate() {
             let is_old = now.since(record.read_at) > KEPT && now > record.full_at;
@@ -209,7 +209,7 @@ impl Record {
 }
 
 /// Number of tokens to request: those expected to be used in three rounds, at least one, minus
-/// those that are held. None while more than half are held.
+/// those that are held. 0 while more than half of the expected number is held.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn wanted(rate: f64, usage: &Usage, interval: Duration) -> u32 {
     let target = (rate * 3.0 * interval.as_secs_f64()).ceil().max(1.0) as u32;

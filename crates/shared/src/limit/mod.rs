@@ -4,9 +4,10 @@
 //! Requests take tokens from [`Leases`](doorbell_http::limit::Leases), which never waits for the
 //! store.
 //!
-//! **Never more than the limit.** The store counts a token when it grants it, and the token is used
-//! within the lifetime of its lease. The store therefore shortens the burst by this time. It also
-//! reserves credits (see [`INSTANCES_COVERED`]), because it charges a credit after its use.
+//! **Not more than the limit,** except by credits beyond the reserve. The store counts a token when
+//! it is granted, and the token is used within the lifetime of its lease. The store therefore
+//! shortens the burst by this time. It also reserves credits (see [`INSTANCES_COVERED`]), because a
+//! credit is charged after its use.
 //!
 //! Does not know about: connections, configuration files, the identity of a client.
 

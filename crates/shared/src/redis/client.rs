@@ -37,7 +37,8 @@ pub struct RedisOptions {
 #[derive(Clone, Debug)]
 pub struct Redis {
     queue: mpsc::Sender<Request>,
-    /// Requests a reconnect, because replies may belong to other commands.
+    /// Requests a reconnect after a reply of an unexpected type: later replies may belong to other
+    /// commands.
     renew: Arc<Notify>,
     options: Arc<RedisOptions>,
     status: Arc<Status>,
@@ -96,7 +97,8 @@ impl Redis {
         &self.options
     }
 
-    /// Runs a script atomically in the server. It is sent only if the server does not have it.
+    /// Runs a script atomically in the server. The script is sent only if the server does not have
+    /// it.
     pub(super) async fn eval<T: FromRedisValue>(
         &self,
         code: &'static str,
@@ -199,7 +201,7 @@ impl Commands {
                 () = self.renew.notified() => break conn.state.end(not_reply()),
             }
         };
-        // Without its driver, all pending commands fail at once.
+        // Without the driver of the connection, all pending commands fail at once.
         conn.driver.abort();
         while let Some(done) = conn.tasks.join_next().await {
             unsent.extend(done.ok().flatten());
@@ -233,7 +235,7 @@ impl Commands {
     }
 }
 
-/// Waits for the reply to a command. A late reply ends the connection, which may be broken.
+/// Sends a command and waits for the reply. A late reply ends the connection, which may be broken.
 async fn run(request: Request, mut redis: MultiplexedConnection, state: Arc<ConnState>) -> Option<Done> {
     let result = match timeout_at(request.until, request.call.run(&mut redis)).await {
         Ok(result) => result.map_err(|error| reason(&error, &state)),
@@ -248,8 +250,8 @@ async fn run(request: Request, mut redis: MultiplexedConnection, state: Arc<Conn
     Some((request.reply, result))
 }
 
-/// Whether an error shows a server that became a replica: after a failover, the address may lead to
-/// another server, although the former one keeps its connections.
+/// Whether an error shows that the server has become a replica. After a failover, the address may
+/// lead to the new primary, while the old server keeps this connection open.
 fn is_replica(why: &StoreError) -> bool {
     // The error of a script may surround that of its command.
     ["READONLY", "MASTERDOWN"].iter().any(|code| why.0.contains(code))

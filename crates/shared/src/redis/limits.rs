@@ -1,6 +1,6 @@
 //! Shared limits: the rounds of each [`Leaser`], and one call of the script for many keys.
 //!
-//! Does not know about: the calculation of charges, requests.
+//! Does not know about: HTTP requests, the calculation of charges.
 
 use super::client::Redis;
 use crate::limit::{Ask, Gcra, Granted, KEYS_PER_CALL, Leaser, ROUND_EVERY, SCRIPT};

@@ -6,9 +6,9 @@
 //! |---|---|---|
 //! | `PREFIX` `lease:CHECK` | string | token and holder of the lease; expires with it |
 //! | `PREFIX` `check:CHECK` | hash | `token`, `round`, `at` (microseconds), `value`: the last result |
-//! | `PREFIX` `check:CHECK` | channel | messages and results |
+//! | `PREFIX` `check:CHECK` | channel | messages and results; `check@DB:CHECK` if DB is not 0 |
 //! | `PREFIX` `fleet` | hash | descriptions of instances by name |
-//! | `PREFIX` `fleet:until` | sorted set | when they expire, in milliseconds |
+//! | `PREFIX` `fleet:until` | sorted set | expiry of the descriptions by name, in milliseconds |
 //! | `PREFIX` `limit:NAME:HASH` | string | when the whole burst of a client is available again |
 
 mod client;
@@ -35,8 +35,8 @@ use tokio::time::{sleep, timeout};
 /// Idle time after which the connection for messages is tested with PING.
 const PING_EVERY: Duration = Duration::from_secs(10);
 
-/// Reply to a request for a lease: 1 if own, the token, the remaining milliseconds, the result, and
-/// its age in milliseconds.
+/// Reply to a request for a lease: 1 if the requester holds it, the token, the remaining
+/// milliseconds, the result, and its age in milliseconds.
 type LeaseReply = (i64, u64, i64, Option<Vec<u8>>, i64);
 
 impl SharedStore for Redis {
@@ -126,7 +126,7 @@ impl Redis {
         loop {
             state.replied();
             backoff.reset();
-            // Received messages wait in a queue without a limit. It is emptied before the connection
+            // Received messages wait in an unlimited queue, which is emptied before the connection
             // reads again.
             match timeout(PING_EVERY, unconstrained(messages.next())).await {
                 Ok(Some(message)) => {

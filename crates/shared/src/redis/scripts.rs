@@ -3,9 +3,10 @@
 //!
 //! Does not know about: connections.
 
-/// Keys: the lease and the result of a check. Arguments: holder, duration in milliseconds, known
-/// token and round. Returns: 1 if own, the token, the remaining milliseconds, the result or nil, and
-/// its age in milliseconds.
+/// Keys: the lease and the result of a check. Arguments: requester, duration in milliseconds, token
+/// and round of the last result that the requester knows. Returns: 1 if the requester holds the
+/// lease, the token, the remaining milliseconds, the last result or nil if it is known, and its age
+/// in milliseconds.
 ///
 /// A token is a time in microseconds, so that tokens increase even if the server loses its data. If
 /// the clock is set back, the token is still higher than that of the stored result.
@@ -33,7 +34,7 @@ return {own, token, redis.call('PTTL', KEYS[1]), value, age}
 ";
 
 /// Keys: the lease and the result of a check. Arguments: holder, token, round, value, milliseconds
-/// for which it is stored, channel. Returns 1, or 0 if the result was refused.
+/// for which the value is stored, channel. Returns 1, or 0 if the result was refused.
 pub(super) const PUBLISH: &str = r"
 if redis.call('GET', KEYS[1]) ~= ARGV[2] .. ' ' .. ARGV[1] then return 0 end
 local last = redis.call('HMGET', KEYS[2], 'token', 'round')
@@ -49,7 +50,7 @@ return 1
 ";
 
 /// Keys: values by instance, expiries by instance. Arguments: instance, value, duration in
-/// milliseconds. Also removes expired instances.
+/// milliseconds. Also removes up to 100 expired instances.
 pub(super) const ANNOUNCE: &str = r"
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -110,7 +110,8 @@ impl Server {
     pub(super) async fn connect(&self, within: Duration) -> Result<Conn, StoreError> {
         let state = Arc::new(ConnState::default());
         let stream = self.open(within, &state).await?;
-        // The login is below: the library does not return why the server refused it.
+        // The login follows in `log_in`, because the library does not return why the server refuses
+        // it.
         let login = RedisConnectionInfo::default().set_skip_set_lib_name();
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let opened = MultiplexedConnection::new_with_config(&login, stream, config).await;

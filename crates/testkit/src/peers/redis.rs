@@ -17,7 +17,7 @@ const START: Duration = Duration::from_secs(60);
 /// A running server. Its files are removed at the end.
 #[derive(Debug)]
 pub struct Redis {
-    /// Its address, the same after a restart.
+    /// Address of the server, the same after a restart.
     pub addr: SocketAddr,
     folder: PathBuf,
     arguments: Vec<String>,

@@ -13,8 +13,8 @@ use super::words::has_word;
 /// is a word of `MARKS`.
 pub const MARKS_MAX: usize = 5;
 
-/// Persons instead of components, verbs of conversation, and unusual turns of phrase. In lower
-/// case, whole words.
+/// Words for persons, verbs of conversation, and unusual turns of phrase. In lower case, whole
+/// words.
 const MARKS: [&str; 33] = [
     "anew",
     "anybody",

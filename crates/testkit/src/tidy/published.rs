@@ -47,7 +47,7 @@ fn check_fields(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// Reports dependencies that have only a path, which crates.io ignores.
+/// Reports dependencies with a path and without a version: crates.io ignores paths.
 fn check_versions(root: &Source, kept: &[&str]) -> Vec<Complaint> {
     let lines = entries(root, "workspace.dependencies").filter(|(_, name, value)| {
         value.contains("path =") && !kept.contains(&format!("\"{name}\"").as_str())

@@ -15,7 +15,8 @@ use tower_service::Service;
 use super::ProbeBody;
 use crate::health::Health;
 
-/// The reply to a probe, or the response of the inner service `F` with its body `R`.
+/// Future of the reply to a probe, or of the response of the inner service: `F` is that service's
+/// future, `R` its body.
 pub(super) type ReplyFuture<F, R, E> =
     Either<Ready<Result<Response<ProbeBody<R>>, E>>, MapOk<F, fn(Response<R>) -> Response<ProbeBody<R>>>>;
 

@@ -24,13 +24,14 @@ use crate::registry::{ClockedRegistry, LogSink, TransitionCounters, time_of_day}
 /// Default maximum number of concurrent runs.
 const CONCURRENT_RUNS: usize = 64;
 
-/// Creates the run of a check once the runtime is known; `None` if its results are pushed.
+/// Creates the [`Run`] of a check, its runner and schedule, once the runtime is known; `None` if
+/// the check's results are pushed.
 type CreateRun = Box<dyn FnOnce(&mut RunContext, Place) -> Result<Option<Run>, HealthError> + Send>;
 
 /// The position of a check, and its counters.
 type Place = (usize, Arc<CheckStats>);
 
-/// What runs need.
+/// What a [`CreateRun`] needs.
 struct RunContext {
     runtime: Option<Handle>,
     /// Distinguishes replicas.

@@ -102,24 +102,25 @@ impl Check {
 }
 
 impl Ttl {
-    /// Validity of a result. Without a valid result, as at the start, the check counts as down.
+    /// A check whose results are valid for `time`. Without a valid result, as at the start, it
+    /// counts as down.
     pub fn of(time: Duration) -> Self {
         Self { config: CheckConfig::ttl(time), severity: Severity::Required }
     }
 
-    /// See [`Check::required`]. The default.
+    /// While the check is down, the program is not ready. The default.
     pub const fn required(mut self) -> Self {
         self.severity = Severity::Required;
         self
     }
 
-    /// See [`Check::degrading`].
+    /// While the check is down, the program is degraded and stays ready.
     pub const fn degrading(mut self) -> Self {
         self.severity = Severity::Degrading;
         self
     }
 
-    /// See [`Check::info`].
+    /// The check is shown but does not change the state of the program.
     pub const fn info(mut self) -> Self {
         self.severity = Severity::Info;
         self

@@ -13,7 +13,7 @@ pub enum HealthError {
     /// A check was refused.
     #[error("check {name}: {source}")]
     Check {
-        /// Its name.
+        /// Name of the check.
         name: String,
         /// The reason.
         source: ConfigError,
@@ -21,13 +21,13 @@ pub enum HealthError {
     /// The timeout of a check is 0, so no run could succeed.
     #[error("check {name}: the timeout is 0")]
     Timeout {
-        /// Its name.
+        /// Name of the check.
         name: String,
     },
     /// An endpoint was refused.
     #[error("endpoint {name}: {source}")]
     Endpoint {
-        /// Its name.
+        /// Name of the endpoint.
         name: String,
         /// The reason.
         source: ConfigError,

@@ -19,7 +19,7 @@ use crate::workers::{Silence, Workers};
 pub(crate) struct HeartbeatNode {
     /// Time of the last tick of its runtime, on the clock of the ring threads.
     place: Place,
-    /// False if its runtime does not tick.
+    /// False if no runtime is monitored.
     ticks: AtomicBool,
     /// Waiting times of connections handed over and not yet accepted.
     waits: Arc<Waits>,
@@ -62,7 +62,7 @@ impl HeartbeatNode {
         &self.waits
     }
 
-    /// Time since the last tick. `None` if the node is free or its runtime does not tick.
+    /// Time since the last tick. `None` if the node is free or no runtime is monitored.
     pub(crate) fn since_tick(&self, now: u64) -> Option<Duration> {
         let nanos = self.place.nanos();
         let ticks = nanos != 0 && self.ticks.load(Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl Heartbeat {
         self.place().is_some_and(|beat| self.pulse.beat(&beat.place, nanos))
     }
 
-    /// The record to which its server reports waiting connections.
+    /// The record to which the server of this heartbeat reports waiting connections.
     pub(crate) fn waits(&self) -> Option<Arc<Waits>> {
         self.place().map(|beat| Arc::clone(&beat.waits))
     }

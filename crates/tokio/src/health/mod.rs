@@ -56,8 +56,8 @@ pub struct Health {
 
 struct Inside {
     parts: Parts,
-    /// The heartbeat of the runtime of the checks, until a server starts in that runtime.
-    /// Only its task owns the heartbeat, which therefore ends with the runtime.
+    /// The heartbeat of the runtime of the checks, until a server starts in that runtime. Only a
+    /// task of that runtime owns the heartbeat, which therefore ends with the runtime.
     own: Mutex<Option<(runtime::Id, Weak<Heartbeat>)>>,
     /// Number of servers.
     servers: AtomicUsize,

@@ -36,7 +36,7 @@ pub(crate) struct Limit {
 /// The limits of a `Health`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WatchLimits {
-    /// Maximum time without a tick; `None` if runtimes do not tick.
+    /// Maximum time without a tick; `None` if runtimes are not monitored.
     pub(crate) stalled_after: Option<Limit>,
     /// Maximum time that a connection waits to be accepted.
     pub(crate) accept_within: Limit,
@@ -59,7 +59,7 @@ pub(crate) struct Watch {
     pub(crate) accept_failed: AtomicBool,
     /// Set by each call of `run_internal_checks`, and cleared before the checks are evaluated.
     is_due: AtomicBool,
-    /// The thread that runs the internal checks.
+    /// The thread that is running the internal checks now, if any.
     runner: Mutex<Option<ThreadId>>,
     /// The reasons that were reported last, by check.
     reported: Mutex<[Option<Reason>; 3]>,

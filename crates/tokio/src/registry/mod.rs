@@ -39,7 +39,7 @@ impl ClockedRegistry {
         Self { registry, origin, time_of_day }
     }
 
-    /// The origin of all times. A successor uses the same.
+    /// The origin of all times. A successor uses the same origin.
     pub const fn origin(&self) -> Instant {
         self.origin
     }
