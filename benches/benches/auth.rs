@@ -1,7 +1,7 @@
 //! Cost of authorizing a request with a static token, and with a signed token of each algorithm.
 //!
-//! Does not know about: connections. The instructions of the static token are counted in
-//! `instructions`.
+//! Does not know about: connections. The bench `instructions` counts the instructions of a decision
+//! on a static token.
 
 #[expect(dead_code, reason = "shared with the tests, which use the other items")]
 #[path = "../../crates/http/tests/auth/jwt/sign.rs"]

@@ -1,16 +1,18 @@
-//! Skewed load with each balance between workers: one connection in ten is heavy and long-lived.
+//! Skewed load with each balance between workers: about one connection in ten is heavy and
+//! long-lived.
 //!
-//! A heavy connection sends a request, waits for the reply and for [`PAUSE`], and so on; each request
-//! keeps its worker busy for [`WORK`]. After [`HEAVY_REQUESTS`] requests it is replaced by a new
-//! connection. Nine light connections come for each heavy one, at fixed times, with one request each
-//! and hardly any work. The figures are the times from the planned start of a light connection to
-//! its whole reply, and the share of the heavy requests that the busiest worker handles.
+//! A heavy connection sends a request, waits for the reply, pauses for [`PAUSE`], and repeats this.
+//! Each request keeps its worker busy for [`WORK`]. After [`HEAVY_REQUESTS`] requests a new
+//! connection replaces it. About ten light connections come for each heavy one, at fixed times,
+//! with one request each and hardly any work. The figures are the times from the planned start of a
+//! light connection to its whole reply, and the share of the heavy requests that the busiest worker
+//! handles.
 //!
 //! The work is a sleep, so the figures depend little on the number and the load of the processors.
-//! Each connection has another source address, as if each client had its own.
+//! The connections have different source addresses, like those of different clients.
 //!
-//! `cargo bench -p doorbell-benches --bench balance` takes a minute. The section on `balance` in the
-//! book has figures.
+//! `cargo bench -p doorbell-benches --bench balance` takes a minute. The section on `balance` in
+//! the book has figures.
 //!
 //! Does not know about: the cost of a connection without other load.
 #![expect(
@@ -44,7 +46,7 @@ const HEAVY: u32 = 4;
 const HEAVY_REQUESTS: u32 = 50;
 /// Number of threads that open light connections.
 const LIGHT: u32 = 8;
-/// Interval between the light connections of a thread: nine for each heavy connection.
+/// Interval between the light connections of a thread, so that about ten come for each heavy one.
 const LIGHT_EVERY: Duration = Duration::from_millis(20);
 
 const BALANCES: [Balance; 5] =

@@ -1,4 +1,4 @@
-//! A request through the whole HTTP machine: parse, call, render.
+//! A request through a whole [`Conn`]: parsing, call of the service, rendering.
 //!
 //! Does not know about: sockets.
 

@@ -1,7 +1,8 @@
-//! One decision of a rate limiter: on one thread, per worker, on two threads with one key, with
-//! keys that exceed the caches, and in a flood of new keys.
+//! One decision of a rate limiter: of a shared limiter on one thread and on two, with more keys
+//! than the caches hold, and in a flood of new keys; and of a worker's own limiter.
 //!
-//! Does not know about: how keys are determined, except in the row that takes a key from a request.
+//! Does not know about: how keys are determined, except in the rows that determine the key of a
+//! request.
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -61,7 +62,7 @@ fn alone(c: &mut Criterion) {
     });
 }
 
-/// The whole cost for a request: key from a header, decision and fields.
+/// The whole cost for a request: key from the address or a header, decision and fields.
 fn request(c: &mut Criterion) {
     let bytes =
         b"GET /readyz HTTP/1.1\r\nHost: a\r\nX-Api-Key: 0123456789abcdef0123456789abcdef\r\n\r\n".as_slice();

@@ -1,4 +1,4 @@
-//! Cost of the access log on the thread that serves requests, and on the writer.
+//! Cost of the access log on the thread that serves requests, and on the writer's thread.
 //!
 //! Does not know about: files; lines are discarded.
 //!

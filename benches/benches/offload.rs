@@ -6,8 +6,9 @@
 //! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work on the
 //! ring thread and in a job. `DOORBELL_OFFLOAD_RATIO=TURNS` alternates between both, TURNS times,
 //! and prints the median ratio of their times, which depends less on other load.
-//! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) only serves these requests, so
-//! that a profiler can count the ring thread: `valgrind --tool=callgrind --separate-threads=yes`.
+//! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` only serves these requests, with the work on the
+//! ring thread (WAY is `home`) or in a job (`away`), so that a profiler can count the ring thread:
+//! `valgrind --tool=callgrind --separate-threads=yes`.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -28,7 +29,7 @@ use doorbell::{Engine, Http1, HttpLimits, Listen, Offload, Reply, Server, Status
 /// Sizes of the work, in rounds of [`work`].
 const SIZES: [u64; 6] = [10, 1_000, 3_000, 10_000, 30_000, 100_000];
 
-/// Requests per turn.
+/// Requests of one measurement with `DOORBELL_OFFLOAD_RATIO`.
 const REQUESTS: u64 = 2_000;
 
 /// A number of multiplications that the optimizer cannot remove.
@@ -158,7 +159,7 @@ fn ratios(turns: usize) {
     }
 }
 
-/// The minimum time of a few runs.
+/// The minimum time of 20 calls of [`work`].
 fn time_of(rounds: u64) -> Duration {
     let once = || {
         let begun = Instant::now();

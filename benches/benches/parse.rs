@@ -1,6 +1,6 @@
 //! The head parser, compared with httparse plus a strict check.
 //!
-//! Does not know about: messages after the head.
+//! Does not know about: bodies.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_benches::{BROWSER, POST, PROBE};

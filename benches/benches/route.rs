@@ -1,4 +1,4 @@
-//! Look-up of a route in a small server, and of a link in a large map.
+//! Look-up of a route in a small server, and of a short link in a large map.
 //!
 //! Does not know about: parsing.
 
@@ -38,7 +38,7 @@ fn route(c: &mut Criterion) {
     }
 }
 
-/// Each look-up uses another link, so that the bench covers the whole map and not one cache line.
+/// Each look-up uses another path, so that the bench covers most of the map and not one cache line.
 /// The order of the paths differs from the order of the map's entries.
 fn link(c: &mut Criterion) {
     let path = |n: u32| format!("/l/{:08x}", n.wrapping_mul(0x9e37_79b1));

@@ -4,8 +4,8 @@
 //! Does not know about: sockets. Client and server exchange bytes in memory, and only the server's
 //! calls are measured.
 //!
-//! `DOORBELL_TLS_ROUNDS=ROW,COUNT` only runs one row this many times, so that a profiler can count
-//! it: `valgrind --tool=callgrind --toggle-collect='*served*' --collect-atstart=no`.
+//! `DOORBELL_TLS_ROUNDS=ROW,COUNT` only runs one row (0 to 5) COUNT times, for a profiler such as
+//! `valgrind --tool=callgrind --toggle-collect='*served*' --collect-atstart=no`.
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
 use std::io::Write;
@@ -25,7 +25,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVer
 const REQUEST: &[u8] =
     b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: probe/1.0\r\nAccept: */*\r\n\r\n";
 
-/// Client and server with the configuration that they share.
+/// The server, and the configuration of its clients.
 struct Bench {
     tls: Tls<Http1>,
     client: Arc<ClientConfig>,
@@ -126,7 +126,8 @@ impl Bench {
     }
 }
 
-/// The name of each row, and its options.
+/// Each row: its name, the TLS version, whether sessions are resumed, and whether the connection is
+/// kept.
 fn rows() -> [(&'static str, &'static SupportedProtocolVersion, bool, bool); 6] {
     [
         ("tls/1.3 handshake, full", &TLS13, false, false),

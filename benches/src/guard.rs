@@ -18,7 +18,7 @@ use std::time::Duration;
 /// A valid value of `Authorization` with a token of 32 bytes.
 pub const VALUE: &[u8] = b"Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
 
-/// A scrape with the token of [`VALUE`].
+/// A request for metrics with the token of [`VALUE`].
 pub const AUTHORIZED: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\n\
 Accept: */*\r\nAuthorization: Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK\r\n\r\n";
@@ -72,7 +72,7 @@ impl Scrape {
     /// Creates a connection with a static token and a limiter by address that knows the client.
     ///
     /// # Panics
-    /// Like [`Self::plain`].
+    /// If `client` is not an IP address.
     pub fn guarded(client: &str) -> Box<Self> {
         let quota = Quota::per_second(1000).expect("a quota");
         let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
@@ -83,7 +83,7 @@ impl Scrape {
     /// router with eight routes, and reply.
     ///
     /// # Panics
-    /// Like [`Self::plain`].
+    /// If `client` is not an IP address.
     pub fn chain(client: &str) -> Box<Self> {
         let quota = Quota::per_second(1_000_000).expect("a quota");
         let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
@@ -91,7 +91,7 @@ impl Scrape {
         Self::of(client, Box::new(service.with(Logger::new(Filter::ERRORS, Nowhere))))
     }
 
-    /// Calls [`Self::handle`] on a new connection, ten microseconds later.
+    /// Opens a new connection ten microseconds after the previous one, and calls [`Self::handle`].
     pub fn handle_anew(&mut self) -> Next {
         self.now = self.now.after(Duration::from_micros(10));
         self.conn = Conn::new(self.now, &self.limits);

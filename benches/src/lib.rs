@@ -2,9 +2,9 @@
 //!
 //! `cargo bench -p doorbell-benches --bench parse --bench route --bench render --bench conn --
 //! --warm-up-time 1 --measurement-time 2` gave these criterion medians on a two-core virtual
-//! machine whose other core was busy. No row allocates; `crates/http/tests/alloc.rs` counts
-//! allocations. Flint is a Go server with comparable layers. Its column contains published figures,
-//! which were measured on another machine.
+//! machine with one core busy with other work. No row allocates; `crates/http/tests/alloc.rs`
+//! counts allocations. Flint is a Go server with comparable layers. The column of Flint contains
+//! its published figures, which were measured on another machine.
 //!
 //! | bench | doorbell | goal | Flint |
 //! |---|---|---|---|
@@ -53,7 +53,7 @@ Sec-Fetch-User: ?1\r\n\
 Priority: u=0, i\r\n\
 TE: trailers\r\n\r\n";
 
-/// A small form.
+/// A POST request with a small form.
 pub const POST: &[u8] = b"POST /api/v1/ring HTTP/1.1\r\nHost: door.example.net\r\nUser-Agent: curl/8.9.1\r\n\
 Accept: application/json\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 27\r\n\r\n\
 who=postman&times=2&loud=no";

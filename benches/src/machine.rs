@@ -28,7 +28,7 @@ pub struct Machine {
     now: Time,
 }
 
-/// A router with a redirect and a prepared reply for each other route.
+/// A router with one redirect and, for all other routes, a prepared reply.
 struct Door {
     router: Router<Answer>,
     missing: StaticReply,
@@ -58,22 +58,21 @@ impl Machine {
         })
     }
 
-    /// As [`Self::new`], with another service.
+    /// Creates a new connection that receives `input`, with this service.
     pub fn serving(input: &[u8], service: Box<dyn Service>) -> Box<Self> {
         let mut machine = Self::new(input);
         machine.service = service;
         machine
     }
 
-    /// As [`Self::new`], with an access log around the service.
+    /// Creates a new connection that receives `input`, with an access log around the service.
     pub fn logged(input: &[u8], filter: Filter, sink: impl Sink + 'static) -> Box<Self> {
         let mut machine = Self::new(input);
         machine.service = Box::new(Door::new().with(Logger::new(filter, sink)));
         machine
     }
 
-    /// As [`Self::new`], after the input was handled once. The same input arrives again on the same
-    /// connection.
+    /// Creates a connection that has handled `input` once and receives it again.
     pub fn second(input: &[u8]) -> Box<Self> {
         let mut machine = Self::new(input);
         assert_eq!(machine.handle(), Next::Read, "the connection stays open");
@@ -81,7 +80,7 @@ impl Machine {
         machine
     }
 
-    /// Creates a new connection on a worker that has cached the same head.
+    /// Creates a connection that receives `input`, on a worker that has cached its head.
     pub fn again(input: &[u8]) -> Box<Self> {
         let mut machine = Self::new(input);
         machine.warm();
@@ -89,8 +88,8 @@ impl Machine {
         machine
     }
 
-    /// Handles the input, and replaces a closed connection by a new one of the same worker, a
-    /// second later.
+    /// Handles the input and advances the time by a second. A new connection of the same worker
+    /// replaces a closed one.
     pub fn warm(&mut self) {
         let _ = self.handle_seen();
         self.now = self.now.after(Duration::from_secs(1));
@@ -111,8 +110,8 @@ impl Machine {
         conn.handle_input(black_box(input), io, service)
     }
 
-    /// As [`Self::handle`], with a cache of heads as in a worker. A new connection with a single
-    /// known request needs no state.
+    /// Handles the whole request with a cache of heads, as in a worker. On a new connection, a
+    /// cached head that closes the connection needs no [`Conn`].
     pub fn handle_seen(&mut self) -> Next {
         let is_new = self.conn.requests() == 0;
         let (_, input, io, service, seen) = self.parts();

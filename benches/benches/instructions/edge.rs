@@ -30,7 +30,8 @@ const UNAUTHORIZED: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\nAccept: */*\r\n\r\n";
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// A shared and a local limiter with room for 1,024 keys. Each contains one key.
+/// A limiter that all workers share and one of a single worker, each for 1,024 keys, and the client
+/// whose address is the key.
 struct Asked {
     shared: Limiter,
     local: LocalLimiter,
@@ -48,7 +49,7 @@ impl Asked {
         asked
     }
 
-    /// A limiter whose set is full, so that a new key evicts another.
+    /// A shared limiter whose table is full, so that a new key evicts another.
     fn new_key() -> Box<Self> {
         let mut asked = Self::known(2);
         for key in 0..100_000u32 {
@@ -58,7 +59,7 @@ impl Asked {
         asked
     }
 
-    /// A limiter that instances share, with leases that are valid until `valid_until`.
+    /// A limiter that instances share. From `valid_until` on, its store counts as failed.
     fn leased(valid_until: Time) -> Box<Self> {
         let mut asked = Self::known(9);
         let credit = Credit { requests: 8, debt_max: Duration::from_secs(1) };
@@ -162,7 +163,8 @@ fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
     (behind.origin(), behind)
 }
 
-// The parser's cost of a field `Authorization`, even if no guard reads the field.
+// The difference between the rows is the cost of parsing the field `Authorization`, with or without
+// a guard that reads the field.
 #[library_benchmark]
 #[bench::with_authorization(args = (AUTHORIZED), config = at_most(551))]
 #[bench::without(args = (UNAUTHORIZED), config = at_most(427))]

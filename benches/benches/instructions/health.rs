@@ -5,9 +5,9 @@
 //! parsing, route, state, counters, rendering. The request comes one second after the previous one,
 //! because a second request within one step of the clock costs ten instructions less. **A row of
 //! `health` may cost at most 60 instructions more than the same row of `fixed`.** The exception is
-//! the state that HAProxy sends with `send-state`, which differs each time and is parsed. A row of
-//! `change` is one result that changes the state of a check and of its endpoint, including the
-//! replies. With ten thousand checks it has the same limit as with a hundred.
+//! `haproxy_state`: the state that HAProxy sends with `send-state` differs each time and is parsed.
+//! A row of `change` is one result that changes the state of a check and of its endpoint, including
+//! the replies. The limit with ten thousand checks is that with a hundred.
 //!
 //! Does not know about: time; sockets and the kernel, which the rig measures.
 use doorbell_benches::machine::Machine;
@@ -26,12 +26,12 @@ const HEALTH: &str = "health = \"readyz\"";
 const CHOSEN: &str =
     "health = \"readyz\"\nformat = \"auto\"\ndetails = \"authenticated\"\ndetails_auth = \"ops\"";
 
-/// A new connection on a worker that has served the same request several times.
+/// A connection on a worker that has served the same request several times.
 fn probed(route: &str, input: &[u8]) -> Box<Machine> {
     configured("", route, input)
 }
 
-/// As [`probed`], with metrics enabled.
+/// [`probed`] with metrics enabled.
 fn scraped(route: &str, input: &[u8]) -> Box<Machine> {
     configured("[admin]\nbind = \"127.0.0.1:0\"\n", route, input)
 }
@@ -53,7 +53,7 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
     machine
 }
 
-// The reply is the same each time, so the row shows the cost of recognizing the request.
+// All rows have the same reply, so they differ by the cost of recognizing the request.
 #[library_benchmark]
 #[bench::kubelet(args = (probed(FIXED, KUBELET)), config = at_most(282))]
 #[bench::haproxy(args = (probed(FIXED, HAPROXY)), config = at_most(282))]
@@ -82,7 +82,7 @@ fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 }
 
 /// An endpoint that requires this many checks. With `result`, each check has that result; without
-/// it, no check has a result yet.
+/// `result`, no check has one yet.
 fn board(checks: usize, result: Option<&CheckResult<'_>>) -> Box<(Board, CheckIndex)> {
     let mut builder = Board::builder(Time::ZERO);
     let config = CheckConfig { rise: 1, fall: 1, ..CheckConfig::default() };

@@ -1,6 +1,6 @@
 //! Instruction counts of the access log on the thread that serves requests.
 //!
-//! Each row is a whole request from parsing to rendering, as the rows `whole` of `machine`. The
+//! Each row is a whole request from parsing to rendering, like the rows `whole` of `machine`. The
 //! difference from the row `without` is the cost of the log.
 //!
 //! Does not know about: time; `logger.rs` measures it.
@@ -36,7 +36,8 @@ struct Logging {
 
 impl Logging {
     fn new(input: &[u8], filter: Filter) -> Box<Self> {
-        // The first search by `memchr` in a process detects CPU features, so it is not counted.
+        // The first search by `memchr` in a process detects CPU features. This request, which is
+        // not counted, makes that search.
         let _ = Machine::logged(input, Filter::ALL, Slots::default()).handle();
         let slots = Slots(Arc::new(Mutex::new(Vec::with_capacity(8))));
         Box::new(Self { machine: Machine::logged(input, filter, slots.clone()), slots })

@@ -1,4 +1,4 @@
-//! Instruction counts of one probe in the HTTP machine.
+//! Instruction counts of one probe on a [`Machine`], a connection without a socket.
 //!
 //! Does not know about: time; the other benches measure it.
 use doorbell_benches::guard;

@@ -6,8 +6,9 @@
 //! (`cargo install gungraun-runner --version =0.20.0`). If either is missing, the bench reports
 //! that and counts nothing; `DOORBELL_REQUIRE_VALGRIND=1` makes that a failure.
 //!
-//! A limit is the count at the time it was set. A change that lowers a count lowers its limit too.
-//! All rows are in one program, because each program takes a minute to optimize.
+//! A limit is the count at the time when it was set, in some rows rounded up. A change that lowers
+//! a count must also lower the limit in the source. All rows are in one program, because each
+//! program takes a minute to optimize.
 //!
 //! Does not know about: time; the other benches measure it.
 

@@ -1,5 +1,5 @@
-//! Instruction counts of a route look-up, with the router of `doorbell-http` and with matchit, on
-//! which most Rust routers are based. Rows of matchit have no limit.
+//! Instruction counts of a route look-up, with the router of `doorbell-http` and with matchit, the
+//! router of axum. Rows of matchit have no limit of instructions.
 //!
 //! Does not know about: time; requests.
 use doorbell_http::Method;
@@ -8,8 +8,8 @@ use gungraun::{library_benchmark, library_benchmark_group};
 
 use crate::harness::at_most;
 
-/// Routes of a small server that both routers support. In the last two routes static text competes
-/// with a parameter after a common prefix.
+/// Routes of a small server; both routers support all of them. In the last two routes static text
+/// competes with a parameter after a common prefix.
 const PATHS: [&str; 9] = [
     "/livez",
     "/readyz",
@@ -72,7 +72,7 @@ fn find<'p>(router: &Router<u32>, path: &'p str, name: &str) -> Option<(u32, Opt
     }
 }
 
-/// As [`find`], with matchit.
+/// [`find`] with matchit.
 fn find_theirs<'p>(
     router: &matchit::Router<[Option<u32>; Method::ALL.len()]>,
     path: &'p str,

@@ -23,7 +23,7 @@ const DATAGRAMS: u64 = 6_400;
 /// Samples of each figure, taken in turn with those of the other figures. A figure is the median.
 const SAMPLES: usize = 7;
 
-/// The loop to compare with.
+/// One pass of the loop to compare with.
 fn plain(socket: &UdpSocket, batch: &mut RecvBatch, sends: &mut SendBatch) {
     let len = batch.recv(socket.as_fd()).unwrap();
     let replies = (0..len).filter_map(|index| {
@@ -51,8 +51,8 @@ fn limited() -> DatagramListen {
     listen().limit(Some((Quota::new(1 << 20, 10_000_000, Duration::from_secs(1)).unwrap(), 65_536)))
 }
 
-/// A server: its name, and a function that echoes batches of a number of datagrams and returns the
-/// time for a number of rounds.
+/// A server: its name, and a function `(rounds, count)` that returns its time for `rounds` batches
+/// of `count` datagrams.
 struct Row {
     name: String,
     time: Box<dyn FnMut(u64, usize) -> Duration>,
@@ -124,7 +124,7 @@ fn measure(rows: &mut [Row], count: usize) -> Vec<f64> {
     samples.into_iter().map(median).collect()
 }
 
-/// Measures and prints.
+/// Measures all servers and prints the figures.
 pub(crate) fn print() {
     let mut rows = vec![plain_loop()];
     rows.extend(of_driver("epoll", epoll));

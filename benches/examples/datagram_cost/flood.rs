@@ -1,11 +1,12 @@
 //! The cost of a TCP probe beside a flood of datagrams.
 //!
-//! A round has 64 probes that close, or a flood, or both. The flood is a fixed number of datagrams
-//! that keeps the queue of the socket full, so each turn handles as many as the driver permits. The
-//! cost of a probe beside the flood is the time of both less the time of the flood, divided by the
-//! number of probes; all rounds with the flood handle the same number of datagrams.
+//! A round has 64 probes, each on its own connection, or a flood, or both. The flood is a fixed
+//! number of datagrams that keeps the queue of the socket full, so each turn handles as many as the
+//! driver permits. The cost of a probe beside the flood is the time of both less the time of the
+//! flood, divided by the number of probes; all rounds with the flood handle the same number of
+//! datagrams.
 //!
-//! Does not know about: the price of a datagram.
+//! Does not know about: the cost of a datagram without a flood.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -34,7 +35,7 @@ const SAMPLES: usize = 11;
 
 const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// A worker that serves probes and echoes datagrams, and the bytes of its datagrams.
+/// A worker that serves probes and echoes datagrams, and the numbers of bytes of its datagrams.
 struct Flooded {
     server: Server,
     addr: SocketAddr,
@@ -56,7 +57,7 @@ impl Flooded {
         Self { server, addr, client, received_bytes: 0, reflected_bytes: 0 }
     }
 
-    /// Connections that have ended, and datagrams received.
+    /// Numbers of ended connections and of received datagrams.
     fn handled(&self) -> (u64, u64) {
         let shared = &self.server.shared;
         (shared.snapshot().closed_total(), shared.datagrams()[0].received)
@@ -100,13 +101,13 @@ impl Flooded {
         nanos as f64
     }
 
-    /// The nanoseconds of rounds of this kind.
+    /// The nanoseconds of the server for [`ROUNDS`] such rounds.
     fn rounds(&mut self, probes: usize, flood: u64) -> f64 {
         (0..ROUNDS).map(|_| self.round(probes, flood)).sum()
     }
 }
 
-/// Prints the figures of a driver, and returns by how much a probe costs more beside a flood, in per
+/// Prints the figures of a driver, and returns how much more a probe costs beside a flood, in per
 /// cent.
 fn of_driver<D: Driver + 'static>(name: &str, open: Open<D>) -> f64 {
     let mut server = Flooded::new(open);
@@ -131,7 +132,8 @@ fn of_driver<D: Driver + 'static>(name: &str, open: Open<D>) -> f64 {
     (beside / alone - 1.0) * 100.0
 }
 
-/// Measures and prints. False if a flood adds more to a probe than this number of per cent.
+/// Measures each driver and prints its figures. Returns false if a flood adds more than
+/// `percent_max` per cent to the cost of a probe.
 pub(crate) fn print(percent_max: Option<f64>) -> bool {
     println!("{:34}{:>10}{:>10}{:>8}{:>10}{:>8}", "a probe of 64", "alone", "flood", "", "datagram", "bytes");
     let mut percents = vec![of_driver("epoll", epoll)];

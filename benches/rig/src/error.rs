@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// An error that ends a run early.
+/// An error that ends a command early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RigError {
     /// An external program failed; `detail` is the end of its output.
@@ -13,8 +13,7 @@ pub(crate) enum RigError {
     /// A file of figures is invalid.
     #[error("{path}: {detail}; `doorbell-rig gate --write` creates a new file")]
     Figures { path: PathBuf, detail: String },
-    /// The guest failed. `detail` completes the message "the guest ..", and contains the end of the
-    /// console output.
+    /// The guest failed. `detail` completes the message "the guest ..".
     #[error("the guest {detail}")]
     Guest { detail: String },
     /// A file could not be read or written.
@@ -32,8 +31,7 @@ pub(crate) enum RigError {
     /// A package lacks an expected file.
     #[error("package {package}: {detail}")]
     Package { package: String, detail: String },
-    /// A suite of Debian is not available from this machine's mirror. `detail` is the output of
-    /// apt.
+    /// A suite of Debian is not available from this machine's mirror. `detail` is the cause.
     #[error("the mirror of this machine does not have the suite {suite}: {detail}")]
     Suite { suite: String, detail: String },
 }

@@ -1,7 +1,7 @@
 //! Measurements by a program of the workspace that runs once in the guest: the cost of waking a
 //! thread, of echoing a datagram, and of a probe during a flood of datagrams.
 //!
-//! Does not know about: the programs.
+//! Does not know about: how the programs measure.
 
 use crate::error::RigError;
 use crate::image::{CHRT, Contents, programs};
@@ -37,12 +37,12 @@ pub(crate) const WAKES: GuestProgram = GuestProgram {
     figures: "Instructions of each thread",
 };
 
-/// Returns the output of the program, and whether it completed.
+/// Runs the program in a guest. Returns its output, and whether it succeeded.
 pub(crate) fn run(program: &GuestProgram, session: &Session) -> Result<(String, bool), RigError> {
     let file = programs::example(program.package, program.example)?;
     let path = format!("/rig/{}", program.example);
-    // Under SCHED_BATCH a woken thread does not preempt the other, so each wake-up finds its thread
-    // asleep.
+    // Under SCHED_BATCH a woken thread does not preempt the running one, so each wake-up finds its
+    // thread asleep.
     let argv =
         [CHRT, "--batch", "0", &path].iter().chain(program.args).map(|&word| word.to_owned()).collect();
     let check = Check { name: program.example.into(), argv, seconds_max: SECONDS_MAX };

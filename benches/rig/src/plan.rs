@@ -1,5 +1,5 @@
 //! A plan of measurements: rows, their loads, and the lines that a guest writes. Both ends of the
-//! serial console use it.
+//! serial console use these types.
 //!
 //! Does not know about: QEMU; images; how servers are configured.
 
@@ -119,13 +119,13 @@ pub(crate) enum Mode {
     KeepToken,
 }
 
-/// Output of the guest: one JSON object after each [`MARK`].
+/// Output of the guest: one JSON value after each [`MARK`].
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
     /// The check at this index of the plan has ended.
     Checked { check: usize, report: Checked },
-    /// All rows have been tried.
+    /// All rows and checks have been tried.
     Done,
     /// The row at this index of the plan could not be measured, with the reason.
     Failed { row: usize, detail: String },
@@ -169,7 +169,7 @@ impl Sample {
 
 impl Mode {
     /// Whether client and server run under SCHED_BATCH, where a woken process does not preempt the
-    /// other.
+    /// running one.
     pub(crate) const fn is_batch(self) -> bool {
         !matches!(self, Self::Free | Self::KeepFree)
     }

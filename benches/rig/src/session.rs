@@ -32,7 +32,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Builds and boots. Returns an outcome for each row and each check of the plan, in order.
+    /// Builds the image and boots it. Returns an outcome for each row and each check of the plan,
+    /// in order.
     pub(crate) fn run(&self, plan: &Plan, contents: &Contents) -> Result<Run, RigError> {
         let qemu = vm::version()?;
         let image = image::build(self.kernel, plan, contents, &programs::cache()?)?;
@@ -58,7 +59,7 @@ fn memory_mib(plan: &Plan) -> u32 {
     MEMORY_MIB + idle_conns / IDLE_CONNS_A_MIB
 }
 
-/// The events from the guest. Each event is also shown to the user.
+/// Collects the events from the guest, and shows them to the user.
 struct Progress<'a> {
     plan: &'a Plan,
     run: Run,

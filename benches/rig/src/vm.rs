@@ -24,14 +24,15 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// Capacity of the channel for console lines.
 const LINES_MAX: usize = 1024;
 
-/// Arguments of the kernel. `cryptomgr.notests` prevents the self-tests of the kernel's ciphers
-/// from running during the first rows. `nokaslr` (and `-rtc base`) makes each boot the same. With
-/// `panic=-1` a guest whose init exits reboots at once, and `-no-reboot` makes QEMU exit.
+/// Arguments of the kernel. `cryptomgr.notests` disables the self-tests of the kernel's ciphers,
+/// which would run during the first measurements. `nokaslr` (and `-rtc base`) makes each boot the
+/// same. With `panic=-1` a guest whose init exits reboots at once, and `-no-reboot` makes QEMU
+/// exit.
 const KERNEL_ARGS: &str =
     "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off cryptomgr.notests nokaslr random.trust_cpu=on";
 
-/// Boots `image` with a CPU model of QEMU's `-cpu`, and calls `on_event` for each line of the agent
-/// until the agent is done. QEMU is killed in every case.
+/// Boots `image` with a CPU model of QEMU's `-cpu`, and calls `on_event` for each event of the
+/// guest until the plan is done. QEMU is killed in every case.
 pub(crate) fn boot(
     image: &Image,
     cpu: &str,

@@ -1,4 +1,5 @@
-//! The effect of each technique of the engine, with the other techniques at their defaults and off.
+//! The effect of each technique of the engine, once with all others at their defaults and once with
+//! all others off.
 //!
 //! Does not know about: how rows are measured.
 
@@ -35,8 +36,7 @@ pub(crate) struct Question {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
     only: Vec<String>,
 
-    /// Loads to apply; default: close/64, free/64 and keep/64, with --native only the first and the
-    /// last
+    /// Loads to apply; default: close/64, free/64 and keep/64; with --native close/64 and keep/64
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     loads: Vec<Load>,
 
@@ -91,15 +91,13 @@ struct Effect {
     failure: Option<String>,
 }
 
-/// Differences between several boots of the same server.
+/// Differences between the figures of a server in several boots.
 #[derive(Clone, Debug, Serialize)]
 struct Repeatability {
-    /// The load.
     load: String,
-    /// Maximum minus minimum, in per cent of the minimum. The largest value of all servers that
-    /// were in several boots.
+    /// The largest difference that a server had: maximum minus minimum, in per cent of the minimum.
     server_percent: f64,
-    /// The same value for the whole machine.
+    /// As `server_percent`, for the whole machine.
     machine_percent: f64,
 }
 
@@ -118,7 +116,7 @@ impl Answer {
     }
 }
 
-/// Boots as often as needed. Returns one result for each kernel.
+/// Boots each kernel as often as needed. Returns one result for each kernel.
 pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let defaults = variant::defaults(&ours.doorbell)?;
     let pairs: Vec<Pair> =

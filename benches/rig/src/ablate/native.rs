@@ -1,7 +1,7 @@
 //! CPU time of each technique on this machine. A server with the technique and a server without it
 //! alternate, as in `native`; both have the defaults of all other techniques.
 //!
-//! Does not know about: how a turn is measured.
+//! Does not know about: how CPU time is measured.
 
 use super::Question;
 use super::plan::{self, Pair, Set};
@@ -19,7 +19,7 @@ const SHAPE: Shape = Shape {
     note: "",
 };
 
-/// Compares the requested techniques under the loads, one after another.
+/// Compares the requested techniques under each load.
 pub(crate) fn run(
     question: &Question,
     requests: u64,
@@ -35,7 +35,7 @@ pub(crate) fn run(
     native::variants(&contests(&pairs, &loads), SHAPE, requests, rules, &ours)
 }
 
-/// Every selected technique, with and without it; all others have their defaults.
+/// The comparisons of every selected technique in which all other techniques have their defaults.
 fn pairs(drivers: &[Driver], only: &[String], defaults: &Settings) -> Vec<Pair> {
     let pairs = drivers.iter().flat_map(|&driver| plan::pairs(driver, only, defaults));
     pairs.filter(|pair| pair.set == Set::Full).collect()

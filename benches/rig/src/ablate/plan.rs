@@ -8,7 +8,7 @@ use crate::variant::{Driver, Settings, Variant};
 /// Maximum number of servers per boot. The two servers of a comparison are always in the same boot.
 const SERVERS_A_BOOT: usize = 12;
 
-/// The set of techniques to which one is added, or from which one is removed.
+/// The state of all other techniques in a comparison of one technique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Set {
@@ -25,7 +25,7 @@ pub(super) struct Pair {
     pub(super) technique: &'static Technique,
     /// The driver.
     pub(super) driver: Driver,
-    /// The settings of all other techniques.
+    /// The state of all other techniques.
     pub(super) set: Set,
     /// Whether the technique is on by default.
     pub(super) is_default: bool,
@@ -45,7 +45,8 @@ impl Set {
     }
 }
 
-/// Returns every comparison for one driver, for the named techniques or for all.
+/// Returns every comparison for one driver, of the techniques in `only` or, if `only` is empty, of
+/// all.
 pub(super) fn pairs(driver: Driver, only: &[String], defaults: &Settings) -> Vec<Pair> {
     let chosen = TECHNIQUES.iter().filter(|technique| {
         technique.is_of(driver, defaults)
@@ -69,15 +70,15 @@ fn pair(technique: &'static Technique, driver: Driver, set: Set, defaults: &Sett
         Variant { name, driver, settings: settings.without(defaults) }
     };
     let is_default = technique.on().hold_in(defaults);
-    // A technique outside the defaults is added to them. It is compared with the defaults, not with
-    // its opposite value.
+    // In the full set, a technique that is off by default is compared with the defaults, not with
+    // its `off` value.
     let without = if set == Set::Full && !is_default { base.clone() } else { base.with(&technique.off()) };
     let with = variant(base.with(&technique.on()));
     Pair { technique, driver, set, is_default, with, without: variant(without) }
 }
 
-/// Distributes the comparisons to at least two boots. The servers with default settings run in
-/// every boot and show how repeatable a boot is.
+/// Distributes the comparisons to at least two boots. Each boot also has the server with default
+/// settings of each of its drivers, which shows how repeatable a boot is.
 pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
     let servers_max = SERVERS_A_BOOT.min(variants(pairs).len().div_ceil(2) + 1);
     let mut boots: Vec<Vec<Pair>> = Vec::new();
@@ -92,8 +93,8 @@ pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
     boots
 }
 
-/// Returns every server of these comparisons once, and the defaults of each driver, which are the
-/// same in every boot.
+/// Returns every server of these comparisons once, and for each of their drivers the server with
+/// default settings, which is the same in every boot.
 pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
     let mut variants: Vec<Variant> = Vec::new();
     let full = pairs.iter().map(|pair| full(pair.driver));

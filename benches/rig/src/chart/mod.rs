@@ -39,12 +39,12 @@ pub(super) struct Bars {
     pub(super) values: [Option<f64>; SERIES.len()],
 }
 
-/// Renders the chart. Returns `None` if no value exists.
+/// Renders the chart of `run`. Returns `None` if `run` has no value for a load of [`SERIES`].
 pub(crate) fn render(run: &Run) -> Option<String> {
     chart(run).map(|chart| svg::write(&chart))
 }
 
-/// Omits the servers without deferred accept (`-plain`), because tuned servers are compared.
+/// Omits the servers without deferred accept (`-plain`), because the chart compares tuned servers.
 fn chart(run: &Run) -> Option<Chart> {
     let mut rows: Vec<Bars> = Vec::new();
     for outcome in run.rows.iter().filter(|outcome| !outcome.row.server.ends_with("-plain")) {

@@ -14,8 +14,8 @@ const TEXT_SIZE: f64 = 12.0;
 /// Distance from the top of a bar to the baseline of its text.
 const FOOT: f64 = 9.8;
 
-/// Styles: `a` and `b` are the two loads, and `ours` is doorbell. The first part is for light mode;
-/// the second has the differences in dark mode.
+/// Styles: `a` and `b` are the two loads, and `ours` is doorbell. The block `@media` has the
+/// differences in dark mode.
 const STYLE: &str = "\
 text { fill: #1f2328; font: 12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif }
 .back { fill: #ffffff }

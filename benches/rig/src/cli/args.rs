@@ -40,8 +40,8 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Measure the effect of each technique of the engine, with the others at their defaults and
-    /// off
+    /// Measure the effect of each technique of the engine, once with all others at their defaults
+    /// and once with all others off
     Ablate(AblateArgs),
     /// Draw a saved comparison as an SVG chart
     Chart {
@@ -53,9 +53,9 @@ pub(super) enum Command {
     /// Measure the cost of echoing a datagram, compared with a loop of recvmmsg and sendmmsg, and
     /// of a TCP probe during a flood of datagrams
     Datagrams(Session),
-    /// Compare a few rows with the committed figures, and fail if one costs more
+    /// Compare a few rows with the committed figures, and fail if a row costs more
     Gate(GateArgs),
-    /// Run the agent inside the guest
+    /// Run a plan inside the guest
     #[command(hide = true)]
     Guest { plan: PathBuf },
     /// Print the io_uring capabilities inside the guest
@@ -78,7 +78,7 @@ pub(super) enum Command {
     /// Measure latency on this machine at a tenth of the maximum rate of the slower server; the
     /// default peer is nginx
     Latency {
-        /// Duration of a turn
+        /// Duration of a turn, which is one measurement of one server
         #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
         seconds: u32,
 
@@ -87,8 +87,7 @@ pub(super) enum Command {
     },
     /// List every server, load and technique
     List,
-    /// Show which driver doorbell chooses on each kernel and why, and run the drivers' tests on
-    /// each
+    /// On each kernel, show which driver doorbell chooses and why, and run the tests of the drivers
     Matrix(MatrixArgs),
     /// Measure CPU time per request on this machine, compared with each peer in alternating pairs
     Native {
@@ -161,7 +160,8 @@ pub(super) struct Given {
 /// Number of requests in a turn, which is one measurement of one side.
 #[derive(Debug, Args)]
 pub(super) struct RequestArgs {
-    /// New connections per turn; ten times as many requests on kept connections
+    /// New connections in a turn, which is one measurement of one server; a turn on kept
+    /// connections has ten times as many requests
     #[arg(long, value_name = "N", default_value = "20000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(super) requests: u64,
 }
@@ -187,7 +187,8 @@ pub(super) struct ContestArgs {
 /// Options of `tls`.
 #[derive(Debug, Args)]
 pub(super) struct TlsArgs {
-    /// Handshakes per turn; ten times as many requests on kept connections
+    /// Handshakes in a turn, which is one measurement of one server; a turn on kept connections has
+    /// ten times as many requests
     #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(super) count: u64,
 
@@ -272,7 +273,7 @@ pub(super) struct MatrixArgs {
     pub(super) given: Given,
 }
 
-/// Makes an option require `--native` if it applies only to turns on this machine.
+/// Makes an option require `--native` if it applies only to measurements on this machine.
 fn natively(arg: Arg) -> Arg {
     let is_of_turns = ["client_core", "pairs", "requests", "server_core"].contains(&arg.get_id().as_str());
     if is_of_turns { arg.requires("native").help_heading("With --native") } else { arg }

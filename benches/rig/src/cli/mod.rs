@@ -87,8 +87,8 @@ fn execute(command: Command) -> Done {
     }
 }
 
-/// Builds, boots and reports. Servers that are not available are reported as failed. If no server
-/// is available, the first reason is the error.
+/// Builds the programs, boots the guest and reports. Servers that are not available are reported as
+/// failed. If no server is available, returns the error of the first server.
 fn measure(args: &RunArgs, with_peers: bool) -> Done {
     let rows = select::rows(with_peers, &args.only)?;
     let mut ours = args.given.programs()?;

@@ -28,8 +28,8 @@ const LOADS: [(Load, bool); 16] = [
     (Load::new(Mode::CloseIdle50k, 64), false),
 ];
 
-/// Returns the rows of `compare` or `rows` that match a pattern, or the default rows without
-/// patterns.
+/// Returns the rows of `compare` or `rows` that match a pattern. Without patterns, the default
+/// rows.
 pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, RigError> {
     let entries = CATALOGUE.iter().filter(|entry| with_peers || entry.is_ours());
     let all = entries.flat_map(|entry| {

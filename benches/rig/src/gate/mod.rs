@@ -46,8 +46,8 @@ pub(crate) fn build(ours: &mut OurPrograms) -> Result<(String, bool), RigError> 
     Ok((format!("built the programs of {} servers\n", plan.servers.len()), true))
 }
 
-/// Measures, and compares the figures with `file` or writes them to it. Returns the output, and
-/// whether the gate passed.
+/// Measures, and compares the figures with those in `file` or writes them to `file`. Returns the
+/// output, and whether the gate passed.
 pub(crate) fn run(ours: &mut OurPrograms, file: &Path, write: bool) -> Result<(String, bool), RigError> {
     let committed = if write { None } else { Some(figures::read(file)?) };
     let plan = plan(ours)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(ours: &mut OurPrograms, file: &Path, write: bool) -> Result<(S
     Ok((show(Form::Table, &(), || page), passed && kept))
 }
 
-/// The rows of the file and the rows of promises, each once.
+/// The plan with the rows that have a committed figure and the rows of promises, each once.
 fn plan(ours: &mut OurPrograms) -> Result<Plan, RigError> {
     let (plan, missing) = image::plan(rows(), REPEAT, ours);
     missing.into_iter().next().map_or(Ok(plan), |(_, error)| Err(error))
@@ -85,8 +85,8 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Whether the row has a committed figure. Under default scheduling samples differ by 15 %; such a
-/// row is only compared with another build.
+/// Whether the row has a committed figure. A row under default scheduling has none, because its
+/// samples differ by 15 %; it is only compared with another build.
 fn has_figure(id: &str) -> bool {
     row_of(id).load.mode.is_batch()
 }
@@ -96,8 +96,8 @@ fn row_of(id: &str) -> Row {
     Row { server: server.to_owned(), load: load.parse().expect("the load of a row") }
 }
 
-/// The figures of the file's rows. A row that could not be measured or has a failed request is an
-/// error, because it cannot be compared.
+/// The measured figures of the rows that have a committed figure, and their conditions. A row that
+/// could not be measured or has a failed request is an error, because it cannot be compared.
 fn taken(run: &Run) -> Result<Committed, RigError> {
     let mut rows = Vec::new();
     let is_ours = |id: &str| ROWS.contains(&id) && has_figure(id);

@@ -19,7 +19,8 @@ pub(super) enum AtMost {
     Times(f64),
 }
 
-/// A promise about one row relative to another. Commits of figures do not change its limit.
+/// A promise about `row` relative to `beside`. Its limit is part of the source, so `--write` does
+/// not change it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     pub(super) what: &'static str,
@@ -60,8 +61,9 @@ pub(super) const PROMISES: [Promise; 9] = [
     },
 ];
 
-/// Whether every row is within its limit. A row that costs less than committed passes, with a hint
-/// to lower the committed figure.
+/// Adds the table of rows to `page`. Returns whether every row is within the tolerance of its
+/// committed figure. A row that costs less than committed passes, with a hint to lower the
+/// committed figure.
 pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page) -> bool {
     let mut table = Table::new(["row", "server", "+-%", "committed", "%", "verdict"]);
     let (mut passed, mut may_be_lower) = (true, false);

@@ -1,4 +1,5 @@
 //! Programs that run once, with a time limit, in their own process group, and with captured output.
+//! Also reports the io_uring capabilities of the kernel, and runs a program with io_uring refused.
 //!
 //! Does not know about: the purpose of a program.
 
@@ -17,7 +18,7 @@ use crate::plan::{Check, Checked};
 use crate::process::{Process, sleep};
 
 const LOG: &str = "/tmp/check.log";
-/// Maximum length of the captured output, which the agent sends in one line of the console. The end
+/// Maximum length of the captured output, which the guest sends in one line of the console. The end
 /// is kept.
 const OUTPUT_MAX: usize = 64 << 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -57,7 +58,8 @@ fn execute(check: &Check, began_ns: i64) -> Result<ExitStatus, String> {
     }
 }
 
-/// Executes `argv` with io_uring refused with `errno`. Returns only on failure.
+/// Replaces this process with `argv`, with io_uring refused with `errno`. Returns only on failure,
+/// with the reason.
 pub(crate) fn denied(errno: i32, argv: &[String]) -> String {
     if let Err(error) = deny(&Denial::at_setup(Errno(errno))) {
         return format!("seccomp failed: {error}");

@@ -10,8 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::plan::Sample;
 
-/// Reads the counters of the machine and of all processes in the process group `group`, or only of
-/// its threads named `thread`. Times are on the monotonic clock.
+/// Reads the counters of the machine, and those of all threads of the process group `group` or only
+/// of its threads named `thread`. `elapsed` of the result is the monotonic clock.
 pub(super) fn read(group: i32, thread: Option<&str>) -> Result<Sample, String> {
     let elapsed = now_ns();
     let (server, switches) = group_totals(group, thread)?;
@@ -25,7 +25,7 @@ pub(crate) fn group_run_time(group: i32) -> Result<i64, String> {
     group_totals(group, None).map(|totals| totals.0)
 }
 
-/// Run time and context switches of all threads of the group, or of the threads with one name.
+/// Run time and context switches of all threads of the group, or only of its threads named `name`.
 fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
     let mut totals = (0, 0);
     let mut threads = 0;

@@ -17,8 +17,8 @@ const PER_ADDR: u32 = 500;
 /// First source port of idle connections. It is above the guest's `ip_local_port_range`, so that
 /// idle connections never collide with clients of the load.
 const PORT_FIRST: u16 = 65_001;
-/// One in this many connections sends another request after the row, because a server may have lost
-/// a connection without closing it.
+/// One in this many connections sends another request after the load, because a server may have
+/// lost a connection without closing it.
 const ASKED_AGAIN_EVERY: usize = 97;
 /// Number of groups in which the connections are opened, with a pause between groups. Periodic work
 /// of a server for each connection is then spread over time, as with independent clients.
@@ -97,7 +97,8 @@ impl Idle {
 
 fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The connection ends with a reset, so that no TIME_WAIT blocks its address in the next row.
+    // The connection ends with a reset, so that no TIME_WAIT blocks its address for the next
+    // server.
     set_socket_linger(&socket, Some(Duration::ZERO))?;
     bind(&socket, &source)?;
     connect(&socket, &server)?;
@@ -106,7 +107,7 @@ fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream>
     Ok(conn)
 }
 
-/// Sends one request and reads the complete reply, which is the same for every server.
+/// Sends one request and reads the complete reply, whose body is the same for every server.
 fn ask(conn: &mut TcpStream) -> io::Result<()> {
     conn.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: idle\r\n\r\n").as_bytes())?;
     let mut reply = [0; REPLY_LEN_MAX];

@@ -1,5 +1,5 @@
-//! The agent inside the guest. It starts each server, applies the load, reads the counters, and
-//! writes lines to the console.
+//! The part of this program that runs inside the guest. It starts each server, applies the load,
+//! reads the counters, and writes lines to the console.
 //!
 //! Does not know about: QEMU; how the image is built; how figures are shown.
 
@@ -62,7 +62,8 @@ fn run_row(plan: &Plan, at: usize, row: &Row) -> Result<(), String> {
     running.wait_for_port(ADDR)?;
     let guest = Guest { server, running, load: row.load };
     let measured = guest.samples(plan.repeat, at).map_err(|why| guest.with_log(&why));
-    // The port must be free for the next row in any case. The first failure is reported.
+    // The server is stopped even after a failure, because the next row needs the port. The first
+    // failure is reported.
     let stopped = guest.running.stop(ADDR);
     measured.and(stopped)
 }
@@ -87,8 +88,8 @@ struct Guest<'a> {
 impl Guest<'_> {
     fn samples(&self, repeat: u32, at: usize) -> Result<(), String> {
         let mut idle = Idle::open(ADDR, self.load.mode.idle_conns(), idle::source, sleep)?;
-        // This load is not a sample. It fills buffers and caches of the kernel and its routes for
-        // the first time.
+        // This load is not a sample. It fills buffers, caches and routes of the kernel for the
+        // first time.
         self.one_load(self.load.requests().0)?;
         for _ in 0..repeat {
             let sample = self.measure()?;

@@ -18,7 +18,7 @@ use crate::process::Process;
 const LOG: &str = "/tmp/smoke.log";
 const CLIENTS: usize = 64;
 
-/// The configuration, with probes and redirects as in the examples.
+/// The configuration: two probes and a redirect.
 pub(crate) const CONFIG: &str = r#"version = 1
 
 [log]
@@ -48,8 +48,8 @@ path = "/old/{*rest}"
 redirect = { host = "www.example.com", path = "/new/{rest}" }
 "#;
 
-/// Starts `argv` and tests it. Returns the driver with the reason for its choice, and the failures,
-/// as JSON on one line.
+/// Starts `argv` and tests it. Returns JSON with the driver, the reason for its choice and the
+/// failures, and whether the test passed.
 pub(crate) fn smoke(argv: &[String]) -> (Value, bool) {
     let mut failures = Vec::new();
     let ready = start(argv).map(|(mut process, ready)| {
@@ -103,7 +103,7 @@ fn ask_everything() -> Vec<String> {
     failures
 }
 
-/// Sends two requests in one write, and expects replies in order on one connection.
+/// Sends two requests in one write on one connection, and expects two replies.
 fn two_at_once() -> Result<(), String> {
     let first = get("/livez", "a").replace("Connection: close\r\n", "");
     let answer = talk(&(first + &get("/readyz", "a")))?;

@@ -12,11 +12,12 @@ use std::time::Duration;
 use crate::error::RigError;
 use crate::tool;
 
-/// Maximum age of the package lists in a private root. They name files on the mirror, which are
-/// deleted after some time.
+/// Maximum age of the package lists in a private root. The lists name files that the mirror deletes
+/// after some time.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Indexes that a private root omits. Only names, versions and addresses of packages are needed.
+/// Options of a private root: only the indexes with names, versions and addresses of packages, and
+/// no clean-up of the lists.
 const LEAN: [&str; 4] = [
     "Acquire::Languages=none",
     "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",

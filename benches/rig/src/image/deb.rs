@@ -30,7 +30,8 @@ pub(crate) fn newest(
     Ok(last_of(&found, accept))
 }
 
-/// Returns `package`, unpacked under `cache`. It is fetched only if this version is missing.
+/// Returns the candidate version of `package`, unpacked below `cache`. It is fetched only if it is
+/// missing there.
 pub(crate) fn unpacked(apt: &Apt, package: &str, cache: &Path) -> Result<Unpacked, RigError> {
     let version = candidate(apt, package, cache)?;
     let folder = cache.join(folder_name(package, &version));
@@ -74,8 +75,8 @@ fn candidate(apt: &Apt, package: &str, folder: &Path) -> Result<String, RigError
     })
 }
 
-/// The highest version in the output of `apt-cache search`, which has lines of `name -
-/// description`.
+/// The accepted name with the highest version in the output of `apt-cache search`, which has lines
+/// of `name - description`.
 fn last_of(found: &str, accept: impl Fn(&str) -> bool) -> Option<String> {
     let names = found.lines().filter_map(|line| line.split_once(" - ")).map(|(name, _)| name.trim());
     names.filter(|name| accept(name)).max_by_key(|name| parts(name)).map(str::to_owned)

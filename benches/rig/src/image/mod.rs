@@ -1,5 +1,5 @@
 //! The image of a guest: a kernel, and an initial RAM disk with the servers, the load generator,
-//! and this program as the agent.
+//! and this program, which runs the plan.
 //!
 //! Does not know about: QEMU; figures.
 
@@ -75,7 +75,7 @@ pub(crate) struct Image {
     pub(crate) kernel_package: String,
 }
 
-/// The contents of an image besides the kernel and the agent.
+/// The contents of an image besides the kernel and this program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
     /// Path of the load generator on this machine, if a load is needed.
@@ -86,7 +86,7 @@ pub(crate) struct Contents {
     pub(crate) files: Vec<(String, String)>,
 }
 
-/// Paths of the programs of this workspace.
+/// Paths of the programs that are built, or given as files.
 #[derive(Clone, Debug)]
 pub(crate) struct OurPrograms {
     pub(crate) doorbell: PathBuf,
@@ -108,8 +108,8 @@ fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
     Ok((entry.at(&program, &Place::GUEST), program))
 }
 
-/// Returns the plan for the rows whose servers are available, and the other servers with reasons.
-/// Programs are built into `ours`.
+/// Returns the plan for the rows whose servers are available, and the servers that are not
+/// available, with reasons. Adds the programs that it builds to `ours`.
 pub(crate) fn plan(
     mut rows: Vec<Row>,
     repeat: u32,

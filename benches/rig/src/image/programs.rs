@@ -41,8 +41,8 @@ pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<
     })
 }
 
-/// Makes sure that the program of `entry` is installed or built into `ours`. The error names a
-/// missing program.
+/// Makes sure that the program of `entry` is installed, or builds it and adds its path to `ours`.
+/// The error names a missing program.
 pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigError> {
     let (name, built) = match entry.program {
         Program::Doorbell => return Ok(()),
@@ -124,7 +124,7 @@ fn cargo(args: &[&str]) -> Result<String, RigError> {
     tool::output(&mut command)
 }
 
-/// Finds the file of the target `name` of this kind in cargo's JSON messages.
+/// Finds the file of the target `name` of the kind `kind` in cargo's JSON messages.
 fn executable(messages: &str, name: &str, kind: &str) -> Result<PathBuf, RigError> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut targets =

@@ -68,7 +68,7 @@ pub(super) struct Tests {
     pub(super) skipped: usize,
     /// Reasons for skipped tests, each listed once.
     pub(super) skip_reasons: Vec<String>,
-    /// Reason why there are no counts, or the end of the output of a failed program.
+    /// Messages of failed tests, or the end of the output of a program that gave no counts.
     pub(super) detail: String,
 }
 
@@ -110,7 +110,7 @@ impl Found {
         self.smoke_failures.is_empty() && self.tests.iter().all(Tests::is_good)
     }
 
-    /// Parses the JSON output of the agent.
+    /// Parses the JSON output of `guest-capabilities`.
     pub(super) fn capabilities(&mut self, checked: &Checked) {
         let Some(Value::Object(all)) = last_json(&checked.output) else {
             self.capabilities.push(("ring".into(), false, checked.output.trim().to_owned()));

@@ -21,7 +21,7 @@ use crate::session::{Session, say};
 /// Time limit of a test program in seconds of the guest. Tests take a few seconds, and a hanging
 /// test must not delay the others for long.
 const SECONDS_MAX: u32 = 240;
-/// The errno that container runtimes use.
+/// The errno with which container runtimes refuse io_uring.
 const EPERM: &str = "1";
 
 /// The package and the test target, and whether it tests anything while io_uring is refused.
@@ -91,7 +91,7 @@ pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<V
     Ok(answers)
 }
 
-/// Shows each failure with its reason on a terminal, or one table of results in Markdown.
+/// Formats all results with reasons for a terminal, or one table of results in Markdown.
 pub(crate) fn page(answers: &[Answer], form: Form) -> Page {
     if form == Form::Markdown { report::summary(answers) } else { report::blocks(answers) }
 }
@@ -121,9 +121,8 @@ fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
     Contents { load: Some(ours.load.clone()), programs, files: WAYS.iter().enumerate().map(file).collect() }
 }
 
-/// All tests without restrictions; then those that test anything without io_uring, first with
-/// io_uring refused by seccomp, then with it disabled in the kernel, which persists for the rest of
-/// the boot.
+/// All steps with io_uring unrestricted; then those that test anything without io_uring, first with
+/// io_uring refused by seccomp, then with io_uring disabled in the kernel for the rest of the boot.
 fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
     let agent = |words: &[&str]| [image::AGENT].iter().chain(words).map(|&word| word.to_owned()).collect();
     let mut steps = Vec::new();
@@ -180,7 +179,7 @@ fn config_path(way: usize) -> String {
 }
 
 /// Collects the results of each setting. If the preparation of a setting fails, the kernel does not
-/// support it.
+/// support that setting.
 fn read(steps: &[Step], checked: &[Option<Checked>]) -> Vec<answer::Found> {
     let mut all = Vec::new();
     for setting in Setting::ALL {

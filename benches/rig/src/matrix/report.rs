@@ -5,7 +5,7 @@
 use super::answer::{Answer, Found, Tests};
 use crate::report::{Page, Table};
 
-/// Lists every reason, by kernel.
+/// Tables of all results and reasons, by kernel.
 pub(super) fn blocks(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     for answer in answers {

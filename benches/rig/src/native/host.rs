@@ -11,8 +11,8 @@ use crate::image::servers::{Place, Setup};
 use crate::process::Process;
 use crate::tool;
 
-/// Maximum number of connections of doorbell. It far exceeds the connections of a turn, and a
-/// fixed-file table of this size fits under the usual limit of open files.
+/// Maximum number of connections of doorbell. It far exceeds the connections of a measurement, and
+/// a fixed-file table of this size fits under the usual limit of open files.
 const CONNS_MAX: u32 = 4_096;
 
 /// A server that accepts connections. It stops on drop.
@@ -36,8 +36,7 @@ pub(super) fn pinned(core: u32, program: &Path) -> Result<Command, String> {
 }
 
 impl Running {
-    /// Starts `program` on `core`, configured for its place, and waits until it accepts
-    /// connections.
+    /// Starts `program` on `core`, configured by `setup`, and waits until it accepts connections.
     pub(crate) fn start(
         program: &Path,
         core: u32,

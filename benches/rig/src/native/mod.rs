@@ -1,4 +1,4 @@
-//! Comparisons on the real machine. Two servers alternate on one core, and the client runs on
+//! Comparisons on the real machine. Two servers take turns on one core, and the client runs on
 //! another.
 //!
 //! Does not know about: guests. Figures depend on the machine and its other work, so only the ratio
@@ -36,9 +36,9 @@ const IN_FLIGHT: u32 = 64;
 const MODES: [Mode; 2] = [Mode::Close, Mode::Keep];
 /// The default peer for latency.
 const LATENCY_PEER: &str = "nginx";
-/// Duration of the full load that determines the rate of a server.
+/// Duration of the full load that determines the maximum rate of a server.
 const FULL_S: u32 = 2;
-/// Share of the full rate at which latency is measured.
+/// Share of the slower server's maximum rate at which latency is measured.
 const SHARE: f64 = 0.1;
 /// Time for a server to handle the end of the last connection and to sleep, so that the kernel
 /// updates its run time.
@@ -61,7 +61,7 @@ const LATENCY_SHAPE: Shape = Shape {
     ..CPU_SHAPE
 };
 
-/// Options for turns.
+/// Options of comparisons in alternating pairs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Rules {
     /// Pairs of turns for each comparison; a turn is one measurement of one side, and the side that
@@ -154,7 +154,7 @@ impl Rules {
         (0..self.pairs).map(&mut pair).collect()
     }
 
-    /// Measures CPU time under a load of new connections, or ten times as many requests on kept
+    /// Measures CPU time for `requests` new connections, or for ten times as many requests on kept
     /// connections.
     fn cpu_turn(
         &self,
@@ -185,7 +185,7 @@ impl Turn {
 }
 
 /// Warms up a server with a tenth of the load, then measures the load. Returns the user and system
-/// time of all its threads in nanoseconds per successful request, as counted by `ask`.
+/// time of all threads of the server in nanoseconds per successful request, as counted by `ask`.
 pub(crate) fn cpu_time(
     server: &Running,
     count: u64,
@@ -205,7 +205,7 @@ fn share(run_ns: i64, count: u64) -> f64 {
 }
 
 /// Measures CPU time for the comparisons that match a pattern. The default is both drivers with
-/// every peer in its tuned form.
+/// every peer, without variations of either.
 pub(crate) fn cpu(
     patterns: &[String],
     requests: u64,
@@ -222,7 +222,7 @@ pub(crate) fn cpu(
     })
 }
 
-/// Measures latency at a tenth of the rate of the slower side. The default peer is nginx.
+/// Measures latency at a tenth of the maximum rate of the slower side. The default peer is nginx.
 pub(crate) fn latency(
     patterns: &[String],
     seconds: u32,

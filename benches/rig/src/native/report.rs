@@ -32,7 +32,7 @@ pub(crate) struct Figure {
 /// The layout of a report's table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Text after the name of the machine in the line above the table.
+    /// Text about the measurement in the line above the table.
     pub(crate) about: &'static str,
     /// Column headings for the names of a comparison.
     pub(crate) heads: [&'static str; 3],
@@ -58,7 +58,7 @@ pub(super) struct Held {
     names: [String; 3],
     failure: Option<String>,
     at_most: Option<f64>,
-    /// Ratios of doorbell to the peer.
+    /// Ratios of `ours` to `peer`, by key of the figure.
     ratios: BTreeMap<&'static str, Summary>,
     ours: Vec<Turn>,
     peer: Vec<Turn>,
@@ -138,7 +138,7 @@ impl Report {
         shown
     }
 
-    /// Formats the median of each side, and the ratio with its lowest and highest pair.
+    /// Formats the median of each side, and the median ratio with the lowest and the highest.
     pub(crate) fn page(&self) -> Page {
         let mut page = Page::default();
         let Shape { about, heads, sides, figures, note } = self.shape;

@@ -34,7 +34,7 @@ pub(crate) struct Conditions {
 pub(crate) struct Run {
     /// The conditions.
     pub(crate) conditions: Conditions,
-    /// The results of all rows, in the order of the plan.
+    /// The results of all rows, in the order of the plan. Skipped rows come last.
     pub(crate) rows: Vec<Outcome>,
     /// The results of all checks in the order of the plan. `None` if the guest reported no result.
     #[serde(skip)]
@@ -57,7 +57,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Figures {
     /// Instructions of the server.
     pub(crate) server: f64,
-    /// Maximum minus minimum of the samples, in per cent of the median.
+    /// Maximum minus minimum of the server's samples, in per cent of the median.
     pub(crate) server_spread_percent: f64,
     /// Instructions of the whole machine.
     pub(crate) machine: f64,
@@ -84,7 +84,7 @@ impl Run {
         self.rows.iter().all(Outcome::is_clean)
     }
 
-    /// The figures of a server under a load, unless anything failed.
+    /// The figures of a row, unless the row has a failure.
     pub(crate) fn clean_figures(&self, row: &Row) -> Option<Figures> {
         self.rows.iter().find(|outcome| outcome.row == *row)?.clean_figures()
     }
@@ -99,8 +99,8 @@ impl Run {
     }
 }
 
-/// The serialized form includes the figures. They are computed from the samples again when it is
-/// read.
+/// The serialized form includes the figures. Deserialization ignores them, because they follow from
+/// the samples.
 impl Serialize for Outcome {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -141,7 +141,7 @@ impl Outcome {
         }
     }
 
-    /// The figures, unless anything failed.
+    /// The figures, unless the row has a failure.
     pub(crate) fn clean_figures(&self) -> Option<Figures> {
         self.figures().filter(|_| self.is_clean())
     }

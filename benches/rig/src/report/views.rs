@@ -18,11 +18,11 @@ const COLUMNS: [(Load, &str); 8] = [
     (Load::new(Mode::Keep16, 64), "keep, 16 pipelined"),
 ];
 
-/// Suffixes of variations. A server without suffix has one worker and a route without guards.
+/// Suffixes of variations that are compared with the server without the suffix, which has one
+/// worker and a route without guards.
 const ENDS: [&str; 2] = ["-2w", "-guard"];
 
-/// One line for each row, and one line for each pair of rows whose difference should be zero or
-/// small.
+/// One line for each row, and one line for each comparison of two rows.
 pub(crate) fn down(run: &Run) -> Page {
     let mut page = Page::default();
     let Conditions { kernel, qemu, cpu, repeat, .. } = &run.conditions;
@@ -105,7 +105,7 @@ pub(crate) fn across(run: &Run) -> Page {
     page
 }
 
-/// A line for each row whose simpler row was also measured, if both are clean.
+/// A line for each clean row and each clean row of [`plainer`] that it is compared with.
 fn beside(outcomes: &[Outcome]) -> Table {
     let clean = || outcomes.iter().filter(|outcome| outcome.is_clean());
     let mut table = Table::new(["row", "compared with", "server", "%", "machine %", "throughput ratio"]);
@@ -120,8 +120,8 @@ fn beside(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The rows that `row` is compared with: its load without idle connections, and its server without
-/// the suffix.
+/// The rows that `row` is compared with: the same server without idle connections, and the server
+/// without its suffix of [`ENDS`].
 fn plainer(row: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     if row.load.mode.idle_conns() > 0 {

@@ -83,7 +83,8 @@ impl Client {
         Ok(Self { core, lanes: (0..in_flight).map(lane).collect::<Result<_, String>>()? })
     }
 
-    /// Performs about this many exchanges, shared among the lanes, and returns their exact number.
+    /// Performs at least this many exchanges, shared evenly among the lanes, and returns their
+    /// exact number.
     pub(super) fn ask(&mut self, exchanges: u64) -> Result<u64, String> {
         let lanes = self.lanes.len() as u64;
         let each = exchanges.div_ceil(lanes).max(1);
@@ -157,7 +158,7 @@ impl Lane {
             return Ok(true);
         };
         let has_moved = conn.receive(&mut self.received)?;
-        // The last message of a handshake is sent separately, as most clients do.
+        // The last message of a handshake is sent separately from the request, as most clients do.
         conn.send()?;
         if !conn.session.is_handshaking() && !conn.is_checked {
             self.check(&conn.session)?;

@@ -56,8 +56,9 @@ impl Identity {
     }
 }
 
-/// A verifier that accepts this certificate only. Whether the server has the key is verified once
-/// per turn, because verification in each handshake would make the client slower than the servers.
+/// A verifier that accepts only the certificate of an [`Identity`]. Whether the server has the key
+/// is verified once per measurement, because verification in each handshake would make the client
+/// slower than the servers.
 #[derive(Debug)]
 pub(super) struct Known {
     certificate: CertificateDer<'static>,

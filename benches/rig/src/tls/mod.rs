@@ -1,4 +1,4 @@
-//! Comparisons of TLS on the real machine. doorbell and a peer alternate on one core, and a client
+//! Comparisons of TLS on the real machine. doorbell and a peer take turns on one core, and a client
 //! in this process runs on another.
 //!
 //! Does not know about: how turns alternate and results are shown (see `native`).
@@ -122,8 +122,9 @@ impl fmt::Display for Group {
     }
 }
 
-/// The comparisons that match a pattern, or all comparisons. The peers' library does not support
-/// the hybrid key exchange, so doorbell with this key exchange is compared with itself with X25519.
+/// The comparisons that match a pattern, or without patterns all comparisons. The peers' library
+/// does not support the hybrid key exchange, so doorbell with this key exchange is compared with
+/// itself with X25519.
 pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigError> {
     let x25519 = |kind, offer| TlsLoad { kind, offer, group: Group::X25519 };
     let entry = |name| Entry::named(name).expect("the catalogue has both drivers and their peers");

@@ -36,7 +36,7 @@ pub(crate) enum Driver {
 /// A doorbell server with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// The name in rows.
+    /// The name of the server in rows.
     pub(crate) name: String,
     /// The driver.
     pub(crate) driver: Driver,
@@ -94,7 +94,7 @@ impl Settings {
                 text.push_str(&format!("\n[{header}]\n{}", lines.concat()));
             }
         }
-        // The address of a direct descriptor is unknown, so a cap per address would not work.
+        // The peer address of a direct descriptor is unknown, so a cap per address would not work.
         if self.iter().any(|setting| setting == ("tuning.descriptors", "\"direct\"")) {
             text.push_str("\n[connections]\nper_ip_max = \"off\"\n");
         }

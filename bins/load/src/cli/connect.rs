@@ -54,8 +54,8 @@ Exit codes:
    2  wrong command line, or more connections than there are ports
   69  --own-network is not possible here; the message says why";
 
-/// Measures the cost of each connect() to one address, by its number and by the parity of its port,
-/// for every port selection strategy.
+/// Measures the cost of each connect() to one address, by the number of the connection and the
+/// parity of its local port, for every port selection strategy.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load connect", version, after_help = EXAMPLES)]
 pub(crate) struct ConnectArgs {
@@ -72,7 +72,7 @@ pub(crate) struct ConnectArgs {
     #[arg(short, long, value_name = "TRANSPORT", default_value = "both")]
     transport: TransportArg,
 
-    /// Connect from these addresses in turn; each has its own ports: 127.0.0.2,127.1.0.0/28
+    /// Connect from these addresses in turn, each with its own ports: 127.0.0.2,127.1.0.0/28
     #[arg(short, long, value_name = "LIST")]
     source: Option<String>,
 

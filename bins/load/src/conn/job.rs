@@ -1,4 +1,4 @@
-//! Data shared by connections, and batches of requests.
+//! Data that the connections of a worker share, and batches of requests.
 //!
 //! Does not know about: the life of a connection.
 

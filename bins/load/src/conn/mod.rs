@@ -29,7 +29,7 @@ use crate::stats::{FailureKind, Stats};
 pub(crate) enum Next {
     /// Send the unfinished requests of the batch, and start to receive.
     SendRequests,
-    /// Cancel the operations in flight. Their events are passed in as usual.
+    /// Cancel the operations in flight. Their completions are handled as usual.
     Cancel,
     /// No operation is in flight: close the descriptor.
     Close(After),
@@ -251,7 +251,7 @@ impl Conn {
         Next::Pause
     }
 
-    /// Counts every request without a reply as failed.
+    /// Counts every unfinished request as failed, and at least one.
     fn fail(&mut self, kind: FailureKind, errno: Option<Errno>, stats: &mut Stats) -> Next {
         let count = if self.phase == Phase::Tail { 1 } else { self.batch.left().max(1) };
         for _ in 0..count {

@@ -27,8 +27,8 @@ pub(super) const DIAL: &str = "dial";
 /// `NETWORK FIRST LAST ARGS...`: set up the current network namespace, and run the study there.
 pub(super) const NETWORK: &str = "network";
 
-/// Runs a helper with the arguments after its name. `study` runs the command in its network
-/// namespace.
+/// Runs a helper with the arguments after its name. `study` runs `doorbell-load connect` once the
+/// network namespace is set up.
 pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<Exit, Failure> {
     let wrong = || Failure::usage("connect-helper is started by `doorbell-load connect` only");
     let words: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();

@@ -64,8 +64,8 @@ impl Side {
     }
 }
 
-/// Starts a helper that opens `conns` connections and holds them. It writes its measurements to the
-/// pipe.
+/// Starts a helper that opens `conns` connections and holds them. The helper writes its
+/// measurements to the returned pipe.
 pub(super) fn dialer(
     study: &Study,
     transport: Transport,

@@ -5,8 +5,8 @@
 //!
 //! Tens of thousands of concurrent connections exceed the limit of open files of one process.
 //! Helper processes of this program hold them, each below its own limit. Some accept on the
-//! server's side; others connect on the client's side, one after the other. They are killed when no
-//! longer needed, and end together with this program.
+//! server's side; others connect on the client's side, one after the other. Helpers are killed when
+//! no longer needed, and end together with this program.
 
 pub(crate) mod helper;
 mod holders;
@@ -32,7 +32,7 @@ pub const HELPERS_MAX: u32 = 256;
 /// libraries.
 const FILES_BESIDE: u64 = 32;
 
-/// A validated study.
+/// The parameters of a study.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// TCP, UDP or both.
@@ -45,13 +45,13 @@ pub struct Study {
     pub sources: Vec<IpAddr>,
     /// The target address of all connections.
     pub target: IpAddr,
-    /// Range of local ports in this network.
+    /// Range of local ports in the current network namespace.
     pub ports: PortRange,
     /// Maximum number of connections that one helper holds.
     pub conns_per_helper: u32,
 }
 
-/// The transports to use.
+/// The transport of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Transport {
@@ -232,7 +232,7 @@ impl Transport {
     }
 }
 
-/// The default address.
+/// The default target address.
 pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// Candidate server addresses: ports below the range of the connections, then a port that the

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::{helper, holders};
 use crate::exit::{Exit, Failure};
 
-/// The port range in which `connect.svg` was measured, with 56,512 ports.
+/// The range of local ports with `--own-network`: 56,512 ports.
 pub const PORTS: (u32, u32) = (9_024, 65_535);
 
 /// The program of util-linux that creates namespaces.
@@ -50,7 +50,7 @@ pub fn enter(args: &[OsString]) -> Failure {
     let mut command = Command::new(UNSHARE);
     command.args(NAMESPACES).arg(helper.get_program()).arg(helper::NAME).arg(helper::NETWORK);
     command.args([PORTS.0.to_string(), PORTS.1.to_string()]).args(args);
-    // The command replaces this process, so that a signal to it ends the study.
+    // The command replaces this process, so that a signal to its process ID ends the study.
     cannot(command.exec().to_string())
 }
 

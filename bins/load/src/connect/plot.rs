@@ -1,7 +1,7 @@
 //! The plot of a study. Each run has a panel that shows the time of the n-th `connect()` for each
 //! n, separately for even and odd ports.
 //!
-//! Does not know about: execution of the study; totals.
+//! Does not know about: execution of the study; how medians are computed.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -10,8 +10,7 @@ use super::report::StudyReport;
 use super::sample::Sample;
 use super::{Run, Study};
 
-/// Inner size of a panel, in pixels like all lengths here. Several samples in one cell are drawn
-/// once, so that the file stays small.
+/// Inner size of a panel, in pixels like all lengths here.
 const WIDTH: u32 = 340;
 const HEIGHT: u32 = 150;
 /// Size of a panel with its margins.
@@ -21,6 +20,7 @@ const TOP: u32 = 62;
 const COLUMNS: usize = 2;
 /// Range of the time axis, from 10^2 ns to 10^8 ns.
 const DECADES: (i32, i32) = (2, 8);
+/// Side of a cell. Several samples in one cell are drawn once, so that the file stays small.
 const CELL: u32 = 2;
 
 /// Draws all runs.

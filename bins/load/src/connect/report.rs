@@ -16,7 +16,7 @@ use super::{Run, Study};
 pub struct StudyReport {
     /// `uname -r` up to the first `-`, without the suffix that a distribution adds.
     pub kernel: String,
-    /// Ports of this network for connections, first and last.
+    /// Local ports of the network namespace, first and last.
     pub ports: [u16; 2],
     /// The target address.
     pub target: String,
@@ -210,7 +210,7 @@ impl Row {
         }
     }
 
-    /// The requested choice, and the strategy that was used for it.
+    /// The requested choice, with the strategy that was used if it has another name.
     pub(super) fn name(&self) -> String {
         if self.asked == self.strategy {
             self.asked.clone()

@@ -40,7 +40,7 @@ impl Turn<'_> {
                 },
                 Next::Pause => return self.paused.push(self.now, index),
                 Next::Recv => return self.recv(index, false),
-                // `SendRest` is handled by the owner of the buffer.
+                // `Turn::apply`, which owns the buffer, handles `SendRest`.
                 Next::SendRest | Next::Wait => return,
             }
         }

@@ -149,7 +149,8 @@ fn run_threads(
     })
 }
 
-/// Runs one thread. Returns `None` if another thread has no ring; that thread returns the error.
+/// Runs one thread. Returns `None` if another thread failed or could not be started; [`run`]
+/// returns that error.
 fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Option<Ended>, Failure> {
     let worker = worker::Worker::open(plan, index);
     let all_are_ready = shared.start.arrive(worker.is_ok());

@@ -1,4 +1,5 @@
-//! The bytes to send. Requests share one buffer; requests with an id have a buffer for each slot.
+//! The bytes to send. Requests without an id share one buffer; requests with an id have a buffer
+//! for each slot.
 //!
 //! Does not know about: sockets.
 

@@ -23,7 +23,7 @@ impl Start {
         Self { state: Mutex::new(State { missing: threads, failed: false }), changed: Condvar::new() }
     }
 
-    /// Waits for all other threads. Returns whether all of them are ready.
+    /// Waits for all other threads. Returns whether every thread is ready.
     pub(super) fn arrive(&self, is_ready: bool) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.missing -= 1;

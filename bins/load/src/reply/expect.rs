@@ -95,8 +95,8 @@ impl Expect {
         }
     }
 
-    /// Checks whether `bytes` start with the head of the template, which then need not be parsed.
-    /// Also returns the length of the head.
+    /// Checks `bytes` that start with the head of the template, without parsing them. Returns the
+    /// result and the length of the head; `None` if the head differs.
     #[inline]
     pub(super) fn judge_known(&self, bytes: &[u8], id: Option<Id>) -> Option<(Judged, usize)> {
         let (pattern, head) = self.head.as_ref()?;

@@ -170,7 +170,8 @@ impl Report {
         }
     }
 
-    /// Whether every request got the expected reply. A run that was not stopped needs at least one.
+    /// Whether every request got the expected reply. A run that was not stopped needs at least one
+    /// such reply.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failed == 0 && self.foreign_bytes.unwrap_or(0) == 0 && (self.requests > 0 || self.stopped)

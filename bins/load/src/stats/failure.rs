@@ -9,7 +9,7 @@ use doorbell_ring::Errno;
 pub enum FailureKind {
     /// No connection was established: refused, no route, no free port.
     Connect,
-    /// The reply has bytes of another request in place of its own id.
+    /// The reply has other bytes in place of the id of its request.
     Foreign,
     /// The reply is not HTTP.
     Malformed,

@@ -1,4 +1,4 @@
-//! The price of a context switch: the slope of instructions over switches.
+//! The cost of a context switch: the slope of instructions over switches.
 //!
 //! Does not know about: rows, guests.
 

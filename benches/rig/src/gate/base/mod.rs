@@ -2,8 +2,9 @@
 //! same guest.
 //!
 //! Figures of single boots differ by a few tenths of a per cent. The median of several boots is
-//! exact enough to detect half a per cent. Under default scheduling boots differ by up to ten per
-//! cent, depending on the number of context switches, so those rows are compared at equal switches.
+//! exact enough to detect half a per cent. Rows under default scheduling differ between boots by up
+//! to ten per cent, depending on the number of context switches, so these rows are compared at
+//! equal switches.
 //!
 //! Does not know about: committed figures.
 
@@ -26,7 +27,8 @@ const TOLERANCE_PERCENT: f64 = 0.5;
 /// Options of the comparison with another build.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Base {
-    /// Compare with this `doorbell` program in alternating boots instead of the committed figures
+    /// Compare with this `doorbell` program, in alternating boots, instead of with the committed
+    /// figures
     #[arg(long, value_name = "FILE", conflicts_with_all = ["write", "build", "figures"])]
     pub(crate) base: Option<PathBuf>,
 
@@ -34,7 +36,7 @@ pub(crate) struct Base {
     #[arg(long, value_name = "N", default_value_t = 7, requires = "base", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(crate) boots: u32,
 
-    /// Key of the configuration that the other program calls by another name; repeatable
+    /// Configuration key that has another name in the program of --base; repeatable
     #[arg(long, value_name = "KEY=NAME", requires = "base", value_parser = renamed)]
     pub(crate) renamed: Vec<(String, String)>,
 }

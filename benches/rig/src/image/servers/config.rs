@@ -6,7 +6,8 @@
 use super::Place;
 use crate::plan::{PATH, TOKEN};
 
-/// The body of every reply, with an escaped line break as in the configurations.
+/// The body of the replies of nginx and HAProxy, with an escaped line break as in their
+/// configurations.
 const BODY: &str = "ok\\n";
 /// The file served by h2o.
 pub(super) const BODY_FILE: &str = "livez.txt";
@@ -14,9 +15,9 @@ pub(super) const BODY_FILE: &str = "livez.txt";
 /// The fixed reply of a route of doorbell.
 const REPLY: &str = r#"reply = { status = 200, content_type = "text/plain", body = "ok\n" }"#;
 
-/// A fixed reply with the bytes of a health endpoint's reply. The difference between the two routes
-/// is the cost of determining the state and counting the prober. The difference from `REPLY` would
-/// mostly be the cost of forty more bytes of header fields.
+/// A fixed reply with the bytes of a health endpoint's reply. The difference between a health route
+/// and a route with this reply is the cost of determining the state and counting the prober. The
+/// difference from `REPLY` would mostly be the cost of forty more bytes of header fields.
 pub(super) const SAME: &str = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
 headers = { Cache-Control = "no-store" }"#;
 
@@ -35,8 +36,8 @@ pub(super) struct Doorbell {
 }
 
 /// Configuration of doorbell. Kept connections may be idle for a day, so that idle connections
-/// outlive the row; the cap per address is the default. All clients have one address, so the limit
-/// of handshakes per address is off.
+/// outlive the load; the cap per address is the default. With TLS the limit of handshakes per
+/// address is off, because all clients have one address.
 pub(super) fn doorbell(one: Doorbell, place: &Place<'_>) -> String {
     let Doorbell { driver, deferred, workers, reply } = one;
     let Place { folder, port, has_tls, .. } = place;
@@ -70,8 +71,8 @@ path = "{PATH}"
     )
 }
 
-/// As [`doorbell`], with a token and a limit that is never reached. The difference is the cost of
-/// both.
+/// Configuration of doorbell with a token and a limit that is never reached. The difference from
+/// [`doorbell`] is the cost of token and limit.
 pub(super) fn doorbell_guarded(one: Doorbell, place: &Place<'_>) -> String {
     let open = doorbell(one, place);
     format!(
@@ -89,7 +90,7 @@ headers = false
     )
 }
 
-/// As [`doorbell`], with the state of a health endpoint instead of the fixed reply.
+/// Configuration of doorbell with the state of a health endpoint instead of the fixed reply.
 pub(super) fn doorbell_health(one: Doorbell, place: &Place<'_>) -> String {
     let health = doorbell(Doorbell { reply: r#"health = "readyz""#, ..one }, place);
     format!(

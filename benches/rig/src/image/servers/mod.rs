@@ -1,5 +1,5 @@
-//! The servers to compare, all configured for the same work: one worker, one route, a fixed reply,
-//! no log.
+//! The servers to compare. Except for variations of doorbell, all are configured for the same work:
+//! one worker, one route, a fixed reply, no log.
 //!
 //! Does not know about: loads; figures; where programs are built.
 
@@ -62,7 +62,7 @@ pub(crate) struct Place<'a> {
     pub(crate) port: u16,
     /// Whether root starts the server. Some servers need an explicit setting to keep that user.
     pub(crate) is_root: bool,
-    /// Maximum number of connections. `None` means the server's default.
+    /// Maximum number of connections of doorbell. `None` means its default.
     pub(crate) conns_max: Option<u32>,
     /// Whether the server uses TLS with the files `cert.pem`, `key.pem` and `both.pem` (both
     /// combined) in the folder.
@@ -87,7 +87,7 @@ enum Serves {
     AllButIdle,
     /// Only loads with new connections, because the server closes after each reply.
     Close,
-    /// Only loads with kept connections, because the server never closes.
+    /// Only loads with kept connections.
     Keep,
     /// Only loads with the token, which the server requires.
     Token,
@@ -146,8 +146,8 @@ const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static 
 const NGINX: [&str; 2] = ["nginx", "nginx-light"];
 const HAPROXY: [&str; 2] = ["haproxy", "haproxy"];
 
-/// All entries: first doorbell, then the floor, then the other servers. `-plain` means without
-/// deferred accept, which is doorbell's default and an option of nginx and HAProxy.
+/// All entries: first doorbell, then the floors, then the other servers. `-plain` means without
+/// deferred accept. Deferred accept is doorbell's default and an option of nginx and HAProxy.
 pub(crate) const CATALOGUE: &[Entry] = &[
     doorbell("doorbell-uring", "io_uring driver, defaults", |at| config::doorbell(URING, at)),
     doorbell("doorbell-epoll", "epoll driver, defaults", |at| config::doorbell(EPOLL, at)),
