@@ -1,4 +1,4 @@
-//! The parts of the `doorbell` binary, as a library for its tests and fuzzers only.
+//! The parts of the `doorbell` binary, as a library for its tests, benchmarks and fuzzers only.
 //!
 //! Does not know about: other dependents. The interface is not stable, so other crates must not
 //! depend on it.

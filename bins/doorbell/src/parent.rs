@@ -1,5 +1,5 @@
 //! The connection between `doorbell run` and the server that it starts: the server reports that its
-//! listeners close, `run` reports the exit of the command.
+//! listeners close or that a stop was cancelled, and `run` reports the exit of the command.
 //!
 //! Does not know about: the effect of a report.
 //!
@@ -64,7 +64,7 @@ impl CommandEnd {
     }
 }
 
-/// Exit code as in a shell: if a signal ended the process, 128 plus its number.
+/// Exit code as in a shell: 128 plus the number of the signal, if a signal ended the process.
 pub(crate) fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     u8::try_from(code & 0xff).unwrap_or(1)

@@ -18,7 +18,8 @@ const MEMORY_OF_WORKER: u64 = 1 << 20;
 /// code is charged to another cgroup.
 const MEMORY_OF_PROGRAM: u64 = 8 << 20;
 
-/// Maximum in a container without a CPU quota, because it shares the CPUs with other containers.
+/// Maximum number of workers in a container without a CPU quota, which shares the CPUs with other
+/// containers.
 const SHARED_MAX: usize = 4;
 
 /// Maximum of `runtime.workers`.
@@ -43,7 +44,7 @@ pub(crate) struct Limits {
     pub(crate) memory: Option<u64>,
 }
 
-/// The configured number, or else [`default_workers`].
+/// The configured number of workers, or else [`default_workers`].
 pub(crate) fn count(config: &Config) -> usize {
     let configured = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
     configured.unwrap_or_else(|| default_workers().count)

@@ -37,7 +37,7 @@ use tokio::time::{sleep, timeout};
 /// Name of the configuration table.
 const TABLE: &str = "blackbox";
 
-/// Maximum number of connections; further ones wait in the backlog.
+/// Maximum number of connections to one address; further ones wait in the backlog.
 const CONNS_MAX: usize = 64;
 
 /// Maximum number of concurrent name lookups of all generations together, because a lookup may
@@ -56,7 +56,7 @@ const HEAD_LEN_MAX: usize = 16 << 10;
 /// Pause after a failed accept, for example because of a lack of descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// The running thread.
+/// The running thread that serves `/probe`.
 #[derive(Debug)]
 pub(crate) struct Probes {
     /// The configured addresses with their sockets. A successor copies the sockets.
@@ -218,7 +218,7 @@ async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
     after.map_or(Phase::Stopped, |phase| *phase)
 }
 
-/// Accepts until the successor listens, then waits for open connections.
+/// Accepts connections while the phase is `Serving`, then waits for the open ones.
 async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch::Receiver<Phase>) {
     let mut conns = JoinSet::new();
     let leaving = phase.clone();
@@ -264,7 +264,7 @@ async fn serve_conn(
         after_serving(&mut phase).await;
         has_request.wait_for(|has_request| *has_request).await.is_ok()
     };
-    // An error means that the client has disconnected.
+    // Errors are not logged: the client has disconnected, was too slow or sent an invalid request.
     tokio::select! {
         _ended = conn.as_mut() => return,
         _has_request = ready_to_close => conn.as_mut().graceful_shutdown(),

@@ -12,7 +12,7 @@ use doorbell_config::{Text as _, Words as _};
 use hyper::Method;
 use std::time::Duration;
 
-/// Maximum size of content to read by built-in modules.
+/// Maximum size of content that built-in modules read.
 const BODY_BYTES: u32 = 256 << 10;
 
 /// What a probe does with its target.
@@ -36,8 +36,8 @@ impl Module {
             timeout: blackbox.timeout,
             kind: kind_of(module),
         });
-        // Configured modules come first, because the first of several modules with the same name is
-        // used.
+        // Modules of the operator come first, because the first of several modules with the same
+        // name is used.
         own.chain(built_in).collect()
     }
 

@@ -49,7 +49,7 @@ pub(super) enum Refused {
     NotAllowed,
     /// The target is invalid for the module.
     NotATarget,
-    /// The request timed out while it waited, because too many probes were in progress.
+    /// The request timed out while it waited for other probes.
     TooMany,
 }
 
@@ -104,7 +104,7 @@ impl Prober {
     }
 
     /// Resolves a host to one address, if all its addresses may be probed. `Err(None)` if there is
-    /// none.
+    /// no usable address.
     async fn address_of(&self, at: &HostPort, resolve: Resolve) -> Result<SocketAddr, Option<Refused>> {
         let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, at.port)],

@@ -8,8 +8,9 @@ use std::fmt;
 /// Maximum size of a target.
 const TARGET_LEN_MAX: usize = 1024;
 
-/// Unsupported parameters of blackbox_exporter, each with the value that changes its reply; `None`
-/// if any non-empty value does. They are refused, because ignoring them would hide a difference.
+/// Unsupported parameters of blackbox_exporter, each with the value that changes the reply; `None`
+/// if any non-empty value does. Such values are refused, because ignoring them would hide a
+/// difference.
 const UNSUPPORTED: [(&str, Option<&str>); 2] = [("debug", Some("true")), ("hostname", None)];
 
 /// A target and a module.

@@ -1,4 +1,4 @@
-//! The request of a probe: a module and its target, and the requests that follow its redirects.
+//! The request of a probe, from a module and a target, and the requests that follow redirects.
 //!
 //! Does not know about: how a probe runs, which addresses are allowed.
 
@@ -10,7 +10,7 @@ use doorbell_checks::{Seen, is_same_origin, url_of_location};
 use hyper::Method;
 use std::net::SocketAddr;
 
-/// A check whose target is known, but not yet its address.
+/// A check of a target whose address is not known yet.
 pub(super) struct ProbeRequest {
     kind: CheckKind,
     at: HostPort,
@@ -32,7 +32,7 @@ impl ProbeRequest {
                 let is_url = target.starts_with("http://") || target.starts_with("https://");
                 http.url = if is_url { Url::parse(target) } else { Url::parse(&format!("http://{target}")) }?;
                 follows = http.follow_redirects;
-                // The address of each redirect is verified first.
+                // Each redirect becomes a request of its own, whose address is checked first.
                 http.follow_redirects = FollowRedirects::No;
                 http.url.at.clone()
             }
@@ -117,7 +117,7 @@ impl ProbeRequest {
     }
 }
 
-/// Removes all credentials, because another origin chose the next target.
+/// Removes all credentials, because the next target is of another origin.
 fn remove_credentials(http: &mut HttpCheck) {
     (http.basic, http.bearer) = (None, None);
     http.headers.retain(|(_, value)| matches!(value, FieldValue::Open(_)));

@@ -61,8 +61,8 @@ impl ScanRunner {
     }
 
     /// Runs a scan as a job, and waits for a limited time. [`Scan::Later`] if the queue is full or
-    /// the scan takes longer. Such a scan continues. Until its result has been returned, further
-    /// calls start no other scan and do not wait.
+    /// the scan takes longer. A scan that takes longer continues; until its result has been
+    /// returned, further calls start no other scan and do not wait.
     pub(crate) fn scan(&mut self, scan: impl FnOnce() -> Scan + Send + 'static) -> Scan {
         let Some(lane) = &self.lane else { return scan() };
         let (found, wait) = match self.late.take() {

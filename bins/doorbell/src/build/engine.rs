@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Returns the builder of the server, and the list that will contain changes of its workers.
+/// Returns the builder of the server, and the list for fallbacks and failures of its workers.
 pub(crate) fn builder(
     config: &Config,
     registry: &Arc<HealthRegistry>,

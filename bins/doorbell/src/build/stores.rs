@@ -10,7 +10,7 @@ use crate::routes::files::Directory;
 use crate::routes::links::Links;
 use std::collections::HashMap;
 
-/// The stores by the name of their route.
+/// Directories and link maps, by the name of their route.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
     directories: HashMap<String, Directory>,
@@ -18,7 +18,7 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// Opens all stores and adds their watched files to `watched`.
+    /// Opens the directories and link maps of `config`, and adds their readers to `watched`.
     pub(crate) fn open(
         config: &Config,
         scan_runner: &ScanRunner,

@@ -30,7 +30,7 @@ pub(crate) struct HandshakesPerClient {
     v6_len: u8,
 }
 
-/// The files behind an acceptor.
+/// Replaces the certificates of an acceptor when the files of its table change.
 #[derive(Debug)]
 pub(crate) struct TlsReader {
     tls: Tls,
@@ -67,8 +67,8 @@ pub(crate) fn open(
     Ok((acceptor.clone(), TlsReader { tls: tls.clone(), auth_mode, http2, acceptor, stamps, crl_end }))
 }
 
-/// Creates the handshake limit of a table. Its listeners share the limit, so that an address has
-/// one rate.
+/// Creates the handshake limit of a table. All listeners with this table share the limit and its
+/// counts.
 pub(crate) fn gate(Rate { requests, period }: Rate, v6_len: u8) -> Result<Gate, QuotaError> {
     let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
     Ok(Arc::new(HandshakesPerClient { limiter, v6_len }))
@@ -91,12 +91,12 @@ impl Pairs {
     }
 }
 
-/// Directories of the certificates and keys of a table.
+/// Directories of all files of a table.
 pub(crate) fn directories(tls: &Tls) -> impl Iterator<Item = PathBuf> {
     paths(tls).flat_map(directories_of)
 }
 
-/// The content of the files.
+/// The content of the files of a table.
 struct Material {
     config: TlsConfig,
     crl_end: Option<i64>,
@@ -108,7 +108,8 @@ fn unix_secs() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Reads the other files of a table, and logs their warnings.
+/// Builds a TLS configuration from `pairs` and the other files of a table, and logs the warnings of
+/// all these files.
 fn material(
     pairs: Vec<CertPair>,
     tls: &Tls,

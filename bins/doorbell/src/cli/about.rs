@@ -1,6 +1,6 @@
 //! `doorbell completions`, `man` and `version`.
 //!
-//! Does not know about: single commands.
+//! Does not know about: particular commands.
 
 use super::command::command;
 use crate::exit::{Exit, Failure};

@@ -58,7 +58,7 @@ The command line overrides DOORBELL__SECTION__KEY variables, which override the 
 #[derive(Debug, Parser)]
 #[command(name = "doorbell", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Cli {
-    /// Command to run; `serve` without one.
+    /// Command to run; default: `serve`.
     #[command(subcommand)]
     pub command: Option<Command>,
 
@@ -115,7 +115,7 @@ pub enum Command {
     /// Commands for a running instance.
     #[command(flatten)]
     Operate(super::operate::OperateCommand),
-    /// Redirect hosts without a configuration file
+    /// Serve redirects without a configuration file
     #[command(after_help = super::redirect::HELP)]
     Redirect(super::redirect::RedirectArgs),
     /// Run doorbell and another program together and stop them in the right order

@@ -26,7 +26,7 @@ const WITHOUT_CONFIG: [&[&str]; 11] = [
     &["version"],
 ];
 
-/// Commands that write no log, besides [`OperateCommand`].
+/// Commands that write no log, in addition to those of [`OperateCommand`].
 const WITHOUT_LOG: [&str; 11] = [
     "await",
     "completions",
@@ -82,7 +82,7 @@ fn without_log(command: Command) -> Command {
     command.args([level.hide(true), format.hide(true)]).mut_subcommands(without_log)
 }
 
-/// Rewrites `help` and `help COMMAND` to `--help`.
+/// Rewrites `help` to `--help`, and `help COMMAND` to `COMMAND --help`.
 pub(super) fn normalize_help(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|word| word == "help") {
         args.remove(1);
@@ -142,8 +142,7 @@ fn refused() -> Arg {
     Arg::new("config").short('c').long("config").hide(true).value_parser(ValueParser::new(refuse))
 }
 
-/// Returns a hint for an unknown argument: `-c` for a file name, or the doorbell command that
-/// corresponds to a command of another program.
+/// Returns a hint for an unknown argument: its entry in [`SUGGESTIONS`], or `-c` for a file name.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {
     let kind = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,

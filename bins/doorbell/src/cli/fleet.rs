@@ -46,7 +46,7 @@ pub struct FleetArgs {
 #[derive(Debug, PartialEq, Serialize)]
 struct FleetView {
     instances: Vec<InstanceView>,
-    /// Names of instances whose announcement cannot be decoded, because they have another version.
+    /// Names of instances whose announcement cannot be decoded, as after a change of its format.
     unreadable: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ struct EndpointView {
 struct Source {
     runtime: Runtime,
     redis: Redis,
-    /// Changes of the connection.
+    /// Changes of the state of the connection.
     states: mpsc::UnboundedReceiver<Result<(), StoreError>>,
     url: String,
 }
@@ -151,7 +151,7 @@ impl InstanceView {
         Self { name, zone, version, lifecycle, started_unix_ms, config_hash, endpoints, endpoints_total }
     }
 
-    /// The names and states of the endpoints that are not up, and the number of those that are.
+    /// The names and states of the endpoints that are not up, and the number of those that are up.
     fn summary(&self) -> Cell {
         let is_up = |one: &&EndpointView| one.state == State::Up.as_str();
         let up = self.endpoints.iter().filter(is_up).count();

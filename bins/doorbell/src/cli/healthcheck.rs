@@ -49,7 +49,7 @@ pub struct HealthcheckArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     address: Option<Address>,
 
-    /// Maximum time until the whole response has arrived
+    /// Maximum time until the response has arrived
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
 }
@@ -68,8 +68,8 @@ pub(super) enum Address {
     Unix(PathBuf),
 }
 
-/// Path of the configuration in the container image and in the systemd unit, used if no other
-/// source names an address.
+/// Path of the configuration in the container image and in the systemd unit; [`target`] defines its
+/// precedence.
 const DEFAULT_FILE: &str = "/etc/doorbell/doorbell.toml";
 
 /// Address of a listener, and the parameters of a request to it.
@@ -130,8 +130,8 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
 }
 
 /// Returns the target. The address is taken from the first of these sources that exists: the
-/// command line, the given file, the only running instance, [`DEFAULT_FILE`], `DOORBELL_LISTEN`,
-/// the default address.
+/// command line, the given file, the only running instance, [`DEFAULT_FILE`], the built-in
+/// configuration if variables override its keys, `DOORBELL_LISTEN`, the default address.
 fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target, String> {
     let plain = |address| Target { address, host: None, is_tls: false, needs_proxy_header: false };
     if let Some(address) = &args.address {
@@ -157,7 +157,7 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
     let overrides = load::overrides().map_err(|failure| failure.to_string())?;
     let name = &source.name;
     // Problems other than invalid TOML are ignored: the instance may run with an earlier version of
-    // it.
+    // the file.
     let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &overrides);
     let config = config
         .ok_or_else(|| format!("{name} is not valid TOML: correct it, or give the address with --address"))?;
@@ -214,8 +214,8 @@ fn find(config: &Config, path: &str) -> Option<Target> {
     })
 }
 
-/// Address to connect to for a bound address; `None` for an inherited socket, whose address is
-/// unknown.
+/// Address to connect to for a bound address; `None` if it is unknown (inherited socket, port 0),
+/// or if the listener does not trust a PROXY header from it.
 fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
     let needs_trust = listener.proxy_protocol == ProxyProtocol::Require;
     let trusted: Networks = listener.trusted().collect();

@@ -1,6 +1,6 @@
 //! `doorbell history`: creates the schema of the history, and prints the availability of a month.
 //!
-//! Does not know about: the schema, how rows are written.
+//! Does not know about: the tables of the schema, how rows are written.
 
 use super::load;
 use super::operate::table::{Cell, Paint, Tone, plain, table};
@@ -68,7 +68,7 @@ pub struct InitArgs {
 /// Options of `history availability`.
 #[derive(Debug, Args)]
 pub struct AvailabilityArgs {
-    /// Month in UTC; default: the current one
+    /// Month in UTC; default: the current month
     #[arg(long, value_name = "YYYY-MM", value_parser = parse_month)]
     month: Option<u32>,
 
@@ -213,7 +213,7 @@ impl Availability {
         })
     }
 
-    /// In percent with three digits, never rounded up: 100 means no time down.
+    /// Availability in percent with three decimals, rounded down, so that 100 means no time down.
     fn percent(&self) -> String {
         match self.availability {
             Some(share) => format!("{:.3} %", (share * 100_000.0).floor() / 1_000.0),
@@ -244,7 +244,7 @@ fn shown(rows: &[Availability], paint: Paint) -> String {
     table(&heads, &rows.iter().map(row).collect::<Vec<_>>(), paint)
 }
 
-/// The month as the server writes it: `202611`.
+/// Parses a month such as `2026-11` into the number that the server uses: `202611`.
 fn parse_month(text: &str) -> Result<u32, String> {
     let parse = || {
         let (year, month) = text.split_once('-')?;

@@ -54,7 +54,7 @@ pub(super) fn read_source(path: &Path) -> Result<Source, Failure> {
     Ok(Source { name, text })
 }
 
-/// The file given with `--config`, or the built-in configuration if variables override keys of it.
+/// The file given with `--config`, or the built-in configuration if variables override its keys.
 pub(super) fn source_or_built_in(global: &Global) -> Result<Option<Source>, Failure> {
     match source(global)? {
         None if !overrides()?.is_empty() => Ok(Some(built_in())),
@@ -62,7 +62,7 @@ pub(super) fn source_or_built_in(global: &Global) -> Result<Option<Source>, Fail
     }
 }
 
-/// Source for overrides without a configuration file.
+/// The source to which overrides apply without a configuration file.
 fn built_in() -> Source {
     Source { name: BUILT_IN.into(), text: "version = 1\n".into() }
 }
@@ -137,7 +137,7 @@ fn count_errors(problems: &[Problem]) -> String {
     if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") }
 }
 
-/// Applies the options of `serve`, and the variables for `--admin` and `--listen`.
+/// Applies the options of `serve`, and the variables `DOORBELL_ADMIN` and `DOORBELL_LISTEN`.
 pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
     if let Some(driver) = args.driver {
         config.runtime.driver = match driver {

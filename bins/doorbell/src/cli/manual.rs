@@ -1,6 +1,6 @@
 //! doorbell.toml(5): the manual page of configuration files, generated from the schema.
 //!
-//! Does not know about: keys.
+//! Does not know about: particular keys.
 
 use crate::config::schema;
 use serde_json::Value;
@@ -93,7 +93,7 @@ pub(super) fn default_shown(form: &Value) -> Option<String> {
     })
 }
 
-/// Escapes roff requests.
+/// Escapes text for roff.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     if text.starts_with('.') { format!("\\&{text}") } else { text }

@@ -25,7 +25,7 @@ pub struct Global {
     #[arg(long, value_name = "FORMAT", global = true)]
     pub log_format: Option<LogFormat>,
 
-    /// When to use colors; auto: on a terminal, unless NO_COLOR is set
+    /// When to use colors; auto: on a terminal, unless NO_COLOR is set or TERM=dumb
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
     pub color: ColorWhen,
 

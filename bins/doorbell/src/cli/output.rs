@@ -18,7 +18,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_more(text).map(|_| ())
 }
 
-/// Same as [`print`], for endless output; returns false if the reader has closed the pipe.
+/// Prints to standard output as [`print`] does; returns false if the reader has closed the pipe.
 pub(super) fn print_more(text: &str) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -84,7 +84,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "TIME", value_parser = super::options::parse_timeout)]
     timeout: Option<Duration>,
 
-    /// Number of probes; the exit code is that of the last failed one
+    /// Number of probes; the exit code is that of the last failed probe
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
 

@@ -36,8 +36,8 @@ pub struct RedirectArgs {
     #[arg(long, value_name = "HOST", required = true)]
     host: Vec<String>,
 
-    /// Directory of ACME (http-01) challenge tokens, served for every host below
-    /// /.well-known/acme-challenge/; with certbot: WEBROOT/.well-known/acme-challenge
+    /// Directory of ACME (http-01) challenge tokens, served below /.well-known/acme-challenge/ for
+    /// every host; with certbot: WEBROOT/.well-known/acme-challenge
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     acme: Option<PathBuf>,
 
@@ -79,8 +79,8 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
     }
     let mut config = load::without_file(global)?;
     config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80)).into()];
-    // Each health route keeps its first path only; the other paths of the redirected hosts are
-    // redirected.
+    // Each health route keeps its first path only, so that all other paths of the redirected hosts
+    // are redirected.
     for route in &mut config.routes {
         route.paths.truncate(1);
     }

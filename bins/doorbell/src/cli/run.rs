@@ -1,7 +1,7 @@
 //! `doorbell run -- CMD`: runs doorbell and a program together and stops them in the right order.
 //!
 //! Does not know about: the work of the two programs. This process starts both, forwards signals
-//! and reaps children. The server is a child process, so that neither can crash the other.
+//! and reaps children. The server is a child process, so that its crash does not end this process.
 
 use super::load;
 use super::options::{ColorWhen, DriverArg, Global};
@@ -267,7 +267,7 @@ impl Processes {
                     self.server_code = Some(code_of(status).max(u8::from(self.child.is_some())));
                 }
                 if self.phase != Phase::Ending {
-                    // The program must not run without its health endpoint.
+                    // The command must not run without its health endpoint.
                     self.phase = Phase::Ending;
                     send_signal(self.child, Signal::TERM);
                 }

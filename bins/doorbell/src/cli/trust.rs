@@ -15,8 +15,8 @@ pub(super) struct TrustArgs {
     tls: bool,
 
     /// CA certificates for verifying the server's certificate, as PEM; default: those of the
-    /// system. Probes of the kubelet and of load balancers verify certificates only if this option
-    /// is given
+    /// system. The probers doorbell, blackbox, consul and grpc-health-probe verify certificates;
+    /// others only with this option
     #[arg(long, value_name = "FILE")]
     tls_ca_cert: Option<PathBuf>,
 

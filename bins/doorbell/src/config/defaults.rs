@@ -7,9 +7,9 @@ use super::resolve::default_grpc_route;
 use doorbell_config::Link;
 
 /// Liveness and startup paths of Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`),
-/// Spring (`/actuator/health/liveness`) and linkerd (`/live`). Startup probes share them, because a
-/// process that replies has started. No default path reports a single check: only clients that see
-/// details may request one.
+/// Spring (`/actuator/health/liveness`) and linkerd (`/live`). Startup paths report `livez` too,
+/// because a process that replies has started. No default path reports a single check: only clients
+/// that see details may request one.
 const LIVE_PATHS: [&str; 7] = [
     "/livez",
     "/healthz",
@@ -20,11 +20,11 @@ const LIVE_PATHS: [&str; 7] = [
     "/health/started",
 ];
 
-/// Readiness paths of the same programs, and `/`, the default of HAProxy's `option httpchk` and of
-/// cloud load balancers.
+/// Readiness paths of Kubernetes, MicroProfile, linkerd and Spring, and `/`, the default of
+/// HAProxy's `option httpchk` and of cloud load balancers.
 const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
 
-/// The configuration without a file.
+/// The configuration of an instance without a configuration file.
 #[must_use]
 pub fn default_config() -> Config {
     let mut config = Config {

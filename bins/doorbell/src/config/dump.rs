@@ -6,7 +6,7 @@ use super::model::Config;
 use doorbell_config::Table as _;
 use serde_json::{Map, Value};
 
-/// A TOML file that results in the same configuration.
+/// A TOML file that results in the same configuration, apart from secrets, which are masked.
 ///
 /// # Errors
 /// Never for a validated configuration.
@@ -18,7 +18,7 @@ pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser
 #[must_use]
 pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let mut root = config.to_json(with_defaults);
-    // An endpoint that exists without being configured is omitted if its table is empty.
+    // `livez` and `readyz` exist without a table, so an empty table is omitted.
     if let Some(health) = root.get_mut("health").and_then(Value::as_object_mut) {
         let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
         health.retain(|name, value| !is_empty(value) || !["livez", "readyz"].contains(&&**name));

@@ -1,6 +1,6 @@
-//! Configuration files: parses TOML into a [`Config`], or reports every problem of the file.
+//! Configuration files: parses TOML into a [`Config`], and reports every problem of the file.
 //!
-//! Does not know about: sockets, command lines. Entry: [`parse`].
+//! Does not know about: opening sockets, parsing command lines. Entry: [`parse`].
 //!
 //! [`model`] contains the tables, with a field for each key; `resolve` resolves names and validates
 //! tables against each other. Listeners and checks start only if no step finds an error.
@@ -62,7 +62,7 @@ pub struct Outside<'a> {
 }
 
 /// Variable with the seconds between SIGTERM and SIGKILL (`terminationGracePeriodSeconds` of a
-/// pod). Kubernetes does not set it: the manifest has to.
+/// pod). Kubernetes does not set the variable: the manifest has to.
 const GRACE_VARIABLE: &str = "TERMINATION_GRACE_PERIOD";
 
 /// Parses a configuration file and validates the files that it names. Reports every problem, not
@@ -72,22 +72,22 @@ pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
     parse_over(source, env, &Overrides::default())
 }
 
-/// Same as [`parse`], with environment variables that override keys.
+/// Parses a configuration file as [`parse`] does, with environment variables that override keys.
 #[must_use]
 pub fn parse_over(source: &Source, env: Env<'_>, overrides: &Overrides) -> Parsed {
     parse_for_serve(source, env, overrides, true)
 }
 
-/// Same as [`parse_over`]. Unless `allow_exec`, also reports checks that `doorbell serve` refuses
-/// without `--allow-exec`.
+/// Parses a configuration file as [`parse_over`] does. Unless `allow_exec`, also reports checks
+/// that `doorbell serve` refuses without `--allow-exec`.
 #[must_use]
 pub fn parse_for_serve(source: &Source, env: Env<'_>, overrides: &Overrides, allow_exec: bool) -> Parsed {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
     parse_all(source, outside, overrides, allow_exec).0
 }
 
-/// Same as [`parse_over`]; also returns the paths of secret files and reply files, including
-/// unreadable ones.
+/// Parses a configuration file as [`parse_over`] does; also returns the paths of secret files and
+/// reply files, including unreadable ones.
 pub(crate) fn parse_with_files(
     source: &Source,
     env: Env<'_>,
@@ -108,14 +108,15 @@ pub(crate) fn parse_with_files(
     (parsed, files)
 }
 
-/// Returns the valid part of a file that may contain errors, or `None` if it is not TOML. For
-/// commands that contact a running instance of this file.
+/// Returns the valid part of a file that may contain errors, or `None` if the file is not TOML. For
+/// commands that contact an instance that runs with this file.
 pub(crate) fn parse_valid_part(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: None };
     parse_all(source, outside, overrides, true).1
 }
 
-/// Same as [`parse`], with an explicit environment.
+/// Parses a configuration file as [`parse`] does, with the environment, secrets and time in
+/// `outside`.
 #[must_use]
 pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
     parse_all(source, outside, &Overrides::default(), true).0

@@ -24,8 +24,8 @@ pub(super) const PROGRAM: Program = Program {
     example,
 };
 
-/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` that are not secret. Unknown keys count as
-/// secret, so that a secret under a misspelled key is hidden.
+/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` that are not secret. All other keys count
+/// as secret, so that a secret under a misspelled key is hidden.
 const OPEN_KEYS: &[&str] =
     &["algorithm", "audience", "bind", "issuer", "jwks_file", "key_file", "leeway", "realm", "require"];
 
@@ -51,12 +51,13 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
     }
     let modules = root.get("blackbox").and_then(|blackbox| blackbox.get_ref().get("module"));
     for checks in [root.get("check"), modules].into_iter().flatten() {
-        // Other keys of a check are not secret, and reports must be able to show them.
+        // Only the keys below are hidden, because reports must be able to show other keys of a
+        // check.
         let checks = checks.get_ref().as_table().into_iter().flatten();
         for check in checks.filter_map(|(_, check)| check.get_ref().as_table()) {
             let basic = check.get("basic");
-            // A value that is not a table is an error; all of it is hidden, because it may contain
-            // the password.
+            // A `basic` that is not a table is an error, and hidden as a whole, because it may
+            // contain the password.
             let password = basic
                 .map(|basic| basic.get_ref().as_table().map_or(Some(basic), |basic| basic.get("password")));
             let secrets = [check.get("bearer"), check.get("password"), password.flatten()];
@@ -89,7 +90,7 @@ fn example(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Help for keys that belong to another table in doorbell.
+/// Help for unknown keys whose setting has another name or place in doorbell.
 fn elsewhere(kind: &str, key: &str) -> Option<&'static str> {
     Some(match (kind, key) {
         ("listener.NAME", "protocols" | "h2" | "h2c" | "alpn") => {

@@ -1,4 +1,4 @@
-//! Recurring times in the syntax of cron.
+//! Recurring times in the syntax of cron, and the windows that start at these times.
 //!
 //! Does not know about: maintenance.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Form of a schedule, for help texts.
 const SCHEDULE_FORM: &str = "minute, hour, day of month, month, day of week and optionally a time zone, as in \"0 3 * * SUN Europe/Berlin\"";
 
-/// Fields of a schedule without its time zone.
+/// Number of fields of a schedule, without the time zone.
 const FIELDS: usize = 5;
 
 /// Maximum number of starts that a search for an open window examines: one per minute of the
@@ -39,12 +39,12 @@ pub(crate) fn system_zone() -> Result<String, OsString> {
     }
 }
 
-/// State of a window at one moment.
+/// State of a recurring window at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// Start of the open window, in Unix milliseconds.
     pub(crate) open_since: Option<u64>,
-    /// End of the open window, or start of the next one.
+    /// End of the open window, or start of the next window.
     pub(crate) changes_at: u64,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: requests, escaping of values.
 //!
-//! Braces without a name are literal, so JSON needs no escaping; `{{` is a literal brace before a
-//! name.
+//! Braces without a name are literal, so JSON needs no escaping; `{{` is a literal `{`, for use
+//! before a name.
 
 /// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub(crate) enum Part {
     Text(String),
 }
 
-/// Parameters that every request provides. They take precedence over path parameters of the same
-/// name.
+/// Parameters that every request provides, and that take precedence over path parameters of the
+/// same name.
 pub(crate) const NAMES: [&str; 4] = ["client", "host", "method", "path"];
 
-/// Maximum size of a template with parameters, which is expanded in a small buffer.
+/// Maximum size of a template with parameters, which is expanded for every request.
 pub(crate) const TEMPLATE_LEN_MAX: usize = 16 << 10;
 
 impl Template {
@@ -75,7 +75,7 @@ impl Template {
         })
     }
 
-    /// Returns the text if it has no parameters.
+    /// Returns the text of a template without parameters.
     pub(crate) fn fixed(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),

@@ -55,7 +55,7 @@ impl Client {
         Self::connect_within(path, TIMEOUT)
     }
 
-    /// Same as [`Self::connect`], with another timeout for each response.
+    /// Connects to an instance; `timeout` limits connecting and each response.
     pub(crate) fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
         let mut stream = connect_within(path, timeout)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -73,7 +73,7 @@ impl Client {
         self.next()
     }
 
-    /// Returns the process of the instance. A reply to a later call confirms that its process ID
+    /// Returns the process of the instance. A reply to a later call confirms that the process ID
     /// has not been reused. Fails if the process is not visible, because it runs in another PID
     /// namespace.
     pub(crate) fn process(&self) -> io::Result<Process> {

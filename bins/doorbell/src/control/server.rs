@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-/// Maximum number of connections; further ones are refused with an explanation.
+/// Maximum number of connections; further connections are refused with an explanation.
 const CONNS_MAX: usize = 32;
 
 /// Maximum number of connections that are being refused.

@@ -32,11 +32,11 @@ const GROUP_MODE: u32 = 0o660;
 /// Length of the accept queue.
 const BACKLOG: i32 = 128;
 
-/// Age from which a socket without a listener is stale. The process of a younger one may be about
-/// to listen.
+/// Age from which a socket without a listener is stale. The process of a younger socket may be
+/// about to listen.
 const LEFT_OVER_AFTER: Duration = Duration::from_secs(60);
 
-/// The file, removed on drop.
+/// The file of a control socket, removed on drop.
 #[derive(Debug)]
 pub(crate) struct ControlFile {
     path: PathBuf,
@@ -107,7 +107,7 @@ fn open_first(
     Err(whys.join("; "))
 }
 
-/// The first instance in a directory gets the name without a number.
+/// Opens a socket in a directory, in which the first instance gets the name without a number.
 fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), ClaimError> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed("mkdir"))?;
     remove_left_over(directory);

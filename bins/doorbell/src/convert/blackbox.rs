@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// The keys of one module.
+/// The keys of a module, or of a table in a module.
 pub(super) type Module = Map<String, Json>;
 
 /// The result of a conversion.
@@ -112,7 +112,7 @@ fn grpc(mut keys: Keys<'_>) -> Module {
     module
 }
 
-/// Options of the `icmp` prober; `None` if a check cannot send such a request.
+/// Options of the `icmp` prober; `None` if a check cannot send the echo request.
 fn icmp(mut keys: Keys<'_>) -> Option<Module> {
     const DF: &str = "an unprivileged ICMP socket does not set the DF bit";
     let mut module = typed("icmp");
@@ -139,7 +139,7 @@ pub(super) fn typed(kind: &str) -> Module {
     Map::from_iter([("type".to_owned(), kind.into())])
 }
 
-/// A text that is not expanded.
+/// A text in which `${..}` is not expanded.
 pub(super) fn literal(text: &str) -> Json {
     doorbell_config::literal(text)
 }
@@ -179,7 +179,7 @@ pub(super) fn tls(keys: &mut Keys<'_>, name: &str) -> Module {
     let files =
         [("ca_file", "ca"), ("cert_file", "cert"), ("key_file", "key"), ("server_name", "server_name")];
     for (theirs, ours) in files {
-        // Without verification the exporter ignores the authorities.
+        // Without verification the exporter ignores the CA certificates.
         if let Some(Placed { value, .. }) = keys.text(theirs).filter(|_| !(is_insecure && ours == "ca")) {
             tls.insert(ours.to_owned(), literal(value));
         }

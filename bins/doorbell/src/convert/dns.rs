@@ -10,7 +10,7 @@ use serde_json::json;
 
 const OVER_UDP: &str = "a dns check asks over UDP, and over TCP only if the answer is truncated";
 
-/// Keys of which only one value has an equivalent: the value, and why others have none.
+/// Keys of which only one value has an equivalent: the value, and why other values have none.
 const ONLY: [(&str, &str, &str); 4] = [
     ("dns_over_tls", "false", OVER_UDP),
     ("query_class", "IN", "a dns check asks for records of the class IN"),
@@ -18,7 +18,7 @@ const ONLY: [(&str, &str, &str); 4] = [
     ("transport_protocol", "udp", OVER_UDP),
 ];
 
-/// Expressions for the records of each section.
+/// Keys with expressions for the records of each section of an answer.
 const RECORDS: [&str; 3] = ["validate_additional_rrs", "validate_answer_rrs", "validate_authority_rrs"];
 
 /// Converts the options; `None` if a `dns` check cannot ask the question, or evaluate the answer.

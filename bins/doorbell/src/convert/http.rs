@@ -32,7 +32,7 @@ const SECRET_WHY: &str = "a secret in clear text is not copied";
 
 pub(super) fn module(name: &str, mut keys: Keys<'_>) -> Module {
     let mut module = typed("http");
-    // The exporter reads all content; this is the limit of the built-in modules.
+    // The exporter reads all content; 256 KiB is the limit of the built-in modules.
     module.insert("max_body".to_owned(), "256KiB".into());
     let is_http1 = keys.placed_flag("enable_http2").is_some_and(|http2| !http2.value);
     if !is_http1 {
@@ -209,14 +209,14 @@ fn fields(keys: &mut Keys<'_>, expect: &mut Module) {
     }
 }
 
-/// The valid expressions of a list; the others are reported.
+/// The supported expressions of a list; unsupported expressions are reported.
 fn patterns<'n>(keys: &mut Keys<'n>, name: &'n str) -> Vec<Placed<'n, &'n str>> {
     let mut patterns = keys.texts(name);
     patterns.retain(|pattern| is_pattern(keys, *pattern));
     patterns
 }
 
-/// Whether an expression is valid here; otherwise it is reported.
+/// Whether doorbell supports an expression; an unsupported expression is reported.
 pub(super) fn is_pattern(keys: &Keys<'_>, pattern: Placed<'_, &str>) -> bool {
     let is_valid = Pattern::new(pattern.value).is_ok();
     if !is_valid {

@@ -17,7 +17,7 @@ pub(super) struct Keys<'n> {
     notes: &'n RefCell<Vec<Unconverted>>,
 }
 
-/// A value with its place.
+/// A value with its line and the name of its key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed<'n, T> {
     pub(super) line: usize,
@@ -26,7 +26,8 @@ pub(super) struct Placed<'n, T> {
 }
 
 impl<'n> Keys<'n> {
-    /// The keys of a node; a table that is null or of another type has none.
+    /// The keys of a node. Null is an empty table; a node of another type is reported and has no
+    /// keys.
     pub(super) fn of(path: String, node: &'n Node, notes: &'n RefCell<Vec<Unconverted>>) -> Self {
         let entries = match &node.value {
             Value::Table(table) => table.iter().collect(),
@@ -50,7 +51,7 @@ impl<'n> Keys<'n> {
         self.push(self.line, self.path.clone(), why, instead);
     }
 
-    /// The names of the tables and of a key in this table.
+    /// The names of the tables and of a key in this table, joined by dots.
     fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
@@ -77,12 +78,12 @@ impl<'n> Keys<'n> {
         }
     }
 
-    /// Takes true or false; false if it is missing.
+    /// Takes true or false; false if the key is missing.
     pub(super) fn flag(&mut self, name: &str) -> bool {
         self.placed_flag(name).is_some_and(|flag| flag.value)
     }
 
-    /// Takes true or false, with its place.
+    /// Takes true or false, with the line and name of the key.
     pub(super) fn placed_flag(&mut self, name: &str) -> Option<Placed<'n, bool>> {
         let Placed { line, name, value } = self.text(name)?;
         match &*value.to_ascii_lowercase() {
@@ -95,7 +96,7 @@ impl<'n> Keys<'n> {
         }
     }
 
-    /// Takes a list; empty if it is missing.
+    /// Takes a list; empty if the key is missing.
     pub(super) fn list(&mut self, name: &str) -> &'n [Node] {
         let Some(entry) = self.take(name) else { return &[] };
         match &entry.value.value {
@@ -122,8 +123,8 @@ impl<'n> Keys<'n> {
         texts
     }
 
-    /// Takes keys of which only one value has an equivalent: reports other values with the reason.
-    /// Returns whether there are none.
+    /// Takes keys of which only one value has an equivalent, and reports other values with the
+    /// reason. Returns whether all keys that are present have that value.
     pub(super) fn have_only(&mut self, known: &[(&str, &str, &str)]) -> bool {
         let mut is_known = true;
         for (name, only, why) in known {
@@ -135,7 +136,7 @@ impl<'n> Keys<'n> {
         is_known
     }
 
-    /// Whether one of these keys has not been taken.
+    /// Whether one of these keys is present and not taken yet.
     pub(super) fn has_any(&self, names: &[&str]) -> bool {
         self.entries.iter().any(|entry| names.contains(&entry.name.as_str()))
     }
@@ -155,7 +156,7 @@ impl<'n> Keys<'n> {
         Some(Self::of(self.path_of(name), &entry.value, self.notes))
     }
 
-    /// Takes a table, which is empty if it is missing.
+    /// Takes a table; empty if the key is missing.
     pub(super) fn table_or_empty(&mut self, name: &str) -> Self {
         let path = self.path_of(name);
         self.table(name).unwrap_or(Self { path, line: self.line, entries: Vec::new(), notes: self.notes })
@@ -172,7 +173,7 @@ impl<'n> Keys<'n> {
         names.into_iter().filter_map(|name| self.text(name)).collect()
     }
 
-    /// Reports the remaining keys except these.
+    /// Reports the remaining keys except those in `ignored`.
     pub(super) fn finish_except(mut self, ignored: &[&str]) {
         self.entries.retain(|entry| !ignored.contains(&entry.name.as_str()));
         self.finish(&[]);

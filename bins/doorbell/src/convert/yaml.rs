@@ -6,8 +6,9 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Limits for documents with aliases of aliases, and for recursion.
+/// Maximum number of values of a document, including those that aliases repeat.
 const NODES_MAX: usize = 100_000;
+/// Maximum depth of a value, because reading recurses.
 const DEPTH_MAX: usize = 32;
 
 /// A value and its first line.

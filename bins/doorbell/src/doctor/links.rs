@@ -95,7 +95,8 @@ fn summary(link: &str, Measured { sending, receiving }: Measured) -> Finding {
     Finding::ok("link", link, value)
 }
 
-/// Returns the settings that limit a link. A link whose bytes in flight fit gets no advice.
+/// Returns the settings that limit a link. There is no advice for a link whose bytes in flight fit
+/// into the buffers and the initial window.
 pub(super) fn advise(link: &str, measured: Measured, settings: &Settings) -> Vec<Advice> {
     let Measured { sending, receiving } = measured;
     let mut all = Vec::new();
@@ -141,7 +142,7 @@ fn after_idle(link: &str, sending: Path, settings: &Settings) -> Option<Advice> 
         sending.product(),
         millis(rounds.saturating_mul(sending.rtt_us)),
     );
-    // The doctor always recommends this change.
+    // The examination of the network recommends this change regardless of links.
     settings.slow_start_after_idle.then(|| (hint(link, AFTER_IDLE, "1", why, "0"), None))
 }
 

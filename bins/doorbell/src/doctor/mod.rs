@@ -49,8 +49,8 @@ pub(crate) struct Diagnosis {
     pub(crate) changes: Vec<Change>,
 }
 
-/// Examines the system. `path` describes the network of the connections; `links` are those of a
-/// running instance, or the reason why they are unknown.
+/// Examines the system. `path` is the bandwidth and round-trip time of the network; `links` are the
+/// links of a running instance, or the reason why they are unknown.
 pub(crate) fn examine(path: Option<Path>, links: &Result<Vec<Link>, String>) -> Diagnosis {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
     let mut findings = driver();

@@ -43,8 +43,8 @@ impl Path {
         u64::try_from(bits_us / 8_000_000).unwrap_or(u64::MAX)
     }
 
-    /// Size of a buffer in bytes. The kernel uses half of a receive buffer for overhead, so a full
-    /// path needs twice the product.
+    /// Size of a buffer in bytes. The kernel uses half of a receive buffer for overhead, so a
+    /// buffer needs twice the bandwidth-delay product.
     pub(super) fn buffer(self) -> u64 {
         self.product().saturating_mul(2)
     }
@@ -212,7 +212,7 @@ impl Looking<'_> {
     }
 }
 
-/// Adds a change. If the same setting is changed twice, the higher of each number is used.
+/// Adds a change. Of two changes of one setting, the higher number is used at each position.
 pub(super) fn merge(changes: &mut Vec<Change>, new: Change) {
     let Some(old) = changes.iter_mut().find(|old| old.key == new.key) else { return changes.push(new) };
     let higher = |(old, new): (&str, &str)| match (old.parse::<u64>(), new.parse::<u64>()) {

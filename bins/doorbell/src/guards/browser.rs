@@ -48,7 +48,7 @@ pub(crate) fn is_cross_site<'a>(
     is_elsewhere || field("origin").is_some_and(is_foreign)
 }
 
-/// Whether proxies send one of these fields. The peer is then not the client.
+/// Whether one of these fields is one that proxies add. The peer is then not the client.
 pub(crate) fn is_forwarded<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     let begins = |name: &str, prefix: &str| {
         name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))

@@ -1,9 +1,7 @@
 //! Counters of clients, shared across generations: a reload with an unchanged limit reuses its
-//! table.
+//! table, so clients get no new or additional budget.
 //!
 //! Does not know about: routes, refusals.
-//!
-//! A reload therefore does not give clients a new or additional budget.
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};
@@ -14,7 +12,7 @@ use doorbell_shared::limit;
 use doorbell_shared::redis::SharedLimit;
 use std::sync::Arc;
 
-/// Maximum number of clients with leases of one limit. For others, the limit is local.
+/// Maximum number of clients with leases of one limit. For further clients, the limit is local.
 const LEASES_MAX: usize = 65_536;
 
 /// The tables of a configuration.
@@ -36,7 +34,7 @@ pub(crate) struct Tables {
 struct Counting {
     limit: Limit,
     limiter: Arc<Limiter>,
-    /// If instances share the limit.
+    /// Set if instances share the limit.
     shared: Option<SharedLimit>,
 }
 
@@ -92,7 +90,7 @@ impl Tables {
         self.limits.iter().filter_map(|counting| counting.shared.clone()).collect()
     }
 
-    /// The handshake limit of a `[tls.NAME]`, if it has one; its listeners share it.
+    /// The handshake limit of a `[tls.NAME]`, which all its listeners share.
     pub(crate) fn gate(&self, tls: &str) -> Option<&Gate> {
         self.gates.iter().find(|(name, ..)| name == tls).map(|(.., gate)| gate)
     }

@@ -1,8 +1,8 @@
-//! The guards of a route: rate limit, client certificate, token, concurrency. They apply in this
-//! order, regardless of the order in the file.
+//! The guards of a route: rate limit, client certificate, token, concurrency. The guards apply in
+//! this order, regardless of the order in the file: the rate limit precedes tokens, so that tokens
+//! cannot be brute-forced.
 //!
-//! Does not know about: looking up routes, replies to admitted requests. The rate limit precedes
-//! tokens, so that tokens cannot be brute-forced.
+//! Does not know about: looking up routes, replies to admitted requests.
 
 mod auth;
 pub(crate) mod browser;
@@ -123,8 +123,8 @@ impl Guards {
     /// holder in `subject`. A token that is expensive to verify is passed to `defer`, which calls
     /// [`Self::apply_verified`] after the verification.
     ///
-    /// Each guard decides without the responder and gets it only to refuse, so that the responder
-    /// is not moved for an admitted request.
+    /// A guard takes the responder only to refuse, or to check a token that is not static, so that
+    /// most admitted requests do not move the responder.
     #[inline(always)]
     pub(crate) fn apply<'a>(
         &self,

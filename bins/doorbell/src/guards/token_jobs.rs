@@ -9,7 +9,7 @@ use crate::http::{Replied, Request, Responder};
 use doorbell::Offload;
 use std::sync::Arc;
 
-/// Input of a job other than the request.
+/// Input of a job, without the request.
 #[derive(Debug)]
 pub(crate) struct TokenJob {
     lane: Offload,

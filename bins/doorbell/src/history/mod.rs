@@ -30,7 +30,7 @@ pub(crate) struct HistorySlot {
     observed: Observed,
 }
 
-/// The time, and the counters that are stored by minute.
+/// The clock, and the counters that are stored every minute.
 #[derive(Clone)]
 struct Observed {
     time_of_day: fn() -> Duration,
@@ -78,7 +78,7 @@ enum Next {
 }
 
 impl Prepared {
-    /// The history that receives rows; `None` if none is configured.
+    /// The history that receives rows; `None` if no history is configured.
     pub(crate) fn history(&self) -> Option<&Arc<History>> {
         match &self.0 {
             Next::None => None,
@@ -103,7 +103,7 @@ impl HistorySlot {
     /// the result can be dropped.
     ///
     /// # Errors
-    /// A TLS file cannot be used, or the system refuses a thread.
+    /// The URL or a TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.history.clickhouse else { return Ok(Prepared(Next::None)) };
         // Recorded before the files are read, so that a change during reading is detected.
@@ -165,7 +165,7 @@ const fn options(settings: &Settings) -> Options {
 /// Creates the store for these settings.
 ///
 /// # Errors
-/// A TLS file cannot be used.
+/// The URL or a TLS file cannot be used.
 pub(crate) fn store(settings: &Settings) -> Result<ClickHouse, String> {
     let mut server = settings.url.server().ok_or("history.clickhouse.url cannot be used")?;
     let tls = settings.tls.clone().unwrap_or_default();

@@ -36,8 +36,8 @@ use tokio_rustls::TlsAcceptor;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Maximum time that a reply waits for a send window on a connection that has not used its initial
-/// window. A client needs one round trip to open the window when the reply begins; all known
-/// clients open it earlier.
+/// window. A client that opens the window only when the reply begins needs one round trip; all
+/// known clients open it earlier.
 const WINDOW_WAIT: Duration = Duration::from_millis(700);
 
 /// The context of a connection.
@@ -325,8 +325,8 @@ impl ConnService {
     }
 }
 
-/// Adds the header fields of the route, its guards and its listener, except those that describe
-/// content.
+/// Adds the header fields of the route, its guards and its listener, except `Allow`, `Location` and
+/// those that describe content.
 fn with_fields(mut reply: Response<ReplyBody>, fields: &HeaderMap) -> Response<ReplyBody> {
     let about_content = [header::ALLOW, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::LOCATION];
     for (name, value) in fields.iter().filter(|(name, _)| !about_content.contains(name)) {

@@ -91,7 +91,7 @@ impl Counters {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Counts a connection until the result is dropped.
+    /// Counts an open connection until the returned value is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Live {
         count(&self.live);
         Live(Arc::clone(self))

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inbox(Arc<Inside>);
 
-/// Starts the thread.
+/// Function that starts the thread of the lane.
 pub(super) type Start = Box<dyn Fn() -> io::Result<JoinHandle<()>> + Send>;
 
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl Taker for Inbox {
 }
 
 impl Thread {
-    /// Starts the thread unless it was started. False if it does not run.
+    /// Starts the thread unless it was started. False if the thread does not run.
     fn run(&mut self) -> bool {
         let Self::Idle { start, has_failed } = self else { return matches!(self, Self::Running(_)) };
         match start() {

@@ -62,7 +62,7 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Plan {
     grpc_service: Option<GrpcService>,
-    /// Settings by listener, in the order of the server.
+    /// Settings by listener, in the order of the listeners of the server.
     configs: Vec<Option<Arc<Http2Config>>>,
     inbox: Inbox,
     common: Arc<Common>,
@@ -77,7 +77,7 @@ pub(crate) struct Http2 {
     inbox: Inbox,
     phase: watch::Sender<Phase>,
     ends: watch::Sender<bool>,
-    /// Deadline of a drain, once it has begun.
+    /// Deadline of [`Self::end`], if set.
     deadline: Mutex<Option<Time>>,
     /// Channel that closes when the thread ends.
     ended: Mutex<Receiver<()>>,
@@ -137,15 +137,15 @@ impl Plan {
 }
 
 impl Http2 {
-    /// Shuts every connection down gracefully within `timeout`. Watch streams have received
-    /// NOT_SERVING before and end now.
+    /// Shuts every connection down gracefully within `timeout`. Watch streams end now; before a
+    /// stop they have received NOT_SERVING.
     pub(crate) fn drain(&self, timeout: Duration) {
         self.set_deadline(timeout);
         self.ends.send_replace(true);
         self.advance_to(Phase::Draining);
     }
 
-    /// Limits the time of connections after the end of the server.
+    /// Sets the deadline of [`Self::end`] to `timeout` from now, unless it is earlier already.
     pub(crate) fn set_deadline(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
         let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +202,7 @@ impl Drop for Http2 {
     }
 }
 
-/// The work of the thread.
+/// State of the thread of the lane.
 #[derive(Clone, Debug)]
 struct Work {
     configs: Vec<Option<Arc<Http2Config>>>,

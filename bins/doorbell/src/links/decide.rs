@@ -1,5 +1,5 @@
-//! Determines the results of checks of type `link` when a subject changes at a peer, and repeats
-//! each result before it is stale.
+//! Determines the results of checks of type `link` when a subject (a check or an endpoint) changes
+//! at a peer, and repeats each result before it is stale.
 //!
 //! Does not know about: how a rule decides, the transport of statements.
 

@@ -41,7 +41,7 @@ impl Fed {
     }
 }
 
-/// A state of this instance.
+/// A check or an endpoint of this instance, with its state.
 struct Own {
     subject: Subject,
     state: State,
@@ -75,7 +75,8 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
     }
 }
 
-/// Sends a transition. A subject that was not part of the last comparison waits for the next one.
+/// Sends a transition. A subject that was not part of the last comparison waits for the next
+/// comparison.
 fn report(fed: &Fed, event: &Event) {
     let (subject, state, reason) = match &event.what {
         EventKind::Check { name, to, reason, .. } => (Subject::check(name), of_check(*to), reason),
@@ -148,7 +149,7 @@ fn measured(result: ResultView) -> Option<Measured> {
     Some(Measured { outcome, latency_us: u64::from(result.latency_us) })
 }
 
-/// A check that is about to change still has its old state.
+/// The state of a check to send. A check that is about to change still has its old state.
 const fn of_check(state: CheckWord) -> State {
     match state {
         CheckWord::Degraded => State::Degraded,

@@ -43,7 +43,7 @@ const HANDSHAKES_MAX: usize = 64;
 /// Maximum time to send the last transitions at shutdown.
 const LAST_TRANSITIONS: Duration = Duration::from_secs(1);
 
-/// The running thread.
+/// The running thread of the links.
 #[derive(Debug)]
 pub(crate) struct Links {
     /// The configured addresses with their sockets. A successor copies the sockets.
@@ -208,7 +208,7 @@ fn bind(settings: &Settings, before: Option<&Links>) -> Result<Vec<(SocketAddr, 
         .collect()
 }
 
-/// Starts the tasks of all links; they end when the set is dropped.
+/// Starts the tasks of all links, which end when the returned set is dropped.
 fn start(
     wanted: &[Peer],
     listeners: Vec<std::net::TcpListener>,

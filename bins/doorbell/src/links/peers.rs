@@ -25,7 +25,7 @@ const RESULTS_MAX: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct LinkPeers {
     clock: LinkClock,
-    /// Differs between runs of the program.
+    /// Differs between instances.
     seed: u64,
     inside: Mutex<Inside>,
     changed: Arc<Changed>,
@@ -44,7 +44,7 @@ struct Changed {
 struct ChangedSubjects {
     /// The subjects of all rules.
     followed: HashSet<Subject>,
-    /// Those that have changed.
+    /// The subjects that have changed.
     changed: HashSet<Subject>,
 }
 
@@ -95,8 +95,8 @@ impl LinkPeers {
         self.seed
     }
 
-    /// Keeps the links with these names, adds new ones, and removes all others. Returns the links
-    /// in the same order.
+    /// Keeps the links with these names, adds new links, and removes all others. Returns the links
+    /// in the order of `wanted`.
     pub(super) fn replace(&self, wanted: &[Peer]) -> Vec<Arc<KnownPeer>> {
         let mut inside = self.lock();
         inside.known.retain(|name, _| wanted.iter().any(|peer| peer.name == *name));
@@ -234,7 +234,7 @@ impl Changed {
     }
 }
 
-/// A number that differs between calls and between runs of the program.
+/// A number that differs between calls and between processes.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

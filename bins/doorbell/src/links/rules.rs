@@ -17,11 +17,11 @@ const REASON_LEN_MAX: usize = 512;
 /// A check of type `link`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// Its name.
+    /// Name of the check.
     pub(super) check: String,
     /// Names of the links.
     pub(super) from: Vec<String>,
-    /// The subject on which the instances decide.
+    /// The check or endpoint on which the instances decide.
     pub(super) subject: Subject,
     pub(super) quorum: usize,
     pub(super) max_age: Duration,

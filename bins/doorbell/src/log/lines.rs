@@ -125,8 +125,8 @@ impl Lines {
         std::mem::swap(&mut inside.queue, batch);
     }
 
-    /// Records a finished write. After a successful one, returns the number of lost lines that have
-    /// not been reported.
+    /// Records a finished write. After a successful write, returns the number of lost lines that
+    /// have not been reported.
     fn end_batch(&self, failed: u64) -> Option<u64> {
         let mut inside = self.lock();
         inside.writing = false;

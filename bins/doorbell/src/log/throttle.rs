@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// One kind of line.
+/// Rate limit of one kind of line.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// Earliest time of the next line.

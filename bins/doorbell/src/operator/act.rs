@@ -90,7 +90,7 @@ impl Operator {
         Ok(messages.join("\n"))
     }
 
-    /// Whether there is an endpoint or check of this name, or it is `all`.
+    /// Whether `name` is an endpoint, a check or `all`.
     pub(super) fn is_target(&self, name: &str) -> bool {
         self.lock().subject(name).is_ok()
     }
@@ -103,8 +103,8 @@ impl Operator {
         self.apply_files(&mut inside, self.0.clock.now())
     }
 
-    /// Resolves the file names in the current registry, and sets their maintenance. Returns unknown
-    /// targets.
+    /// Sets the maintenance of the targets that files declare. Returns targets that the current
+    /// registry does not have.
     pub(super) fn apply_files(&self, inside: &mut Inside, now: Duration) -> BTreeSet<String> {
         let mut unknown = BTreeSet::new();
         let mut declared = BTreeMap::new();

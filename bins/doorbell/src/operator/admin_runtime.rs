@@ -14,18 +14,18 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
-/// Maximum number of threads for blocking work: commands that write the state file or wait for a
-/// check.
+/// Maximum number of threads for blocking work: commands, which may write the state file or wait
+/// for a check.
 const BLOCKING_THREADS_MAX: usize = 8;
 
 /// Maximum number of commands that wait for a check, so that hanging checks do not delay a drain.
 const RUNS_MAX: usize = 4;
 
-/// Maximum number of replies of the control socket in progress; further ones wait.
+/// Maximum number of replies of the control socket in progress; further replies wait.
 const REPLIES_MAX: u32 = 64;
 
-/// Maximum time that the shutdown waits for these replies, including the reply to the command that
-/// requested the shutdown, and for event streams.
+/// Maximum time that the shutdown waits for replies in progress, including the reply to the command
+/// that requested the shutdown, and for event streams.
 const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Descriptors of the runtime: epoll and two to wake it.
@@ -55,8 +55,8 @@ impl ReplyPermits {
         Arc::clone(&self.followers).try_acquire_owned().ok()
     }
 
-    /// Acquires a permit, to be held while a command waits for a check; `None` if there are too
-    /// many.
+    /// Acquires a permit, to be held while a command waits for a check; `None` if too many commands
+    /// wait.
     pub(super) fn run(&self) -> Option<SemaphorePermit<'_>> {
         self.runs.try_acquire().ok()
     }

@@ -35,7 +35,7 @@ struct Inside {
     stored: VecDeque<Arc<Event>>,
     /// `None` once the log has ended.
     sender: Option<broadcast::Sender<Arc<Event>>>,
-    /// Stores events, if one is configured.
+    /// Stores events, if a history is configured.
     history: Option<Arc<History>>,
 }
 
@@ -158,7 +158,7 @@ impl Follower {
         Self { _place, ..self }
     }
 
-    /// The next event; `None` after the last one.
+    /// The next event; `None` after the last event of an ended log.
     pub(crate) async fn next(&mut self) -> Option<Followed> {
         if self.missed > 0 {
             return Some(Followed::Missed(std::mem::take(&mut self.missed)));

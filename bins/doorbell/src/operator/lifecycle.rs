@@ -28,7 +28,7 @@ pub(super) struct Life {
 pub(super) struct Drain {
     pub(super) reason: String,
     pub(super) since: Duration,
-    /// The end, if there is one.
+    /// The end, if the drain has a time limit.
     pub(super) until: Option<Duration>,
     /// Whether the drain is kept across a restart.
     pub(super) is_kept: bool,
@@ -39,7 +39,8 @@ impl Drain {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Returns this drain as the continuation of an earlier one, with the start of the earlier one.
+    /// Returns this drain as the continuation of `before`: with its start, and kept if either drain
+    /// is.
     pub(super) fn continuing(self, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         Self { since: before.since, is_kept: self.is_kept || before.is_kept, ..self }
@@ -126,7 +127,7 @@ impl Life {
     }
 
     /// Requests a stop after a drain of length `delay`; the elapsed time of an operator's drain
-    /// counts towards it.
+    /// counts towards `delay`.
     pub(super) fn set_stop(&mut self, reason: String, delay: Duration, now: Duration) -> StateChange {
         self.change_state(now, |life| {
             let begun = life.drain.as_ref().map_or(now, |drain| drain.since);

@@ -2,8 +2,9 @@
 //!
 //! Does not know about: clocks, registries, the state file.
 //!
-//! Several declarations may apply to one target. A declaration for the target itself precedes one
-//! for `all`, regardless of their sources; otherwise the precedence is operator, file, window.
+//! Several declarations may apply to one target. A declaration for the target itself precedes a
+//! declaration for `all`, regardless of their sources; otherwise the precedence is operator, file,
+//! window.
 
 use super::clock::millis;
 use crate::wire::{HoldSource, HoldView};
@@ -17,11 +18,11 @@ pub(super) const ALL: &str = "all";
 /// a mistake.
 pub(super) const TARGETS_MAX: usize = 4096;
 
-/// One declaration. Times are since the start of the program.
+/// One declaration of maintenance. Times are since the start of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) reason: String,
-    /// The end, if there is one.
+    /// The end, if there is a time limit.
     pub(super) until: Option<Duration>,
 }
 

@@ -3,10 +3,10 @@
 //!
 //! Does not know about: sockets, pages, signals; how a server is started or stopped.
 //!
-//! A command takes effect before its call returns: the next probe sees it. Commands that end the
-//! program go through the queue of the [supervisor](crate::supervisor), the only component that
-//! closes listeners. Lock order: the lock of the state file, the lock of this module, the lock of a
-//! registry, the lock of the event log.
+//! A command takes effect before its call returns: the next probe sees the effect. Commands that
+//! end the program go through the queue of the [supervisor](crate::supervisor), the only component
+//! that closes listeners. Lock order: the lock of the state file, the lock of this module, the lock
+//! of a registry, the lock of the event log.
 
 mod act;
 pub(crate) mod admin;
@@ -101,9 +101,10 @@ type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
 /// Callbacks into other parts of the program.
 #[derive(Default)]
 struct Hooks {
-    /// Reloads. Returns the result as a sentence, or the reason why nothing changed.
+    /// Reloads the configuration. Returns the result as a sentence, or the reason why nothing
+    /// changed.
     reload: Hook<Result<String, String>>,
-    /// Shows the links.
+    /// Returns the views of the links.
     links: Hook<Vec<LinkView>>,
 }
 
@@ -189,7 +190,7 @@ impl Operator {
         self.0.event_log.store_in(history);
     }
 
-    /// Counters of the history; `None` without one.
+    /// Counters of the history; `None` if none is configured.
     pub(crate) fn history_stats(&self) -> Option<Stats> {
         self.0.event_log.history().map(|history| history.stats())
     }
@@ -296,7 +297,7 @@ impl Inside {
         })
     }
 
-    /// Ends the open windows of a target, or of all targets, and returns their names.
+    /// Ends the open windows of one target or of all, and returns these targets.
     fn end_windows(&mut self, subject: Subject, name: &str) -> Vec<String> {
         let open: Vec<String> = self.windows.open().map(str::to_owned).collect();
         let is_meant = |target: &String| subject == Subject::All || target == name;
@@ -346,7 +347,7 @@ fn lasts(for_time: Option<Duration>, ends: &str) -> String {
     for_time.map_or_else(|| format!("until `{ends}`"), |time| format!("for {}", format_duration(time)))
 }
 
-/// Appends a note to a result.
+/// Appends a note to a text.
 fn with_note(done: &str, note: Option<String>) -> String {
     note.map_or_else(|| done.to_owned(), |note| format!("{done}\n({note})"))
 }

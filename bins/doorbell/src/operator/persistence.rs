@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 impl Operator {
-    /// Restores the state of the last run, and saves later changes. Must be called before a
-    /// registry is adopted.
+    /// Restores the saved state, and saves later changes. Must be called before a registry is
+    /// adopted.
     pub(crate) fn open_state_file(&self, path: &Path) {
         let mut state_file = StateFile::new(path);
         if state_file.claim_after_predecessor().is_err() {
@@ -52,7 +52,7 @@ impl Operator {
         }
     }
 
-    /// Whether there is a state file.
+    /// Whether changes are saved to a state file.
     pub(super) fn has_state_file(&self) -> bool {
         matches!(self.0.state_file.get(), Some(Ok(_)))
     }

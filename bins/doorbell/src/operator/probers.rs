@@ -1,6 +1,6 @@
 //! Prober statistics for operators and for the history.
 //!
-//! Does not know about: the page or command that shows them.
+//! Does not know about: the page or command that shows the statistics.
 
 use crate::http::Time;
 use crate::http::prober::Prober;
@@ -26,7 +26,7 @@ pub(super) fn views(stats: &ProberStats) -> Vec<ProberView> {
     stats.rows().into_iter().map(view).collect()
 }
 
-/// Replies to each prober by state, in the order of the history.
+/// Counts the replies to each prober by state, in the order of [`STATES`].
 pub(super) fn counters(stats: &ProberStats) -> Vec<Counter> {
     let counter = |row: ProberRow| {
         let prober = row.prober_name();

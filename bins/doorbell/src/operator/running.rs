@@ -48,15 +48,15 @@ pub(crate) struct Running {
     pub(crate) shared_checks: Option<SharedChecks>,
 }
 
-/// Changes of the workers of one server since its start. The workers of an earlier server, which
-/// may still have connections, are not those of the running one.
+/// Fallbacks and failures of the workers of one server. An earlier server, whose workers may still
+/// have connections, has its own.
 #[derive(Debug, Default)]
 pub(crate) struct Incidents(Mutex<BTreeMap<u16, Incident>>);
 
-/// Changes of a worker.
+/// Fallback and failure of one worker.
 #[derive(Clone, Debug, Default)]
 struct Incident {
-    /// Reason and cause of a fallback to epoll.
+    /// Description and [`Cause`] of a fallback to epoll.
     fell_back: Option<(String, Cause)>,
     failed: Option<String>,
 }

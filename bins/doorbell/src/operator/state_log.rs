@@ -96,7 +96,7 @@ fn check(check: &CheckView) {
     info!(target: REQUESTED, kind, reason, last, next, "state: check {name}: {state} for {}", length(*age_ms));
 }
 
-/// A duration in whole seconds, unless it is shorter.
+/// A duration in whole seconds, unless it is shorter than a second.
 fn length(ms: u64) -> String {
     let rest = if ms < 1000 { 0 } else { ms % 1000 };
     format_duration(Duration::from_millis(ms - rest))

@@ -94,7 +94,7 @@ impl Operator {
         status
     }
 
-    /// Describes this instance for the view of all instances.
+    /// The announcement of this instance in the shared store.
     pub(crate) fn announcement(&self) -> Announcement {
         let status = self.status();
         let running = self.running();
@@ -165,7 +165,7 @@ impl Operator {
         self.push_to("ttl", name, finding)
     }
 
-    /// Accepts what other instances decided about a check of type link.
+    /// Accepts a result of a check of type link, decided from the states at other instances.
     pub(crate) fn decide(&self, name: &str, finding: Finding) -> Result<String, Refusal> {
         self.push_to("link", name, finding)
     }

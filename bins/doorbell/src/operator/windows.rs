@@ -61,8 +61,8 @@ impl Window {
     /// The windows of a configuration. A window without endpoints applies to the target `all`.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let window = |window: &crate::config::model::Window| {
-            // Names as they are stored: they must not depend on the endpoints of a later
-            // configuration.
+            // The unambiguous names under which maintenance is stored, independent of the endpoints
+            // of a later configuration.
             let targets: Vec<String> = match window.endpoints.as_slice() {
                 [] => vec![super::maintenance::ALL.to_owned()],
                 endpoints => endpoints.iter().map(|endpoint| endpoint_target(&endpoint.name)).collect(),
@@ -102,8 +102,8 @@ impl Windows {
         self.open.keys().map(String::as_str)
     }
 
-    /// Ends the open windows of a target early; the next [`Self::evaluate`] reports it. Each window
-    /// opens again at its next scheduled start.
+    /// Ends the open windows of a target early; the next [`Self::evaluate`] reports the end. Each
+    /// window opens again at its next scheduled start.
     pub(super) fn end(&mut self, target: &str, now_unix_ms: u64) {
         for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.has_target(target)) {
             if let Some(since) = window.schedule.slot(now_unix_ms, window.length).open_since {

@@ -27,7 +27,7 @@ pub(super) fn grpc(probe: &Probe, at: &HostPort, service: &str, is_tls: bool) ->
         metadata: metadata.collect(),
         ..GrpcCheck::new(Address::Tcp(at.clone()))
     };
-    // The client is built again later; this only reports an unusable file.
+    // The client is built again later; this call only reports an unusable file.
     if let Some(Err(why)) = is_tls.then(|| tls_client(&probe.tls, "h2")) {
         return Report { reason: format!("TLS: {why}"), ..blank() };
     }

@@ -112,7 +112,7 @@ impl Exchange<'_> {
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let redirects = self.probe.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
-            // These probers use Go's client, which ignores an empty location.
+            // The probers that follow redirects use Go's client, which ignores an empty location.
             let leads = |location: &&String| follows && !location.is_empty();
             let Some(location) = head.location.as_ref().filter(leads) else {
                 let judged = self.probe.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
@@ -143,7 +143,7 @@ impl Exchange<'_> {
         seen.last_modified.clone_from(&head.last_modified);
     }
 
-    /// Returns the text of the kubelet's event.
+    /// Returns the text of the kubelet's event about a redirect to another host.
     fn warning(&self, content_at: usize) -> String {
         let content = String::from_utf8_lossy(self.received.get(content_at..).unwrap_or_default());
         let content = content.trim_end().replace(char::is_control, " ");
@@ -176,7 +176,7 @@ impl Exchange<'_> {
         head
     }
 
-    /// Waits for the end of the connection, which must be a FIN.
+    /// Waits for the end of the connection; a reset is a failure.
     fn read_to_end(&self, stream: &mut Timed<TcpStream>) -> Result<(), Judged> {
         // If the connection has ended, the read below reports the reason.
         let _ = stream.socket.shutdown(std::net::Shutdown::Write);

@@ -125,7 +125,8 @@ impl Exported {
     /// exchange.
     fn exchange(&self, all: &mut Metrics, name: &str, phases: [&str; 3]) {
         let Phases { resolve, connect, tls: _, processing, transfer } = self.phases;
-        // A check looks up the address of its target, which is known, and then opens the socket.
+        // The target of the check is already an address, so the rest of `resolve` counts as opening
+        // the socket.
         let times = [self.lookup, resolve.saturating_sub(self.lookup) + connect, processing + transfer];
         let labels = phases.map(|phase| format!("phase=\"{phase}\""));
         let values: Vec<_> =

@@ -37,7 +37,7 @@ pub(crate) enum Target {
     Tcp(HostPort),
     /// `tls://HOST:PORT`: a handshake with a valid certificate.
     Tls(HostPort),
-    /// `udp://HOST:PORT`: a datagram without an ICMP error.
+    /// `udp://HOST:PORT`: a datagram that causes no ICMP error.
     Udp(HostPort),
     /// `unix:PATH`
     Unix(PathBuf),

@@ -48,7 +48,7 @@ pub(crate) enum Prober {
 /// How a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// A FIN; the kernel has this time to send pending data.
+    /// A FIN; `linger` limits the time in which the kernel sends pending data.
     Fin { linger: Option<Duration> },
     /// An RST.
     Reset,
@@ -59,14 +59,14 @@ pub(super) enum Closing {
 pub(super) enum Redirects {
     All,
     None,
-    /// Redirects to other hosts are a success with a warning.
+    /// Redirects to the same host; a redirect to another host is a success with a warning.
     OwnHost,
 }
 
-/// Version of the imitated kubelet.
+/// User agent of the imitated kubelet.
 const KUBE_PROBE: &str = "kube-probe/1.34";
 
-/// Version in Debian 12.
+/// User agent of the version in Debian 12.
 const BLACKBOX: &str = "Blackbox Exporter/0.23.0";
 
 /// User agent with an unassigned check ID.
@@ -163,9 +163,9 @@ impl Prober {
     }
 
     /// User agent of the gRPC probes; `None` if the prober does not support gRPC. Go's library
-    /// appends its name to that of the kubelet and of grpc_health_probe; Consul and
-    /// blackbox_exporter only send the name of the library. Other probers send the same user agent
-    /// as over HTTP.
+    /// appends the name of the library to the user agents of the kubelet and of grpc_health_probe;
+    /// Consul and blackbox_exporter only send that name. Other probers send the same user agent as
+    /// over HTTP.
     pub(super) const fn grpc_agent(self) -> Option<&'static str> {
         match self {
             Self::Apache | Self::Azure | Self::Haproxy | Self::Keepalived | Self::Route53 => None,

@@ -24,7 +24,7 @@ pub(super) struct Head {
     pub(super) location: Option<String>,
     pub(super) last_modified: Option<String>,
     pub(super) content: Content,
-    /// Length of the head; the content follows.
+    /// Length of the head and of interim responses before it; the content follows.
     pub(super) len: usize,
 }
 

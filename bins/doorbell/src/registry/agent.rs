@@ -19,12 +19,12 @@ use std::time::Duration;
 /// Maximum length of the text from HAProxy.
 const SENT_LEN_MAX: usize = 256;
 
-/// Maximum time from the first to the last byte of that text.
+/// Maximum time from the first to the last byte of the text from HAProxy.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum wait for the first byte of that text; then the line of the agent's configured endpoint
-/// is sent. Longer than the first retransmission on a local network (200 ms and two round trips,
-/// `net/ipv4/tcp_output.c`), shorter than an interval.
+/// Maximum wait for the first byte of the text from HAProxy; then the line of the agent's
+/// configured endpoint is sent. Longer than the first retransmission on a local network (200 ms and
+/// two round trips, `net/ipv4/tcp_output.c`), shorter than HAProxy's check interval.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// One agent.

@@ -58,7 +58,7 @@ fn endpoint_config(
         grace,
         codes: health.codes(),
         on_drain: health.on_drain(),
-        // Both forms are rendered, because each route selects one.
+        // Replies with and without details are rendered, because each route selects one form.
         details: doorbell_health::Details::Authenticated,
         body_len_max: health.max_body as usize,
         ..EndpointConfig::new(health.name.as_str())

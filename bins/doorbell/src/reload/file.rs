@@ -63,8 +63,8 @@ impl Watched for ConfigFile {
         let Some(Reading { config, files }) = self.generations.read() else { return Scan::Same };
         if self.files != files {
             self.files = files;
-            // A file of the new list that changed after it was read is detected only at its next
-            // change.
+            // A change to one of these files since it was read is detected only when the file
+            // changes again.
             self.stamps = self.stamps();
         }
         if !self.generations.is_outdated(config) {

@@ -1,6 +1,6 @@
 //! The generations of a process: the current one, and retired ones that still have connections.
 //!
-//! Does not know about: signals, files, where reloads are requested.
+//! Does not know about: how files are watched, where reloads are requested.
 
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, SharedState, Started};
@@ -92,8 +92,8 @@ impl Generations {
         Ok(Arc::new(generations))
     }
 
-    /// Reloads the configuration, or returns the reason why nothing changed. If the configuration
-    /// is unchanged, only the files that it names are checked.
+    /// Reloads the configuration. A failure changes nothing. If the configuration is unchanged,
+    /// only the files that it names are checked.
     pub(crate) fn reload(&self) -> Result<String, String> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         systemd::while_reloading(|| self.reload_now())
@@ -130,8 +130,9 @@ impl Generations {
     }
 
     /// Whether a reload of this configuration has an effect: it differs from the current one, has
-    /// new differences in fixed keys, or follows a refused one, whose failure then ends. For an
-    /// invalid configuration: whether its problems differ from those of the last refused one.
+    /// new differences in fixed keys, or follows a refused one, whose failure is then no longer
+    /// reported. For an invalid configuration: whether its problems differ from those of the last
+    /// refused one.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {
@@ -325,7 +326,8 @@ impl Generations {
         self.shared.operator.install(running);
         self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);
-        // The predecessor no longer opens or closes ports once it has retired.
+        // Followed at the end, because the predecessor may open and close ports until it has
+        // retired.
         let (closable, registry) =
             (std::mem::take(&mut generation.closable), Arc::clone(&generation.registry));
         inside.current = Some(generation);

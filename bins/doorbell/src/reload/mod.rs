@@ -4,7 +4,7 @@
 //!
 //! The first generation is created at the start. A later one is built completely while the current
 //! one serves, and started on the same listening sockets; then the current one retires
-//! ([`generations`]). A failure before that leaves the current generation and all shared state
+//! ([`generations`]). A failure before the start leaves the current generation and all shared state
 //! unchanged. Steps that can fail precede the start of the server and can be rolled back; steps
 //! that cannot be rolled back follow it and cannot fail.
 
@@ -107,7 +107,7 @@ pub(crate) struct Generation {
     watch: Option<Watch>,
     /// Stamps of the files that checks, the history, links and the shared store read once.
     stamps: Stamps,
-    /// Whether its connections have a deadline.
+    /// Whether the connections have a deadline, because too many generations are retired.
     has_deadline: bool,
 }
 
@@ -156,7 +156,7 @@ impl SharedState {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Restores saved drains and maintenance in the first registry.
+    /// Restores saved drains and maintenance in the first registry, and prepares maintenance files.
     fn begin(&self, config: &Config, registry: &Arc<HealthRegistry>) {
         if let Some(path) = &config.lifecycle.state_file {
             self.operator.open_state_file(path);
@@ -379,7 +379,7 @@ impl Generation {
 }
 
 /// Returns the checks that test the same target in both configurations. The registry waits for a
-/// first result of the others, at most as long as a run or a push may take.
+/// first result of each other check, at most as long as a run or a push may take.
 fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let known: HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();

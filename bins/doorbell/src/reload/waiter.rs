@@ -1,5 +1,5 @@
 //! Waits on a thread for the end of a server. The thread is started before the server, so that a
-//! failed start of the thread cannot leave a server without it.
+//! failed start of the thread cannot leave a server without one.
 //!
 //! Does not know about: reactions to the end.
 
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// The thread. It ends immediately if this value is dropped without a server.
+/// The waiting thread, which ends immediately if this value is dropped without a server.
 #[derive(Debug)]
 pub(super) struct Waiter(SyncSender<Task>);
 

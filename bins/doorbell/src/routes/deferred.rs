@@ -1,6 +1,6 @@
 //! Continues requests after a job has verified their token, on the thread that received them.
 //!
-//! Does not know about: tokens.
+//! Does not know about: how tokens are verified.
 
 use super::RouteService;
 use super::handler::RouteHandler;

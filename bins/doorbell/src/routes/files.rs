@@ -129,8 +129,8 @@ impl Content {
         Ok(rustix::fs::open(&self.files.dir, flags, Mode::empty())?)
     }
 
-    /// Examines a regular file that is neither hidden nor too large. A file that is removed
-    /// meanwhile is treated as missing.
+    /// Returns the stamp and size of a regular file that is neither hidden nor too large. A file
+    /// that is removed meanwhile is treated as missing.
     fn stat_file(&self, dir: &OwnedFd, name: &[u8]) -> Option<(Stamp, u64)> {
         if name.starts_with(b".") {
             return None;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The handler of a route.
 #[derive(Clone, Debug)]
 pub(super) enum RouteHandler {
-    /// Same as `Reply`, with counters.
+    /// A fixed reply with counters.
     Counted(Arc<(StaticReply, Count)>),
     Files(Arc<FilesHandler>),
     Grpc(Arc<GrpcHandler>),
@@ -39,7 +39,7 @@ pub(super) enum RouteHandler {
     Push(Arc<PushHandler>),
     Redirect(Arc<RedirectHandler>),
     Reply(StaticReply),
-    /// Same as `Health`, if jobs verify the tokens for details.
+    /// A health route for whose details jobs verify tokens.
     Viewed(Arc<Health>),
 }
 
@@ -114,7 +114,7 @@ impl RouteHandler {
     }
 }
 
-/// Renders a reply without parameters; doubled braces become single ones.
+/// Renders a reply without parameters; doubled braces in header values become single ones.
 fn fixed_reply(
     status: Status,
     content_type: &str,
@@ -184,8 +184,7 @@ impl RouteService {
         }
     }
 
-    /// Same as [`Self::handle`], behind guards. `found` is a closure, because few handlers need its
-    /// result.
+    /// Handles a request behind guards. `found` is a closure, because few handlers need its result.
     #[inline(never)]
     pub(super) fn handle_guarded<'a, 'r, 'p>(
         &self,

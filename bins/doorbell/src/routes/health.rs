@@ -42,7 +42,7 @@ impl Health {
     }
 
     /// Whether a job may have to verify the token of a client. If so, [`Self::token_job_for`] must
-    /// be called first.
+    /// be called before each reply.
     pub(super) fn has_jobs(&self) -> bool {
         self.handler.details() == Details::Authenticated && self.viewers.have_jobs()
     }
@@ -66,7 +66,7 @@ impl Health {
         }
     }
 
-    /// Same as [`Self::send_either`], for a client whose token a job has verified.
+    /// Replies as [`Self::send_either`] does, to a client whose token a job has verified.
     pub(super) fn send_verified<'a>(
         &self,
         name: Option<&[u8]>,

@@ -1,5 +1,5 @@
 //! Redirects from a link map: a file with a path and its new location in each line. The file is
-//! read again when it changes; the old links are used until the new ones are read.
+//! read again when it changes; the previous redirects are used until the file has been read.
 //!
 //! Does not know about: routes, the format of the file (see `doorbell-http`).
 
@@ -12,14 +12,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of reported errors of a file; the others are counted.
+/// Maximum number of reported errors of a file; further errors are only counted.
 const MISTAKES_SHOWN_MAX: usize = 5;
 
-/// The links of a file. Clones share the links.
+/// The redirects of a link map. Clones share the redirects.
 #[derive(Clone, Debug)]
 pub(crate) struct Links(Arc<ArcSwap<LinkMap>>);
 
-/// Reads the file.
+/// Reads the file of a link map.
 #[derive(Debug)]
 pub(crate) struct LinksReader {
     links: Arc<ArcSwap<LinkMap>>,
@@ -31,14 +31,14 @@ pub(crate) struct LinksReader {
 }
 
 impl Links {
-    /// Reads the current links.
+    /// Reads the current redirects.
     pub(crate) fn open(path: PathBuf, scan_runner: ScanRunner) -> Result<(Self, LinksReader), String> {
         let stamps = Stamps::of([path.as_path()]);
         let links = Arc::new(ArcSwap::from_pointee(read(&path)?));
         Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, pending_stamps: None, scan_runner }))
     }
 
-    /// The current links.
+    /// The current redirects.
     pub(crate) fn load(&self) -> Guard<Arc<LinkMap>> {
         self.0.load()
     }

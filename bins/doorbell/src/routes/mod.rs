@@ -53,7 +53,7 @@ pub(crate) struct RouteService {
 
 impl Replaceable for RouteService {
     fn set_successor(&self, successor: Successor) {
-        // The fast path of plain requests does not check for a successor, so it is disabled.
+        // Disables the fast path of plain requests, which does not check for a successor.
         let _first = self.successor.set(successor);
         self.router.forgo_plain();
     }
@@ -174,9 +174,9 @@ impl RouteService {
         self.unrouted.is_some()
     }
 
-    /// Replies, and returns the route. Most requests need neither host nor parameters. `subject`
-    /// receives the name of a token's holder. `COUNTS` equals [`Self::counts`]: calling it for each
-    /// probe would cost as much as counting the probe.
+    /// Replies, and returns the route. Routes that depend on neither the host nor parameters are
+    /// looked up first. `subject` receives the name of a token's holder. `COUNTS` equals
+    /// [`Self::counts`]: calling it for each probe would cost as much as counting the probe.
     #[inline(always)]
     fn serve<'a, const COUNTS: bool>(
         &self,
@@ -209,7 +209,8 @@ impl RouteService {
         (answered, Some(*log_route))
     }
 
-    /// Calls the handlers that are not on the fast path. A separate function, to keep it small.
+    /// Calls the handlers that are not on the fast path. A separate function, to keep the fast path
+    /// small.
     #[inline(never)]
     fn serve_plain<'a>(
         &self,

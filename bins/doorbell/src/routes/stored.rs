@@ -1,4 +1,4 @@
-//! Handlers of routes with files: the files of a directory, and the links of a map.
+//! Handlers of routes with files: the files of a directory, and the redirects of a link map.
 //!
 //! Does not know about: reading files.
 
@@ -20,11 +20,11 @@ pub(super) struct FilesHandler {
     lane: Option<Offload>,
 }
 
-/// The links of a map, by the path of the request.
+/// The redirects of a link map, by the path of the request.
 #[derive(Debug)]
 pub(super) struct LinksHandler {
     links: Links,
-    /// Location and status of other paths.
+    /// Location and status for paths that are not in the map.
     default: Option<(String, Status)>,
     headers: Vec<(String, String)>,
 }
@@ -53,7 +53,7 @@ impl FilesHandler {
     }
 
     /// Looks up a new file in a job, because a CA requests a challenge as soon as the ACME client
-    /// reports that it is ready.
+    /// reports it as ready.
     #[inline(never)]
     fn fetch<'a>(
         &self,

@@ -7,7 +7,7 @@ use doorbell_shared::SharedStore;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Time between two comparisons.
+/// Interval at which the description is compared with the announced description.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
 /// Time after which an unchanged description is stored again.

@@ -67,7 +67,7 @@ impl SharedChecks {
         &self.shared.zone
     }
 
-    /// Number of dropped messages.
+    /// Number of dropped messages of the store and reports of runs.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared.shares.dropped()
     }
@@ -104,8 +104,8 @@ pub(super) fn options(config: &Config, settings: &Settings, run: u64) -> (Vec<us
     options.unzip()
 }
 
-/// Instances share a check only if all its options are equal, except secrets. The hash is the same
-/// on every machine.
+/// Hash of the options of a check, the same on every machine. Instances share a check only if all
+/// its options are equal, except secrets.
 fn fingerprint(options: &serde_json::Value) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(options.to_string().as_bytes());
@@ -118,7 +118,7 @@ pub(super) struct LocalChecks(Mutex<Targets>);
 
 #[derive(Debug, Default)]
 struct Targets {
-    /// Position and start of each shared check.
+    /// Position of each shared check, and the handle that starts its runs.
     checks: Vec<(usize, Option<RunStart>)>,
     push: Option<Push>,
 }
@@ -215,7 +215,7 @@ const fn outcome(outcome: link::Outcome) -> Outcome {
     }
 }
 
-/// Returns `None` for a run without a result.
+/// The outcome to publish; `None` for a run without a result.
 const fn stated(outcome: Outcome) -> Option<link::Outcome> {
     Some(match outcome {
         Outcome::Degraded => link::Outcome::Degraded,

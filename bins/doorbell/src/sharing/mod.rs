@@ -1,5 +1,5 @@
 //! The store that instances share: its client, and a thread that keeps running across reloads that
-//! do not change it.
+//! change neither `[shared]` nor the shared checks.
 //!
 //! Does not know about: keys in the store, scheduling decisions, the operator.
 //!
@@ -31,7 +31,7 @@ use tokio::sync::watch;
 /// Upper bound on file descriptors: those of the runtime, two connections, and name lookups.
 pub(crate) const DESCRIPTORS: u32 = 16;
 
-/// Describes this instance for the view of all instances.
+/// Returns the announcement of this instance.
 pub(crate) type Describe = Box<dyn Fn() -> Announcement + Send>;
 
 /// The store in use, if one is configured.
@@ -42,7 +42,7 @@ pub(crate) struct SharingSlot {
     /// The limits of the configuration in use.
     limits: watch::Sender<Vec<SharedLimit>>,
     status: Arc<Status>,
-    /// Differs between runs of the program, and between instances.
+    /// Differs between processes.
     run: u64,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Prepared {
 enum Next {
     None,
     Same,
-    /// The channel starts the thread. It is dropped first, because joining the thread would
+    /// The channel starts the thread, and is dropped first, because joining the thread would
     /// otherwise block.
     New(SyncSender<Describe>, Box<Current>),
 }
@@ -96,7 +96,7 @@ impl SharingSlot {
     /// result can be dropped.
     ///
     /// # Errors
-    /// A TLS file cannot be used, or the system refuses a thread.
+    /// The URL or a TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.shared else { return Ok(Prepared { checks: None, next: Next::None }) };
         // Recorded before the files are read, so that a change during reading is detected.
@@ -179,7 +179,7 @@ impl Drop for Current {
 /// Creates the client of a configured store.
 ///
 /// # Errors
-/// A TLS file cannot be used.
+/// The URL or a TLS file cannot be used.
 pub(crate) fn client(
     settings: &Settings,
     seed: u64,
@@ -248,7 +248,7 @@ async fn share_limits(redis: Redis, mut limits: watch::Receiver<Vec<SharedLimit>
     }
 }
 
-/// The time of the workers.
+/// The current time on the clock of the workers.
 fn now() -> Time {
     OsClock.now()
 }

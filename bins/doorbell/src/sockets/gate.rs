@@ -46,7 +46,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// fresh result does not run again.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The running thread.
+/// The TCP gates of a generation, with their running thread.
 #[derive(Debug)]
 pub(crate) struct Gates {
     /// The state of each gate, in the order of the configuration.
@@ -75,7 +75,7 @@ pub(crate) struct Unopened {
 /// are ignored.
 #[derive(Clone, Debug)]
 struct Up {
-    /// Wakes the gate.
+    /// The state; a change wakes the gate.
     state: Arc<watch::Sender<bool>>,
     /// Number of the current registry.
     term: Arc<Mutex<u64>>,
@@ -102,8 +102,7 @@ struct Gate {
     is_up: watch::Receiver<bool>,
     following: Following,
     stopped: watch::Receiver<bool>,
-    /// The bound address. It is bound at the start, so that an address in use is detected at that
-    /// time.
+    /// The address, bound at the start, so that an address in use is detected at that time.
     port: Option<Port>,
     process_stats: Arc<ProcessStats>,
 }
@@ -210,7 +209,7 @@ fn gate_triggers(config: &Config, registry: &HealthRegistry) -> Vec<RunTrigger> 
     config.tcp_gates.iter().flat_map(|gate| registry.triggers_of(gate.health.position)).collect()
 }
 
-/// Requests runs until the thread ends.
+/// Requests runs of on-demand checks until the thread ends.
 async fn request_runs(mut triggers: watch::Receiver<Vec<RunTrigger>>) {
     loop {
         let is_idle = {
@@ -279,7 +278,7 @@ impl Up {
 }
 
 impl Gate {
-    /// Runs the gate until the thread ends. Returns its listener if it is open.
+    /// Runs the gate until the thread ends. Returns the listener if the gate is open.
     async fn run(mut self) -> Option<Listening> {
         let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();

@@ -35,8 +35,8 @@ const EXTENSION: Duration = Duration::from_secs(10);
 /// (`NOTIFY_BUFFER_MAX`).
 const TEXT_MAX: usize = 2048;
 
-/// Maximum number of endpoints to name in that line; if there are more, only the number by state is
-/// shown.
+/// Maximum number of endpoints that the line for `systemctl status` names; if there are more, only
+/// the number by state is shown.
 const NAMED_MAX: usize = 16;
 
 /// Whether to notify of reloads: true while the notifying thread runs.
@@ -69,7 +69,7 @@ impl Manager {
             generation: 0,
         };
         let (sender, ended) = sync_channel(0);
-        // Readiness is announced before the thread starts.
+        // If doorbell is ready already, announces it before the thread starts.
         notifier.update();
         let thread =
             std::thread::Builder::new().name("systemd".into()).spawn(move || notifier.run(&ended))?;

@@ -9,8 +9,8 @@ use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of counters kept for listeners and rate limits that a reload removed. Needed if
-/// every reload brings new names.
+/// Maximum number of counters outside running servers, most of them of listeners and rate limits
+/// that a reload removed. Needed if every reload brings new names.
 const ENDED_MAX: usize = 16_384;
 
 /// Totals of the process.
@@ -56,7 +56,7 @@ pub(crate) struct Reloads {
     pub(crate) since: Time,
 }
 
-/// Counts an open address of a TCP gate until it is dropped.
+/// Counts an open address of a TCP gate until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenGate {
     process_stats: Arc<ProcessStats>,

@@ -90,7 +90,8 @@ fn empty() -> Box<Slots> {
     Box::new([const { AtomicU64::new(0) }; SLOTS])
 }
 
-/// Adds to a slot. Plain loads and stores suffice, because only this thread writes its slots.
+/// Adds to a slot. Plain loads and stores suffice: only this thread writes its slots, unless they
+/// are [`SHARED`].
 #[inline(always)]
 fn add(slot: u16, count: u32) {
     let own = match OWN.get() {
@@ -101,7 +102,7 @@ fn add(slot: u16, count: u32) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(u64::from(count)), Ordering::Relaxed);
 }
 
-/// The first slot of a fixed reply; the slots of its methods follow in order.
+/// Base slot of a fixed reply: adding the number of a method gives the slot of that method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fixed(u16);
 

@@ -199,7 +199,7 @@ impl ServerStats {
         Some((counters.dropped, counters.failed))
     }
 
-    /// The counters that are kept outside the engine, by name.
+    /// Counters of HTTP/2, of checks and of the access log, by name.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (String, u64)> {
         let http2 = self.http2_served().into_iter();
         let http2 =
@@ -361,7 +361,7 @@ impl ServerStats {
         &self.counted
     }
 
-    /// All refusals, as `busy=2 rate_limited=1`. Includes refused jobs from `stats`.
+    /// All refusals, as `busy=2 rate_limited=1`. Includes failed jobs from `stats`.
     pub(crate) fn refused(&self, refusals: Vec<(&'static str, u64)>, stats: &Snapshot) -> String {
         let http2 = self.http2.iter().flat_map(|counters| counters.fields());
         let jobs = [

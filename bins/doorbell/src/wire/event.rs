@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Event {
     /// Counted from 1 at the start of the program, without gaps.
     pub number: u64,
-    /// Time.
+    /// Time of the event.
     pub at_unix_ms: u64,
     /// Time since the start of the program, on a monotonic clock.
     pub at_uptime_ms: u64,
@@ -26,13 +26,13 @@ pub struct Event {
 pub enum EventKind {
     /// A check changed its state.
     Check {
-        /// Its name.
+        /// Name of the check.
         name: String,
         /// Old state.
         from: CheckWord,
         /// New state.
         to: CheckWord,
-        /// Reason of the last result; empty for a plain success.
+        /// Reason of the last result or of the maintenance; empty for a plain success.
         reason: String,
     },
     /// A drain of one endpoint began, was changed or ended.
@@ -43,12 +43,12 @@ pub enum EventKind {
         on: bool,
         /// Reason.
         reason: String,
-        /// The end, if there is one.
+        /// The end, if the drain has a time limit.
         until_unix_ms: Option<u64>,
     },
     /// The state of an endpoint, or the cause of the state, changed.
     Endpoint {
-        /// Its name.
+        /// Name of the endpoint.
         name: String,
         /// Old state.
         from: EndpointWord,
@@ -78,7 +78,7 @@ pub enum EventKind {
         on: bool,
         /// Reason.
         reason: String,
-        /// The end, if there is one.
+        /// The end, if the maintenance has a time limit.
         until_unix_ms: Option<u64>,
     },
     /// A reload succeeded or failed.
@@ -88,9 +88,9 @@ pub enum EventKind {
         /// What changed, or why the reload failed.
         text: String,
     },
-    /// A worker failed or fell back.
+    /// A worker failed or fell back to epoll.
     Worker {
-        /// Its number.
+        /// Number of the worker.
         worker: u16,
         /// Description of the failure or fallback.
         text: String,

@@ -39,7 +39,7 @@ pub enum FrameError {
     /// The frame is too long.
     #[error("frame of {len} bytes, the maximum is {max}")]
     TooLong {
-        /// Its length.
+        /// Length of the frame.
         len: usize,
         /// The limit.
         max: usize,

@@ -13,9 +13,10 @@ pub struct LinkView {
     pub name: String,
     /// Address of the peer; empty if the peer connects.
     pub peer: String,
-    /// Age of the connection; `None` without one.
+    /// Age of the connection; `None` while not connected.
     pub connected_ms: Option<u64>,
-    /// Why the last connection or attempt ended; empty if none did.
+    /// Why the last connection or attempt ended; empty while connected, and if nothing has ended
+    /// yet.
     pub last_end: String,
     /// Transitions that the peer has not acknowledged.
     pub waiting: u64,
@@ -23,18 +24,18 @@ pub struct LinkView {
     pub subjects: u64,
     /// The last round trip.
     pub round_trip_us: Option<u64>,
-    /// The peer's clock minus this one.
+    /// The peer's clock minus the clock of this instance.
     pub clock_offset_us: Option<i64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_error_us: Option<u64>,
-    /// The last complete minute with frames, or the current one.
+    /// The last complete minute with frames; before there is one, the current minute.
     pub minute: Option<LinkMinuteView>,
-    /// Counters since the start, by name.
+    /// Counters since the link was created, by name.
     pub counters: BTreeMap<String, u64>,
 }
 
 impl LinkView {
-    /// A counter; 0 if there is none of this name.
+    /// The counter with this name; 0 if it is absent.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or_default()

@@ -14,7 +14,7 @@ use std::fmt;
 pub enum Request {
     /// Show all checks or one, optionally with their last results.
     Checks {
-        /// A check, or all.
+        /// Name of a check; `None` for all checks.
         name: Option<String>,
         /// Whether [`CheckView::history`] is filled in.
         history: bool,
@@ -25,7 +25,7 @@ pub enum Request {
         target: String,
         /// Reason.
         reason: String,
-        /// Duration; `None` until [`Request::Undrain`].
+        /// Duration; `None` for a drain until [`Request::Undrain`].
         for_ms: Option<u64>,
         /// Whether the drain survives a restart. False for a drain that precedes a stop.
         is_kept: bool,
@@ -45,7 +45,7 @@ pub enum Request {
         target: String,
         /// Reason.
         reason: String,
-        /// Duration; `None` until [`Request::Ready`].
+        /// Duration; `None` for maintenance until [`Request::Ready`].
         for_ms: Option<u64>,
     },
     /// Show the probers.
@@ -88,7 +88,7 @@ pub enum Response {
     Events {
         /// Oldest first.
         events: Vec<Event>,
-        /// Number of lost events before the first one.
+        /// Number of events lost before the first of `events`.
         missed: u64,
     },
     /// Response to [`Request::Links`].

@@ -23,7 +23,7 @@ pub struct Status {
     pub uptime_ms: u64,
     /// Lifecycle state.
     pub lifecycle: Lifecycle,
-    /// Time since that state was reached.
+    /// Time since the lifecycle state was reached.
     pub lifecycle_age_ms: u64,
     /// Reason of a drain or stop; may be empty.
     pub reason: String,
@@ -121,7 +121,7 @@ pub struct WorkerView {
 pub struct EndpointView {
     /// `[health.NAME]`
     pub name: String,
-    /// Its state.
+    /// State of the endpoint.
     pub state: EndpointWord,
     /// The rule that determines the state.
     pub cause: CauseWord,
@@ -133,7 +133,7 @@ pub struct EndpointView {
     pub answers: Vec<AnswerView>,
     /// Weight for agent checks; `None` if no check has a weight.
     pub weight: Option<u32>,
-    /// Its checks, in the order of the configuration.
+    /// Checks of the endpoint, in the order of the configuration.
     pub uses: Vec<UseView>,
 }
 
@@ -157,7 +157,7 @@ pub struct UseView {
     pub severity: SeverityWord,
     /// Whether the check is a member of the quorum.
     pub in_quorum: bool,
-    /// Its share of the weight.
+    /// Weight that the check contributes to the endpoint.
     pub weight: u32,
     /// Class of the check's current state.
     pub class: ClassWord,
@@ -172,7 +172,7 @@ pub struct CheckView {
     pub kind: String,
     /// The other instance that ran the check last, if the check is shared.
     pub from: Option<String>,
-    /// Its state.
+    /// State of the check.
     pub state: CheckWord,
     /// Time in this state.
     pub age_ms: u64,

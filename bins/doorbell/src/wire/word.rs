@@ -102,7 +102,7 @@ own_words! {
         Kubelet = "kubelet",
         /// A load balancer.
         LoadBalancer = "load_balancer",
-        /// All others.
+        /// Any other client.
         Other = "other",
     }
 
@@ -120,7 +120,7 @@ own_words! {
         Up = "up",
     }
 
-    /// Source of maintenance. If a target has several sources, the first one in this order takes
+    /// Source of maintenance. If a target has several sources, the first source in this order takes
     /// effect.
     HoldSource {
         /// `doorbell maint`, stored in the state file.

@@ -41,7 +41,7 @@ impl CheckHandover {
 }
 
 /// Plans the checks; `None` without checks. The scheduler counts in `counters`. Unchanged checks
-/// reuse their state from `handover`. Checks that follow others read the states of `registry`.
+/// reuse their state from `handover`. Alias checks read the states of `registry`.
 ///
 /// # Errors
 /// If a check cannot be built, or runs a program without `--allow-exec`.

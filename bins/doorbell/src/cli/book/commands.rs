@@ -1,6 +1,6 @@
 //! `reference/commands.md`: every command with its options, generated from the command line parser.
 //!
-//! Does not know about: commands.
+//! Does not know about: particular commands.
 
 use super::{GENERATED, cell, command_line};
 use clap::{Arg, Command};

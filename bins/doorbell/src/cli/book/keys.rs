@@ -1,6 +1,6 @@
 //! `reference/keys.md`: every key of a configuration file, generated from the schema.
 //!
-//! Does not know about: keys.
+//! Does not know about: particular keys.
 
 use super::{GENERATED, cell};
 use crate::cli::manual::{default_shown, properties};
@@ -92,7 +92,7 @@ fn rows(page: &mut String, path: &str, keys: &[(&String, &Value)]) {
     }
 }
 
-/// Tables that are valid for this value and have keys, with their paths.
+/// Tables with keys that this schema allows, with their paths.
 fn tables<'f>(path: &str, form: &'f Value) -> Vec<(String, &'f Value)> {
     let forms = form["anyOf"].as_array().into_iter().flatten();
     let own = [form].into_iter().chain(forms).map(|form| (path.to_owned(), form));
@@ -110,7 +110,7 @@ fn description(form: &Value) -> &str {
     form["description"].as_str().unwrap_or_default()
 }
 
-/// Describes the valid values of a key, in the terms of the introduction.
+/// Describes the valid values of a key, in the terms of [`INTRODUCTION`].
 fn values(path: &str, form: &Value) -> Vec<String> {
     if let Some(words) = form["enum"].as_array() {
         let words: Vec<_> = words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();

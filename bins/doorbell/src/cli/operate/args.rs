@@ -57,8 +57,8 @@ pub enum OperateCommand {
         "doorbell maint check:db --for 2h                     one check"
     ))]
     Maint(MaintArgs),
-    /// Drain and wait for `drain_delay`, in which load balancers notice it; for preStop hooks of
-    /// Kubernetes
+    /// Drain and wait for `drain_delay`, so that load balancers notice the drain; for preStop hooks
+    /// of Kubernetes
     #[command(after_help = help!(
         "doorbell prestop"
         "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM follows when it returns"
@@ -67,14 +67,15 @@ pub enum OperateCommand {
     /// Show probers: intervals, last probes and the verdicts they got
     #[command(after_help = help!("doorbell probers"))]
     Probers(ViewArgs),
-    /// Drain and stop, as SIGTERM does; `undrain` cancels it until the listeners close
+    /// Drain and stop, as SIGTERM does; `undrain` cancels the stop until the listeners close
     #[command(after_help = help!("doorbell quit --wait" "doorbell quit --now"))]
     Quit(QuitArgs),
     /// End the maintenance, the open maintenance window and the drain of an endpoint, a check or
     /// all
     #[command(after_help = help!("doorbell ready" "doorbell ready readyz"))]
     Ready(ReadyArgs),
-    /// Reload the configuration; an invalid one is reported and the current one stays in use
+    /// Reload the configuration; an invalid configuration is reported and the current one stays in
+    /// use
     #[command(after_help = help!("doorbell reload"))]
     Reload(InstanceArgs),
     /// Show the state of a running instance
@@ -246,7 +247,7 @@ pub struct LinksArgs {
     #[command(subcommand)]
     pub command: Option<LinksCommand>,
 
-    /// The running instance.
+    /// Options for the links of a running instance.
     #[command(flatten)]
     pub status: StatusArgs,
 }

@@ -19,7 +19,7 @@ const ALL: &str = "all";
 /// Progress of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// The drain was cancelled.
+    /// The drain was cancelled, or its duration has passed.
     Cancelled,
     /// `drain_delay` has not passed: load balancers may not have noticed the drain.
     Announcing,

@@ -64,11 +64,11 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
     }
 }
 
-/// Sends a command and prints the sentence that reports its result.
+/// Sends a request and prints the text of the response.
 fn act(client: &mut Client, request: Request) -> Result<Exit, Failure> {
     match call(client, &request)? {
         Response::Done(text) => {
-            // The command has taken effect even if its result cannot be printed.
+            // The request has taken effect even if the response cannot be printed.
             let _lost = print(&format!("{text}\n"));
             Ok(Exit::Success)
         }
@@ -107,7 +107,7 @@ fn unexpected(response: Response) -> Failure {
     }
 }
 
-/// Prints in the requested format.
+/// Prints a value in the requested format.
 fn shown(form: Form, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit, Failure> {
     match form {
         Form::Json => print(&format!("{}\n", json(value)))?,
@@ -165,7 +165,7 @@ fn fetch_links(client: &mut Client) -> Result<Vec<LinkView>, Failure> {
     }
 }
 
-/// Shows something once, or repeatedly with `--watch`.
+/// Reads and prints a value once, or repeatedly with `--watch`.
 #[expect(clippy::disallowed_methods, reason = "the display is refreshed in real time")]
 pub(super) fn watch<S, T: Serialize>(
     source: &mut S,

@@ -115,7 +115,7 @@ fn traffic(status: &Status) -> String {
     format!("{open} open, {} accepted, {requests}", count(status.counter("conns_accepted")))
 }
 
-/// State of the history; empty without one.
+/// State of the history; empty if none is configured.
 fn history(status: &Status, paint: Paint) -> String {
     let counter = |name: &str| status.counters.get(name).copied();
     let Some(written) = counter("history_rows_written") else { return String::new() };

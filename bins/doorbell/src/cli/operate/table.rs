@@ -46,9 +46,10 @@ pub(in crate::cli) fn plain(text: impl Into<String>) -> Cell {
     (Tone::Plain, text.into())
 }
 
-/// A table with a header; columns are two spaces apart and the last one is not padded.
+/// A table with a header; columns are two spaces apart, and lines are not padded at the end.
 pub(in crate::cli) fn table(heads: &[&str], rows: &[Vec<Cell>], paint: Paint) -> String {
-    // Texts of other programs are shown too, such as names in the shared store.
+    // Some texts come from other programs, such as names in the shared store, and may contain
+    // control characters.
     let shown = |(tone, text): &Cell| (*tone, text.replace(char::is_control, " "));
     let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
     let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();

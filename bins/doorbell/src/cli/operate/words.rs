@@ -1,6 +1,6 @@
 //! Formatting of times and numbers.
 //!
-//! Does not know about: what they measure.
+//! Does not know about: what the values measure.
 
 use std::time::Duration;
 

@@ -53,7 +53,7 @@ pub(super) fn draw(time: &Range<u32>, step_s: u32, course: &[Course], losses: &[
     out
 }
 
-/// The course of one link.
+/// The panel of one link, with its round trips over time.
 struct Panel<'a> {
     time: &'a Range<u32>,
     step_s: u32,

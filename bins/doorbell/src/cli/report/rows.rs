@@ -1,8 +1,9 @@
-//! Rows of the store, as it writes them.
+//! Rows of the store, decoded from lines of JSON.
 //!
 //! Does not know about: queries, tables.
 //!
-//! Old servers write large integers as strings, and current ones may do so with NaN and infinity.
+//! Old servers write large integers as strings, and current servers may write NaN and infinity as
+//! strings.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -48,7 +49,7 @@ pub(super) struct Course {
     pub(super) round_trip_us: [f64; 2],
 }
 
-/// A row by name of the column.
+/// The values of a row, by column.
 struct Row(Value);
 
 impl Row {
@@ -80,7 +81,7 @@ impl Loss {
         Some(Self { of: row.link()?, frames: row.integer("frames")?, frames_lost, frames_dropped })
     }
 
-    /// The loss in percent with three digits, never 0 if a frame was lost.
+    /// The loss in percent with three decimals, rounded up, so that 0 means no lost frame.
     pub(super) fn percent(&self) -> String {
         match (self.frames, self.frames_lost) {
             (_, 0) => "0 %".to_owned(),

@@ -1,6 +1,6 @@
 //! Validation of the keys of signed tokens: whether they load and match the algorithm.
 //!
-//! Does not know about: tokens.
+//! Does not know about: verification of tokens.
 
 use super::super::model::Jwt;
 use super::{check_private, read};
@@ -52,7 +52,7 @@ fn has_private_key(set: &[u8]) -> bool {
     keys.into_iter().any(|key| key["kty"] == "oct" || !key["d"].is_null())
 }
 
-/// Reports problems of the whole set and of the required scopes.
+/// Reports problems of the keys as a whole, and of the required scopes.
 fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Problems) {
     if let Err(error) = JwtPolicy::builder().keys(keys).build() {
         problems.add(bad_key(span, &error.to_string()));

@@ -1,4 +1,5 @@
-//! Validation of the files that a configuration names: existence, permissions, contents.
+//! Validates the files that a configuration names (existence, permissions, contents), and reads the
+//! contents of replies.
 //!
 //! Does not know about: other parts of the configuration; changes of files.
 
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Maximum size of a reply's content file; every generation of the configuration has a copy.
 const REPLY_BYTES_MAX: u64 = 1 << 20;
 
-/// Maximum number of reported errors of a link map; the others are counted.
+/// Maximum number of reported errors of a link map; further errors are only counted.
 const MISTAKES_SHOWN_MAX: usize = 5;
 
 /// Current time in seconds since 1970.
@@ -31,8 +32,8 @@ pub(super) fn now() -> i64 {
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// Validates files; those of replies and secrets have functions of their own. `unix_secs` is the
-/// current time.
+/// Validates all files except those of replies ([`read_replies`]) and secrets ([`check_secrets`]).
+/// `unix_secs` is the current time.
 pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: &Problems) {
     for tls in &config.tls {
         tls::check(tls, unix_secs, problems);
@@ -150,7 +151,7 @@ fn check_state_file(at: &At<PathBuf>, problems: &Problems) {
     }
 }
 
-/// Whether this user can create the file, including missing directories.
+/// Checks that the user of the process can create the file and its missing directories.
 fn check_writable(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Err(Errno::ISDIR.into());

@@ -38,7 +38,7 @@ pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
     }
 }
 
-/// The certificate of this instance for links, and the CA of its peers.
+/// Validates the certificate of this instance for links, and the CA of its peers.
 pub(super) fn check_links(links: &Links, unix_secs: i64, problems: &Problems) {
     check_pair(&links.cert, &links.key, unix_secs, problems);
     let ca = &links.ca;
@@ -71,7 +71,7 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
     }
 }
 
-/// The CA bundle and client certificate of a check.
+/// Validates the CA bundle and client certificate of a check.
 pub(super) fn check_client(
     tls: &ClientTls,
     place: impl Fn(&str) -> Option<Range<usize>>,
@@ -89,8 +89,8 @@ pub(super) fn check_client(
     }
 }
 
-/// Validates a pair that listeners wait for. Its errors become warnings, because they do not
-/// prevent the start.
+/// Validates a certificate and key that listeners wait for. Errors become warnings, because they do
+/// not prevent the start.
 fn check_awaited(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &Problems) {
     let found = Problems::default();
     check_pair(cert, key, unix_secs, &found);
@@ -154,8 +154,8 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
     }
 }
 
-/// Whether all paths are regular files of acceptable size. Checked before the engine opens them,
-/// because opening a pipe would block.
+/// Whether all paths are regular files of acceptable size. The files are checked before the engine
+/// opens them, because opening a pipe would block.
 fn are_regular_files(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     let mut all = true;
     for path in paths {
@@ -170,8 +170,8 @@ fn are_regular_files(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     all
 }
 
-/// Converts a TLS error into a problem at the key of the file that the error names. The text after
-/// the last semicolon of the error becomes the help.
+/// Converts a TLS error into a problem at the configuration key of the file that the error names.
+/// The text after the last semicolon of the error becomes the help.
 fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>) -> Problem {
     let text = error.to_string();
     let is_named = |path: &&&At<PathBuf>| text.starts_with(&format!("{}: ", path.value.display()));

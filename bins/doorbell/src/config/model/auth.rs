@@ -87,8 +87,7 @@ impl From<JwtAlgorithm> for Algorithm {
 }
 
 impl Auth {
-    /// Whether the algorithm uses public keys: verifying a signature may then take tens of
-    /// microseconds.
+    /// Whether signed tokens are verified with a public key, which may take tens of microseconds.
     #[must_use]
     pub fn is_heavy(&self) -> bool {
         let is_heavy = |algorithm: &JwtAlgorithm| *algorithm != JwtAlgorithm::Hs256;

@@ -34,7 +34,7 @@ pub struct Blackbox {
     /// Maximum duration of a probe; the scrape timeout of Prometheus shortens it.
     #[key(default = "9s500ms", range = "100ms..=2m")]
     pub timeout: Duration,
-    /// Further modules, `[blackbox.module.NAME]`. They replace built-in modules of the same name.
+    /// Further modules, `[blackbox.module.NAME]`, which replace built-in modules of the same name.
     #[key(name = "module")]
     pub own_modules: Named<OwnModule>,
 }
@@ -46,7 +46,7 @@ pub struct OwnModule {
     /// Value of the parameter `module`.
     #[key(table_name)]
     pub name: String,
-    /// Maximum duration of a probe. Default: that of `[blackbox]`.
+    /// Maximum duration of a probe. Default: `timeout` of `[blackbox]`.
     #[key(range = "100ms..=2m")]
     pub timeout: Option<Duration>,
     /// What a probe does.
@@ -54,7 +54,7 @@ pub struct OwnModule {
     pub kind: UntargetedKind,
 }
 
-/// A kind of probe, named as in the example of blackbox_exporter.
+/// A built-in module, named as in the example of blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Words)]
 pub enum Module {
     /// `grpc.health.v1` over TLS.

@@ -1,29 +1,31 @@
 //! `[compute]`: threads for work that would delay a worker.
 //!
-//! Does not know about: which work that is.
+//! Does not know about: the work itself.
 
 use doorbell::offload;
 use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;
 
-/// The kernel stores 15 bytes of a thread's name; three are reserved for the thread's number.
+/// Maximum length of `name`. The kernel stores 15 bytes of a thread's name; three are reserved for
+/// a hyphen and the thread's number.
 const NAME_LEN_MAX: usize = 12;
 
 /// Largest processor number in the usual mask of `sched_setaffinity(2)`.
 const CPU_MAX: u32 = 1023;
 
 /// Threads for work that would delay replies to probes: public-key signatures, files and link maps
-/// of routes. Started only if a route needs them.
+/// of routes. The threads are started only if a route needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Compute {
-    /// Number of threads; auto is the number of processors minus one.
+    /// Number of threads; auto is the number of processors minus one, at least one.
     #[key(default = "auto", none = "auto", range = 1..=1024)]
     pub threads: Option<u32>,
     /// Prefix of the thread names, followed by a number.
     #[key(default = offload::THREAD_NAME)]
     pub name: String,
-    /// Processors: thread i runs on the i-th of them; [] leaves the choice to the kernel.
+    /// Processors to which threads are pinned, one per thread, round-robin; [] leaves the choice to
+    /// the kernel.
     #[key(default = [], range = 0..=CPU_MAX)]
     pub cpus: Vec<u32>,
     /// Stack size of each thread; auto is 2MiB.
@@ -32,8 +34,8 @@ pub struct Compute {
     /// Nice value added to that of the process, so that probes take precedence over jobs.
     #[key(default = offload::NICE, range = 0..=19)]
     pub nice: u8,
-    /// Maximum number of jobs of health and gRPC routes, and of file scans, that wait for a thread;
-    /// further requests get 503.
+    /// Maximum number of jobs of health and gRPC routes, and of scans for changed files, that wait
+    /// for a thread; further requests get 503.
     #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_high: u32,
     /// Maximum number of jobs of other routes that wait for a thread; further requests get 503.

@@ -1,11 +1,11 @@
-//! `[connections]`: limits of each connection, on all listeners.
+//! `[connections]`: limits of connections, on all listeners.
 //!
 //! Does not know about: listeners, which own the limits of their requests.
 
 use doorbell_config::Table;
 use std::time::Duration;
 
-/// Limits of each connection, on all listeners.
+/// Limits of connections, on all listeners.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Connections {
     /// Maximum time without write progress.

@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Maximum length of the path: the size of `sockaddr_un` minus a NUL (unix(7)) and minus the suffix
-/// of the lock file.
+/// Maximum length of the path: the size of `sun_path` minus a NUL (unix(7)) and minus the suffix of
+/// the lock file.
 const SOCKET_PATH_LEN_MAX: usize = 102;
 
 /// Control socket, for `doorbell status`, `maint`, `drain` and similar commands.
@@ -40,7 +40,8 @@ pub enum ControlSocket {
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Maintenance {
     /// Directory of maintenance files: a file named like an endpoint or a check puts it into
-    /// maintenance, a file named `all` every readiness endpoint; the first line is the reason.
+    /// maintenance, a file named `all` every readiness endpoint; the first line of a file is the
+    /// reason.
     pub file_dir: Option<PathBuf>,
     /// Recurring maintenance windows.
     #[key(name = "window")]
@@ -52,7 +53,7 @@ pub struct Maintenance {
 pub struct Window {
     /// Start of each window: minute, hour, day, month, day of week, and optionally a time zone,
     /// such as "0 3 * * SUN Europe/Berlin". Default time zone: TZ, then /etc/localtime, then UTC.
-    /// When clocks change, a skipped time starts no window on that day, a repeated one starts two.
+    /// When clocks change, a skipped time starts no window on that day, a repeated time starts two.
     /// `doorbell ready` ends the open window; later windows are unaffected. Required.
     #[key(required = "\"0 3 * * SUN\"")]
     pub cron: Schedule,

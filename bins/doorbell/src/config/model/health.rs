@@ -88,7 +88,7 @@ pub struct QuorumOf {
     /// Checks of the quorum. Required.
     #[key(required = "[\"NAME\", ..]", filled)]
     pub of: Vec<At<Link>>,
-    /// Minimum that must be up: a number, or a percentage such as "60%". Required.
+    /// Minimum number of checks that must be up, or a percentage such as "60%". Required.
     #[key(required = "1", with = quorum_min)]
     pub min: Option<At<Quorum>>,
 }
@@ -100,9 +100,9 @@ pub struct FailOpen {
     /// Maximum duration of the degraded state; then the endpoint is down. Required.
     #[key(required = "\"2m\"", range = "100ms..=30d")]
     pub max_age: Duration,
-    /// Maximum share of these checks that may be healthy, such as "50%", like the panic threshold
-    /// of Envoy. If more are healthy, the endpoint is down. All checks but those that are down
-    /// count as healthy.
+    /// Maximum share of the checks of the quorum (without a quorum: of the required checks) that
+    /// may be healthy, such as "50%", like the panic threshold of Envoy. If more are healthy, the
+    /// endpoint is down. All checks but those that are down count as healthy.
     #[key(default = "0%", with = healthy_share)]
     pub max_healthy: u8,
 }
@@ -110,7 +110,7 @@ pub struct FailOpen {
 /// Replies to each audience during a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct DrainReplies {
-    /// Clients other than kubelets and load balancers, and the default of both.
+    /// Clients other than kubelets and load balancers, and the default for these two.
     #[key(with = on_drain)]
     pub default: Option<OnDrain>,
     /// Kubelets.
@@ -139,7 +139,8 @@ pub struct Statuses {
     /// Status code of maintenance.
     #[key(default = 503, range = 200..=599)]
     pub maintenance: u16,
-    /// Status codes by check, used while that check is the reason. A kubelet reports only the code.
+    /// Status codes by check, used while the endpoint is down because of the check. A kubelet
+    /// reports only the code.
     #[key(range = 200..=599)]
     pub by_check: Map<u16>,
 }
@@ -153,7 +154,7 @@ pub struct CheckUse {
     pub severity: Severity,
     /// Whether the check is a member of the quorum.
     pub in_quorum: bool,
-    /// Its share of the weight.
+    /// Weight of the check: its share of the capacity.
     pub weight: u32,
     /// Status code of the endpoint when it is down because of this check.
     pub code: Option<u16>,
@@ -162,8 +163,8 @@ pub struct CheckUse {
 /// Reply of a degraded endpoint to a kubelet. Other clients get the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum DegradedVia {
-    /// A redirect. A kubelet does not follow it, treats it as success, and records an event of type
-    /// `Warning` with the reason.
+    /// A redirect. A kubelet does not follow the redirect, treats it as success, and records an
+    /// event of type `Warning` with the reason.
     KubeWarning,
     /// The status code, as for other clients.
     Status,
@@ -178,15 +179,15 @@ pub enum HealthState {
     Up,
 }
 
-/// Purpose of an endpoint's probes, by its name.
+/// Purpose of an endpoint's probes, derived from the name of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Whether the process is alive; a prober restarts a process that is down.
     Liveness,
     /// Whether the process accepts traffic.
     Readiness,
-    /// Whether the process has started. Other probes begin after that; a prober restarts the
-    /// process if it takes too long.
+    /// Whether the process has started. Other probes begin after the start; a prober restarts the
+    /// process if the start takes too long.
     Startup,
 }
 
@@ -208,13 +209,13 @@ impl Role {
 }
 
 impl Health {
-    /// The default endpoint with this name.
+    /// An endpoint with this name and default values.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// Minimum number of checks with `in_quorum` that must be up.
+    /// Minimum number or percentage of checks with `in_quorum` that must be up.
     #[must_use]
     pub fn quorum(&self) -> Option<Quorum> {
         Some(self.quorum.as_ref()?.min.as_ref()?.value)
@@ -228,7 +229,7 @@ impl Health {
     }
 
     /// Replies to kubelets, load balancers and other clients during a drain. Liveness and startup
-    /// endpoints ignore it by default.
+    /// endpoints ignore the drain by default.
     #[must_use]
     pub fn on_drain(&self) -> [OnDrain; 3] {
         let by_role = if Self::is_readiness(&self.name) { OnDrain::Report } else { OnDrain::Ignore };
@@ -236,7 +237,7 @@ impl Health {
         [kubelet, load_balancer, None].map(|reply| reply.or(default).unwrap_or(by_role))
     }
 
-    /// Header fields of a state; times are rounded up to whole seconds.
+    /// Header fields that depend on the state; times are rounded up to whole seconds.
     #[must_use]
     pub fn fields(&self) -> StateFields {
         let secs = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
@@ -247,8 +248,9 @@ impl Health {
         }
     }
 
-    /// Whether drains and maintenance of all endpoints change the reply by default: false for
-    /// liveness and startup endpoints (see [`Role::of`]), whose probers would restart the process.
+    /// Whether an endpoint with this name is for readiness (see [`Role::of`]). By default, drains
+    /// and maintenance do not affect liveness and startup endpoints, whose probers would restart
+    /// the process.
     #[must_use]
     pub fn is_readiness(name: &str) -> bool {
         Role::of(name) == Role::Readiness

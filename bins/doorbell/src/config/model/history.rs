@@ -1,6 +1,6 @@
 //! `[history]`: where transitions, results and the availability of endpoints are stored.
 //!
-//! Does not know about: the schema, how rows are written.
+//! Does not know about: tables of the database, how rows are written.
 
 use super::Secret;
 use doorbell_checks::options::ClientTls;
@@ -44,11 +44,11 @@ pub struct ClickHouse {
     /// Maximum number of rows of an insert.
     #[key(default = 10_000, range = 1..=100_000)]
     pub batch_rows: u32,
-    /// Maximum time that a row waits for others before it is inserted.
+    /// Maximum time that a row waits for other rows before it is inserted.
     #[key(default = "5s", range = "100ms..=10m")]
     pub interval: Duration,
-    /// Maximum memory of rows that are not written yet. When it is used up, the oldest receipts are
-    /// dropped, then the oldest results, then other rows.
+    /// Maximum memory of rows that are not written yet. When the memory is used up, the oldest
+    /// receipts are dropped, then the oldest results, then other rows.
     #[key(default = "32MiB", range = "1MiB..=1GiB", size)]
     pub buffer: u32,
     /// Maximum time of an insert.

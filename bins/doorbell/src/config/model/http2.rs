@@ -63,7 +63,7 @@ impl Grpc {
     /// application load balancer.
     pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", Self::ALB_PATH];
 
-    /// The default health check of an AWS application load balancer.
+    /// Path of the default health check of an AWS application load balancer.
     pub const ALB_PATH: &str = "/AWS.ALB/healthcheck";
 
     /// The default table; `readyz` is the position of that endpoint in [`super::Config::health`].

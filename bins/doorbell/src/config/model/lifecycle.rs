@@ -26,7 +26,7 @@ pub struct Lifecycle {
     #[key(default = ["SIGHUP", "file"], filled)]
     pub reload: Vec<ReloadOn>,
     /// File that stores the declarations of `doorbell maint` and `doorbell drain` across restarts.
-    /// Default: $STATE_DIRECTORY/state under systemd; otherwise they are not stored.
+    /// Default: $STATE_DIRECTORY/state under systemd; otherwise the declarations are not stored.
     pub state_file: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub enum ReloadOn {
     Sighup,
     /// A change of the configuration file, or of a file from which it takes a secret or a reply.
     File,
-    /// No cause; cannot be combined with another one.
+    /// No cause; cannot be combined with another cause.
     Off,
 }
 

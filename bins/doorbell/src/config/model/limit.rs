@@ -30,8 +30,8 @@ pub struct Limit {
     /// first.
     #[key(default = 65_536, range = 1..=KEYS_MAX, nonzero)]
     pub table: u32,
-    /// Exempts health and gRPC routes and, on other routes, known probers; any client can imitate
-    /// one.
+    /// Exempts health and gRPC routes and, on other routes, known probers; any client can imitate a
+    /// prober.
     #[key(default = false)]
     pub exempt_probes: bool,
     /// Sends `RateLimit-*` in all replies; with `false`, only in refusals.
@@ -42,8 +42,8 @@ pub struct Limit {
     pub shared: Option<LimitSharing>,
 }
 
-/// A limit that instances share. Each one leases parts of it in advance, so that no request waits
-/// for the store.
+/// A limit that instances share. Each instance leases parts of the limit in advance, so that no
+/// request waits for the store.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct LimitSharing {
@@ -56,8 +56,8 @@ pub struct LimitSharing {
     #[key(default = "local")]
     pub on_error: OnStoreError,
     /// Maximum number of requests that a client without a lease may send to an instance before the
-    /// store is asked. Default: 8, but at most a quarter of the burst, or a thousandth of it if that
-    /// is more.
+    /// store is asked. Default: the smaller of 8 and a quarter of the burst, but at least 1 and at
+    /// least 1/1024 of the burst.
     #[key(range = 1..=BURST_MAX)]
     pub credit: Option<u32>,
 }
@@ -100,13 +100,13 @@ impl From<OnStoreError> for OnError {
 pub enum LimitKey {
     /// The first header field with this name.
     Header(String),
-    /// The whole IPv4 address, or the configured prefix of an IPv6 address.
+    /// The whole IPv4 address, or the first `runtime.client_ipv6_prefix` bits of an IPv6 address.
     Ip,
     /// The first bits of the address.
     Prefix {
         /// Bits of an IPv4 address, 1 to 32.
         v4_len: u8,
-        /// Bits of an IPv6 address, 1 to 128; `None`: the configured prefix.
+        /// Bits of an IPv6 address, 1 to 128; `None`: `runtime.client_ipv6_prefix`.
         v6_len: Option<u8>,
     },
     /// The bearer token.
@@ -129,7 +129,8 @@ impl Limit {
         }
     }
 
-    /// The parameters in the store; `None` if the limit is not shared.
+    /// The parameters of the limit in the store, or the reason why the limit cannot be shared;
+    /// `None` if it is not shared.
     pub(crate) fn in_store(&self) -> Option<Result<Gcra, String>> {
         let credit = self.shared.as_ref()?.credit.unwrap_or_else(|| credit_default(self.burst));
         let quota = Quota::new(self.burst, self.rate.requests, self.rate.period);

@@ -39,7 +39,7 @@ pub struct Listener {
     #[key(default = "off")]
     pub forwarded: Forwarded,
     /// Enables HTTP/2 in addition to HTTP/1.1: with prior knowledge, and over TLS by ALPN. The
-    /// built-in listener of a configuration without listeners has it.
+    /// built-in listener of a configuration without listeners has HTTP/2.
     #[key(default = false)]
     pub http2: bool,
     /// How new connections are distributed between the workers: kernel (by addresses and ports), cpu
@@ -159,8 +159,8 @@ pub struct Limits {
     pub requests_in_flight: Option<u32>,
 }
 
-/// Options of the sockets that the listener opens. A reload changes them for new connections. A
-/// socket that was passed to the process keeps the options of its owner.
+/// Options of the sockets that the listener opens. A reload changes the options for new
+/// connections. A socket that was passed to the process keeps the options of its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Tcp {
     /// Maximum number of connections that wait for an accept; the kernel caps it at somaxconn.
@@ -175,13 +175,13 @@ pub struct Tcp {
     /// Acknowledges a request before its reply (TCP_QUICKACK).
     #[key(default = true)]
     pub quickack: bool,
-    /// Bytes of a connection that the kernel stores before they are read (SO_RCVBUF), or auto (tuned
-    /// by the kernel). The kernel caps it at net.core.rmem_max.
+    /// Bytes of a connection that the kernel stores before they are read (SO_RCVBUF), or auto
+    /// (tuned by the kernel). The kernel caps the size at net.core.rmem_max.
     #[key(default = "auto", none = "auto", range = "4KiB..=64MiB", size)]
     pub receive_buffer: Option<u32>,
-    /// Bytes of a connection that the kernel stores until the client acknowledges them (SO_SNDBUF), or
-    /// auto (tuned by the kernel). The kernel caps it at net.core.wmem_max. A slow client binds up to
-    /// twice as much memory.
+    /// Bytes of a connection that the kernel stores until the client acknowledges them (SO_SNDBUF),
+    /// or auto (tuned by the kernel). The kernel caps the size at net.core.wmem_max. A slow client
+    /// binds up to twice as much memory.
     #[key(default = "256KiB", none = "auto", range = "4KiB..=64MiB", size)]
     pub send_buffer: Option<u32>,
     // The kernel accepts at most 32,767 seconds.
@@ -191,8 +191,8 @@ pub struct Tcp {
     #[key(default = "off", none = "off", range = "1s..=9h")]
     pub keepalive: Option<Duration>,
     /// Maximum number of connections in the handshake whose first segment has data (TCP_FASTOPEN),
-    /// or off. Needs the flag 0x2 in net.ipv4.tcp_fastopen. The kernel may deliver such data twice,
-    /// so every request must be safe to repeat.
+    /// or off. Needs the flag 0x2 in net.ipv4.tcp_fastopen. The kernel may deliver the data of a
+    /// first segment twice, so every request must be safe to repeat.
     #[key(default = "off", none = "off", range = 1..=65_535)]
     pub fast_open: Option<u32>,
     /// Class of traffic of all packets (DSCP, RFC 2474), such as 46 for expedited forwarding.
@@ -200,7 +200,7 @@ pub struct Tcp {
     pub dscp: u32,
 }
 
-/// Options of the socket: a Unix socket has the first, a TCP socket has all.
+/// Options of the socket. A Unix socket has only `tcp.backlog`, which comes first.
 const OPTIONS: [&str; 9] = [
     "tcp.backlog",
     "tcp.defer_accept",
@@ -213,7 +213,7 @@ const OPTIONS: [&str; 9] = [
     "tcp.send_buffer",
 ];
 
-/// Returns links to the listeners at these positions.
+/// Returns a [`Link`] to each of the listeners at these positions.
 pub(crate) fn links_to(listeners: &[Listener], positions: impl IntoIterator<Item = usize>) -> Vec<At<Link>> {
     let link = |position: usize| Link { name: listeners[position].name.clone(), position }.into();
     positions.into_iter().map(link).collect()
@@ -223,14 +223,14 @@ pub(crate) fn links_to(listeners: &[Listener], positions: impl IntoIterator<Item
 pub const DEFAULT_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 impl Listener {
-    /// The listener of a configuration without listeners. It has HTTP/2, for gRPC health checks.
+    /// The listener of a configuration without listeners, with HTTP/2 for gRPC health checks.
     #[must_use]
     pub fn local() -> Self {
         let binds = vec![Bind::Tcp(DEFAULT_ADDR).into()];
         Self { name: "default".into(), binds, http2: true, ..Self::default() }
     }
 
-    /// Its addresses.
+    /// Addresses of the listener.
     pub fn addresses(&self) -> impl Iterator<Item = &Bind> {
         self.binds.iter().map(|bind| &bind.value)
     }
@@ -240,13 +240,13 @@ impl Listener {
         self.trusted_proxies.iter().map(|network| network.value)
     }
 
-    /// Whether it serves HTTP.
+    /// Whether the listener serves HTTP.
     #[must_use]
     pub fn is_http(&self) -> bool {
         self.protocol == Protocol::Http1
     }
 
-    /// Whether it speaks HTTP/2.
+    /// Whether the listener accepts HTTP/2.
     #[must_use]
     pub fn has_http2(&self) -> bool {
         self.is_http() && self.http2

@@ -17,7 +17,7 @@ pub struct Log {
     #[key(default = "info")]
     pub level: LogLevel,
     // An access log line identifies the client by the name of its bearer token, by the claim `sub`
-    // of a signed token, or by its certificate. It never contains the token.
+    // of a signed token, or by its certificate. The line never contains the token.
     /// Requests in the access log: off, errors, or all; only all includes successful probes.
     #[key(default = "off")]
     pub access: Access,
@@ -40,7 +40,7 @@ pub enum Access {
     /// Requests with status 400 or above; with `access_sample`, also a sample of successful
     /// requests other than probes.
     Errors,
-    /// None.
+    /// No requests.
     Off,
 }
 

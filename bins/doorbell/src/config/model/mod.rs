@@ -75,7 +75,7 @@ pub struct Config {
     pub version: u8,
     /// Process: driver, workers, connections.
     pub runtime: Runtime,
-    /// Limits of each connection, on all listeners.
+    /// Limits of connections, on all listeners.
     pub connections: Connections,
     /// Log and access log.
     pub log: Log,
@@ -131,14 +131,14 @@ pub struct Config {
     /// Links to other instances, by name.
     #[key(name = "link")]
     pub peers: Named<Peer>,
-    /// Redis or Valkey, through which instances share checks. Default: none.
+    /// Redis or Valkey, through which instances share checks and limits. Default: none.
     #[key(shown)]
     pub shared: Option<Sharing>,
     /// Probes on request, compatible with Prometheus' blackbox_exporter. Default: none.
     #[key(shown)]
     pub blackbox: Option<Blackbox>,
     /// Routes, by name: which requests get which reply. A configuration without routes serves livez
-    /// and readyz under all common paths; a single route removes those.
+    /// and readyz under all common paths; a single route removes these default routes.
     #[key(name = "route")]
     pub routes: Named<Route>,
     /// History of checks and endpoints in a database.
@@ -156,7 +156,7 @@ impl Config {
         }
     }
 
-    /// The TLS table of a listener, by its position.
+    /// The TLS table of the listener at this position.
     #[must_use]
     pub fn tls_of(&self, listener: usize) -> Option<&Tls> {
         self.tls.get(self.listeners.get(listener)?.tls.as_ref()?.position)
@@ -176,7 +176,7 @@ impl Config {
         })
     }
 
-    /// Whether a listener accepts HTTP/2, by its position.
+    /// Whether the listener at this position accepts HTTP/2.
     #[must_use]
     pub fn has_http2(&self, listener: usize) -> bool {
         self.listeners.get(listener).is_some_and(Listener::has_http2)

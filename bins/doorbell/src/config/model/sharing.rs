@@ -9,8 +9,8 @@ use doorbell_shared::redis::Server;
 use std::fmt;
 use std::time::Duration;
 
-/// A server of Redis or Valkey, through which instances share checks and show themselves to
-/// `doorbell fleet`. Probes never wait for it, and without it each instance continues alone.
+/// A server of Redis or Valkey, through which instances share checks and limits and show themselves
+/// to `doorbell fleet`. Probes never wait for the server; without it each instance continues alone.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Sharing {
@@ -24,13 +24,13 @@ pub struct Sharing {
     pub password: Option<Secret>,
     /// Verification of the server's certificate, for rediss.
     pub tls: Option<ClientTls>,
-    /// Beginning of all keys and channels. Instances with the same prefix share with each other.
+    /// Beginning of all keys and channels. Instances with the same prefix share checks and limits.
     #[key(default = "doorbell:")]
     pub prefix: String,
     /// Name of this instance, different from all others. Default: the host name.
     #[key(read = instance)]
     pub instance: Option<String>,
-    /// Zone of this instance in the view of all instances. Default: none.
+    /// Zone of this instance, shown by `doorbell fleet`. Default: none.
     pub zone: Option<String>,
     /// Maximum time to connect, and from a command to its reply.
     #[key(default = "500ms", range = "10ms..=1m")]

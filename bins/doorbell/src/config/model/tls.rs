@@ -98,9 +98,9 @@ pub struct ClientAuth {
 pub enum ClientAuthMode {
     /// Not requested.
     None,
-    /// Requested; clients without one are accepted.
+    /// Requested; clients without a certificate are accepted.
     Request,
-    /// Requested; clients without one are refused.
+    /// Requested; clients without a certificate are refused.
     Require,
 }
 

@@ -11,8 +11,8 @@ const ACCEPTS: [(&str, Accepting); 3] =
 
 const RECEIVES: [(&str, Receiving); 2] = [("poll", Receiving::Poll), ("single-shot", Receiving::SingleShot)];
 
-/// Techniques of the drivers, to measure them and to disable them on a kernel with a bug. They do
-/// not change replies. All but `send_more` are specific to io_uring.
+/// Techniques of the drivers, to measure them and to disable them on a kernel with a bug. The
+/// techniques do not change replies. All but `send_more` are specific to io_uring.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
@@ -76,7 +76,8 @@ pub enum Descriptors {
 }
 
 impl Tuning {
-    /// Converts the table; each key has the name and default of a field of [`doorbell::Tuning`].
+    /// Converts the table; each key except `descriptors` has the name and default of a field of
+    /// [`doorbell::Tuning`].
     #[must_use]
     pub fn engine(&self) -> doorbell::Tuning {
         let mut engine = doorbell::Tuning::default();

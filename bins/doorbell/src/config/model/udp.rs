@@ -43,7 +43,8 @@ pub struct Udp {
     #[key(default = 1000, none = "off", range = 1..=1_000_000, nonzero)]
     pub per_ip_rate: Option<u32>,
     /// Bytes of datagrams that the kernel queues for each worker (SO_RCVBUF), or auto (the kernel's
-    /// net.core.rmem_default); further datagrams are lost. The kernel caps it at net.core.rmem_max.
+    /// net.core.rmem_default); further datagrams are lost. The kernel caps the size at
+    /// net.core.rmem_max.
     #[key(default = "auto", none = "auto", range = "4KiB..=64MiB", size)]
     pub receive_buffer: Option<u32>,
 }

@@ -6,7 +6,7 @@ use super::super::model::Config;
 use doorbell_checks::options::{CheckKind, Followed, cycles};
 use doorbell_config::{At, Names, Places, Problem, Problems};
 
-/// The checks and endpoints that checks follow.
+/// The checks and endpoints of this instance that alias checks follow.
 pub(super) fn followed_subjects(config: &Config) -> impl Iterator<Item = Followed<'_>> {
     config.checks.iter().filter_map(|check| match &check.kind {
         CheckKind::Alias(alias) => alias.followed(),
@@ -14,8 +14,8 @@ pub(super) fn followed_subjects(config: &Config) -> impl Iterator<Item = Followe
     })
 }
 
-/// Reports followed checks and endpoints that do not exist, and cycles. The checks of endpoints must
-/// be resolved.
+/// Reports followed checks and endpoints that do not exist, and cycles. The checks of endpoints
+/// must already be resolved.
 pub(super) fn resolve(config: &Config, endpoints: &Names<'_>, places: &Places, problems: &Problems) {
     let checks = config.checks.iter().map(|check| &check.name);
     let checks = Names::new(["check", "unknown-check"], checks, problems);
@@ -28,7 +28,7 @@ pub(super) fn resolve(config: &Config, endpoints: &Names<'_>, places: &Places, p
             Some(Followed::Endpoint(name)) => ("health", name, endpoints),
             None => continue,
         };
-        // Without a position, another problem at this place is already reported.
+        // A key without a position: another problem of the check is already reported.
         let Some(span) = places.key(["check", &check.name, key]) else { continue };
         let base = if key == "check" { 0 } else { count };
         *node = names.position(&At { value: target.to_owned(), span }).map(|at| base + at);
@@ -41,7 +41,7 @@ pub(super) fn resolve(config: &Config, endpoints: &Names<'_>, places: &Places, p
         Some(endpoint) => config.health[endpoint].uses.iter().map(|one| one.check).collect(),
     };
     for mut cycle in cycles(count + config.health.len(), next) {
-        // An endpoint contains only checks, so a cycle has a check that follows something.
+        // Endpoints contain only checks, so every cycle contains a check.
         let first = cycle.iter().position(|node| *node < count).unwrap_or_default();
         cycle.rotate_left(first);
         report(config, &cycle, places, problems);

@@ -18,7 +18,7 @@ struct Conflicts<'a> {
     problems: &'a Problems,
 }
 
-/// Reports routes that hide other routes, on every listener.
+/// Reports, for each listener, redirects of ACME challenges, and routes that hide other routes.
 pub(super) fn find(routes: &[Route], listeners: usize, places: &Places, problems: &Problems) {
     Conflicts { routes, places, problems }.find(listeners);
 }
@@ -80,7 +80,7 @@ impl Conflicts<'_> {
         }
     }
 
-    /// Position of a route's path; with `last`, the last of several equal ones.
+    /// Position of a route's path; with `last`, the last of several equal paths.
     fn place_of_path(&self, name: &str, path: &str, last: bool) -> Range<usize> {
         let route = self.routes.iter().find(|route| route.name == name);
         let paths = route.into_iter().flat_map(|route| &route.paths);
@@ -134,7 +134,7 @@ impl Conflicts<'_> {
         }
     }
 
-    /// Reports redirects that match some challenge requests, but not the sample path.
+    /// Reports a redirect that matches some challenge requests, but not the path of [`sample_of`].
     fn find_narrower(&self, redirect: &Route, route: &Route, path: &str) {
         // `{*rest}` only matches paths that no other route matches.
         let is_narrower =

@@ -24,7 +24,7 @@ pub(super) fn resolve(health: &mut Named<Health>, checks: &[Check], places: &Pla
     }
 }
 
-/// Checks of an endpoint without lists: `readyz` contains every check with its severity.
+/// Checks of an endpoint without lists: for `readyz` every check with its severity, otherwise none.
 fn default_uses(name: &str, checks: &[Check]) -> Vec<CheckUse> {
     let mut uses = Vec::new();
     if name == "readyz" {
@@ -167,7 +167,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The endpoint's use of a check.
+    /// Returns the endpoint's use of a check, or reports that the endpoint does not use the check.
     fn used(&mut self, name: &At<String>) -> Option<&mut CheckUse> {
         let check = self.names.position(name)?;
         if !self.uses.iter().any(|one| one.check == check) {

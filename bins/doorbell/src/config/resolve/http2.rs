@@ -14,8 +14,8 @@ pub(super) fn resolve_grpc(grpc: &mut Grpc, endpoints: &Names<'_>) {
     grpc.services.retain(|link| endpoints.find(link));
 }
 
-/// Default gRPC route, for listeners without one. It has no guards, and leaves out paths of other
-/// routes.
+/// Default gRPC route, for listeners without a gRPC route. The route has no guards, and leaves out
+/// paths on which another route serves POST for all hosts.
 pub(crate) fn default_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
     let is_written = |position: usize| routes.iter().any(|route| route.is_on(position) && route.is_grpc());
     let speaking = (0..listeners.len()).filter(|&position| listeners[position].has_http2());

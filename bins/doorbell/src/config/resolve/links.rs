@@ -65,7 +65,7 @@ fn lint(config: &Config, places: &Places, problems: &Problems) {
 }
 
 /// Reports names that no certificate can have, and accepted links that are never opened because an
-/// earlier one has the same name.
+/// earlier link has the same certificate name.
 fn lint_names(config: &Config, places: &Places, problems: &Problems) {
     let mut accepted: HashMap<String, Range<usize>> = HashMap::new();
     for peer in &config.peers {

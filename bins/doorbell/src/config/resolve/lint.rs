@@ -93,8 +93,8 @@ fn connections(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports endpoints that no client can request. A configuration without routes has built-in routes
-/// for `livez` and `readyz`; one route removes them.
+/// Reports endpoints that no client can request and no check follows. A configuration without
+/// routes has built-in routes for `livez` and `readyz`; a single route removes these routes.
 fn unused_health(config: &Config, places: &Places, problems: &Problems) {
     let has_overall = places.get("grpc.overall").is_some()
         || config.grpc.enabled && config.listeners.iter().any(Listener::has_http2);
@@ -108,7 +108,7 @@ fn unused_health(config: &Config, places: &Places, problems: &Problems) {
         let routes = config.routes.iter().filter_map(|route| route.health.as_ref());
         let datagrams = config.udp.iter().filter_map(Udp::follows);
         let used = services.chain(agents).chain(gates).chain(datagrams).chain(routes).any(names)
-            // Through such an agent, HAProxy can select any endpoint by name.
+            // With `select_by_send`, HAProxy can select any endpoint by name.
             || config.agents.iter().any(|agent| agent.select_by_send)
             || followed_subjects(config).any(|followed| followed == Followed::Endpoint(name));
         // An endpoint without a table is not reported: its checks may serve metrics only.
@@ -157,7 +157,8 @@ fn unused(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports checks without an endpoint, and checks of type ttl without a source of results.
+/// Reports checks that no endpoint uses and no check follows, and checks of type ttl without a
+/// source of results.
 fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     let mut used = vec![false; config.checks.len()];
     for one in config.health.iter().flat_map(|health| &health.uses) {
@@ -228,7 +229,7 @@ impl OfRoute<'_> {
         self.problems.add(Problem::warning(code, place, message).help(help));
     }
 
-    /// Reports a path for single checks that no client may see.
+    /// Reports a path for single checks on a route where no client sees details.
     fn single_checks(&self) {
         if !matches!(self.route.action(), Action::Health(health) if health.details == Details::Never) {
             return;

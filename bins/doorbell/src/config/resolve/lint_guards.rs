@@ -1,4 +1,5 @@
-//! Warnings: guards that are weaker than intended, or affect other clients.
+//! Warnings: guards that are weaker than intended, and limits that count a load balancer as one
+//! client.
 //!
 //! Does not know about: errors; counting requests.
 

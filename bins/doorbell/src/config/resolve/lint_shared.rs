@@ -1,5 +1,5 @@
-//! Warnings about endpoints that depend on another machine: all replicas share it and would go down
-//! at the same time.
+//! Warnings about endpoints that depend on another machine: all replicas share that machine and
+//! would go down at the same time.
 //!
 //! Does not know about: errors; replies of an endpoint.
 
@@ -95,7 +95,8 @@ impl Shared<'_> {
         self.warn(&place, &remotes, "add members on this machine, or `fail_open = { max_age = \"2m\" }`");
     }
 
-    /// The machines on which a check depends, also through what it follows.
+    /// The other machines on which a check depends, directly or through the checks and endpoints
+    /// that it follows.
     fn remotes_of(&self, check: usize) -> Vec<&HostPort> {
         let Config { checks, health, .. } = self.config;
         let (mut found, mut seen, mut left) = (Vec::new(), HashSet::new(), vec![check]);

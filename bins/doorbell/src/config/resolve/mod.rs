@@ -76,7 +76,7 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
     check_across_tables(config, places, grace, problems);
 }
 
-/// Reports errors and warnings between tables.
+/// Reports errors and warnings that involve several tables.
 fn check_across_tables(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     find_twice_bound(config, places, problems);
     tls::check_waits(config, places, problems);
@@ -153,7 +153,8 @@ fn find_repeated(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems: &P
     }
 }
 
-/// The default listener has no position in the file: `first` is then empty.
+/// The error for an address that is bound twice. `first` is empty if the default listener has the
+/// address: that listener has no position in the file.
 fn bound_twice(bind: &Bind, span: Range<usize>, first: Range<usize>) -> Problem {
     let problem = |message| Problem::error("bound-twice", span, message);
     match first.is_empty() {

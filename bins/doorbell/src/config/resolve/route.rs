@@ -97,7 +97,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Client certificates require a listener with TLS that requests them.
+    /// Reports `client_cert` and `client_names` on a listener that requests no client certificates.
     fn check_client_cert(&self, route: &Route) {
         let requests_cert = |position: &usize| {
             let listener = self.listeners.get(*position);
@@ -116,7 +116,7 @@ impl Resolver<'_> {
             None if has_names => "client_names",
             None => return,
         };
-        // A listener that requests no certificate needs no exemption.
+        // An exemption has an effect if one of the listeners requests certificates.
         if exempt && route.positions().any(|position| requests_cert(&position)) {
             return;
         }

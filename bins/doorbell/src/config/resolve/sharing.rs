@@ -1,4 +1,4 @@
-//! Validates `[shared]` and the checks that instances share.
+//! Validates `[shared]`, and the checks and limits that instances share.
 //!
 //! Does not know about: the store.
 

@@ -41,7 +41,7 @@ impl Frames {
         Self { skip: preface_len, kind: None, header: [0; HEADER_LEN], header_len: 0 }
     }
 
-    /// Returns the next frame whose header is complete in `bytes`; consumes the parsed bytes.
+    /// Returns the next frame whose header ends in `bytes`; consumes the parsed bytes.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Frame> {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;

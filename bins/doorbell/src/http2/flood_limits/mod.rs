@@ -98,8 +98,8 @@ pub(super) struct FloodLimits {
     windowless: Option<Time>,
     /// Whether the socket is not writable.
     is_blocked: bool,
-    /// Time of the last progress: a stream was opened while no other should make progress, a stream
-    /// or a job ended, or content was received or sent.
+    /// Time of the last progress: a stream was opened while all others waited for events or jobs, a
+    /// stream or a job ended, or content was received or sent.
     moved: Time,
     opened: Time,
     has_frames: bool,

@@ -1,5 +1,5 @@
-//! An admitted call. For the guards and the log of its route, it is in progress until its last byte
-//! is sent.
+//! An admitted call. For the guards and the log of its route, the call is in progress until its
+//! last byte is sent.
 //!
 //! Does not know about: replies.
 
@@ -43,7 +43,7 @@ impl Call {
         }
     }
 
-    /// The header fields of the route and of its guards.
+    /// The header fields of the route and of its guards, and `Date`.
     pub(in crate::http2) fn fields(&self) -> HeaderMap {
         let mut fields =
             self.later.work::<GrpcAdmission>().map(|admission| (*admission.0).clone()).unwrap_or_default();

@@ -33,7 +33,7 @@ use watches::Watches;
 /// The content type of gRPC.
 const GRPC: &str = "application/grpc";
 
-/// The path of every method of the service.
+/// Prefix of the paths of all methods of the health service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// Serves gRPC requests.
@@ -51,7 +51,7 @@ pub(crate) fn is_grpc(content_type: &[u8], is_post: bool, path: &str) -> bool {
     is_content || (is_post && path == Grpc::ALB_PATH)
 }
 
-/// Same as [`is_grpc`], for a request of hyper.
+/// Whether a request of hyper is a gRPC request (see [`is_grpc`]).
 pub(super) fn is_grpc_request<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], header::HeaderValue::as_bytes);

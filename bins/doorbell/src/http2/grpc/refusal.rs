@@ -30,7 +30,7 @@ impl Refusal {
             StatusCode::TOO_MANY_REQUESTS => Status::resource_exhausted("rate limit exceeded"),
             StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("too many concurrent requests"),
             StatusCode::INTERNAL_SERVER_ERROR => Status::internal("internal error"),
-            // Routes send other statuses for requests that are not gRPC calls.
+            // Requests without a gRPC route get other statuses.
             _ => Status::unimplemented("unknown service"),
         })
     }

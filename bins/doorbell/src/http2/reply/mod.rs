@@ -57,8 +57,8 @@ thread_local! {
     }) };
 }
 
-/// Fields that are specific to a connection, or added by this module (RFC 9113 8.2.2 and 8.3.1).
-/// `Expect` is dropped, because bodies are dropped.
+/// Fields that are specific to a connection, or added by this module (RFC 9113 8.2.2 and 8.3.1), or
+/// that describe the body, which is dropped.
 const NOT_COPIED: [HeaderName; 8] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -70,15 +70,17 @@ const NOT_COPIED: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// Maximum number of bytes to read beyond the limit of a body or, if its declared length is too
-/// large, of the whole body; and the maximum time in the latter case (see `doorbell::Limits`).
+/// Maximum number of bytes to read beyond the limit of a body, or in total if the declared length
+/// is too large (see `doorbell::Limits`).
 const LINGER_LEN: u64 = 64 << 10;
+
+/// Maximum time to read a body whose declared length is too large.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Why reading a body failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyError {
-    /// The client disconnected.
+    /// The client disconnected or reset the stream.
     Gone,
     TooLarge,
     TooSlow,
@@ -138,7 +140,7 @@ pub(super) async fn dispatch(context: &RequestContext<'_>, parts: &Parts) -> Req
     }
 }
 
-/// Waits for a job and replies with its result.
+/// Returns the call of a deferred reply, or waits for its job and replies with the result.
 async fn wait(context: &RequestContext<'_>, mut conn: Conn, mut later: Box<Later>) -> RequestOutcome {
     let _working = Working::begin(context.account);
     loop {

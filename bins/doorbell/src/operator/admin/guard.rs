@@ -18,8 +18,8 @@ pub(crate) struct Guard(ArcSwap<Rules>);
 /// The rules for requests.
 struct Rules {
     change: Requirement,
-    /// Allowed names in `Host`, besides IP addresses and names of this machine. If empty, remote
-    /// clients may use any name.
+    /// Allowed names in `Host`, in addition to IP addresses and names of this machine. If empty,
+    /// remote clients may use any name.
     hosts: Vec<String>,
 }
 
@@ -50,12 +50,12 @@ pub(super) enum Denied {
     ReadOnly,
     /// Sent by a proxy on this machine, for an unknown client.
     Proxied,
-    /// Sent from another machine, without a configured token.
+    /// Sent from another machine, although no token is configured.
     Remote,
     /// Sent from another machine or by a proxy, although the request is allowed only from this
     /// machine, even with the token.
     NotLocal,
-    /// Sent without the token.
+    /// Sent without a valid token.
     Token,
 }
 
@@ -101,8 +101,8 @@ impl Guard {
         }
     }
 
-    /// Same as [`Self::admit`], for requests that are allowed only from this machine, even with the
-    /// token.
+    /// Whether a request may change state that only clients on this machine may change, even with
+    /// the token.
     pub(super) fn admit_local(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         check_local(headers, ends, &self.0.load().hosts).map_err(|why| match why {
             Denied::Proxied | Denied::Remote => Denied::NotLocal,

@@ -67,7 +67,7 @@ pub(crate) struct Bound {
     listener: TcpListener,
 }
 
-/// Binds the address. A listener that was not configured is skipped if this fails.
+/// Binds the address. A listener that was not configured is skipped if binding fails.
 pub(crate) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
     let bound = Bound::bind(admin);
     if let (Err(error), true) = (&bound, admin.is_implicit) {

@@ -35,7 +35,7 @@ pub(super) struct View {
     pub(super) events: Vec<Event>,
 }
 
-/// Parts of the file. Style and script are served as separate files, so that the content security
+/// Parts of [`FILE`]. Style and script are served as separate files, so that the content security
 /// policy can forbid inline styles and scripts.
 struct Parts {
     head: &'static str,
@@ -352,7 +352,7 @@ fn checks(html: &mut String, checks: &[CheckView]) -> std::fmt::Result {
     html.write_str("</ul></section>")
 }
 
-/// Draws a bar for each of the last results; its height is the latency.
+/// Draws a bar for each of the last results; the height of a bar shows the latency.
 fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
     let shown = &check.history[check.history.len().saturating_sub(BARS_MAX)..];
     if shown.is_empty() {
@@ -384,7 +384,7 @@ fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
     html.write_str("</svg>")
 }
 
-/// Without links the section is omitted, because most instances have none.
+/// Writes the section of links, unless there are none, as in most instances.
 fn links(html: &mut String, links: &[LinkView]) -> std::fmt::Result {
     if links.is_empty() {
         return Ok(());

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: the meaning of parameters.
 
-/// Returns the decoded value of the first parameter with this name; `None` if there is none or its
-/// value is invalid.
+/// Returns the decoded value of the first parameter with this name; `None` if the parameter is
+/// missing or its value is invalid.
 pub(super) fn value(query: &str, name: &str) -> Option<String> {
     let mut parts = query.split('&').map(|part| part.split_once('=').unwrap_or((part, "")));
     parts.find(|(found, _)| *found == name).and_then(|(_, value)| decoded(value))

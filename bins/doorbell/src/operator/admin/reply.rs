@@ -30,7 +30,7 @@ use tokio::time::sleep;
 /// Maximum number of event streams.
 pub(super) const FOLLOWERS_MAX: usize = 16;
 
-/// Maximum time to wait for a drain.
+/// Maximum time that a request waits for the end of a drain.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Maximum size of a note in a request.
@@ -182,8 +182,8 @@ impl Shared {
         }
     }
 
-    /// Reports the verdict of the endpoint `readyz`; without that endpoint, whether the program
-    /// serves.
+    /// Reports the verdict of the endpoint `readyz`; without that endpoint, whether the program is
+    /// ready.
     fn ready(&self) -> FullReply {
         let status = self.operator.status();
         let endpoint = status.endpoints.iter().find(|endpoint| endpoint.name == "readyz");
@@ -273,7 +273,7 @@ impl AdminRequest {
         fields.chain(self.authority.as_deref().map(str::as_bytes))
     }
 
-    /// Denies a request and logs it, at a limited rate.
+    /// Denies a request, and logs denials at a limited rate.
     fn denied(&self, why: Denied) -> FullReply {
         static REFUSED: Throttle = Throttle::new();
         if let Some(suppressed) = REFUSED.turn() {
@@ -282,7 +282,7 @@ impl AdminRequest {
         denied(why)
     }
 
-    /// The command of a request; `None` if the request only reads.
+    /// The command of a request; `None` if the request is not a command.
     fn operation(&self) -> Option<Result<Operation, Refusal>> {
         let is_post = self.method == Method::POST;
         if is_post || self.method == Method::PUT {
@@ -362,7 +362,7 @@ impl AdminRequest {
 }
 
 impl Operation {
-    /// Executes the command. May block on the disk.
+    /// Executes the command. May block on the disk or on a run of a check.
     fn run(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
         match self {
             Self::Drain { target, reason, time, wait: _, is_kept } => {

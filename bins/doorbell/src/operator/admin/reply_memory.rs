@@ -3,7 +3,7 @@
 //! Does not know about: the content of replies.
 //!
 //! With ten thousand checks, pages and metrics have many megabytes, and a client may request them
-//! without reading them.
+//! without reading the replies.
 
 use bytes::Bytes;
 use hyper::Response;
@@ -13,11 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Memory for all replies.
 const MEMORY_KIB: u32 = 64 << 10;
 
-/// Minimum size of a counted reply. Smaller ones need no limit, because the number of connections
-/// is limited.
+/// Minimum size of a counted reply. Smaller replies need no limit, because the number of
+/// connections is limited.
 const SMALL_LEN: usize = 64 << 10;
 
-/// See the [module](self).
+/// Limit of the memory of replies in progress.
 #[derive(Debug)]
 pub(super) struct ReplyMemory(Arc<Semaphore>);
 

@@ -6,7 +6,8 @@
 //! Layout: `doorstat`, two bytes of version, eight bytes of SipHash-2-4 of the payload, and the
 //! payload in bitcode. The payload contains the remaining time of each entry, and the moment of
 //! writing on two clocks: the boot clock, which cannot be set, and the time of day, which is used
-//! after a reboot. No entry lasts longer than declared, regardless of jumps of the time of day.
+//! after a reboot. The remaining time of an entry never grows, regardless of jumps of the time of
+//! day.
 
 use bitcode::{Decode, Encode};
 use rustix::time::{ClockId, clock_gettime};
@@ -32,7 +33,7 @@ pub(in crate::operator) struct SavedState {
     pub(in crate::operator) moment: Moment,
     /// Operators' drains of single endpoints or of `all`.
     pub(in crate::operator) drains: Vec<SavedHold>,
-    /// Maintenance.
+    /// Maintenance by operators.
     pub(in crate::operator) maintenance: Vec<SavedHold>,
 }
 
@@ -54,7 +55,7 @@ pub(in crate::operator) struct SavedHold {
     pub(in crate::operator) left_ms: Option<u64>,
 }
 
-/// A moment on several clocks.
+/// A moment on two clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(in crate::operator) struct Moment {
     /// Boot ID of the kernel.

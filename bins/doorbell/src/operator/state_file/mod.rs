@@ -36,7 +36,7 @@ pub(super) struct StateFile {
     path: PathBuf,
     /// `None` until the lock file can be created.
     lock: Option<File>,
-    /// Cause of the last failed write; each cause is logged once.
+    /// Cause, if the last write failed; the same cause is not logged twice in a row.
     failed: Option<String>,
 }
 
@@ -49,7 +49,8 @@ impl StateFile {
         Self { path: path.to_owned(), lock: None, failed: None }
     }
 
-    /// Same as [`Self::claim`], but waits up to a second for a predecessor to exit.
+    /// Acquires the lock as [`Self::claim`] does, and waits up to a second for a predecessor to
+    /// exit.
     #[expect(clippy::disallowed_methods, reason = "the start of the program waits in real time")]
     pub(super) fn claim_after_predecessor(&mut self) -> Result<(), InUse> {
         for _ in 0..CLAIMS_MAX {
@@ -79,7 +80,7 @@ impl StateFile {
         Ok(())
     }
 
-    /// Whether this process has the lock; an error if that cannot be determined.
+    /// Acquires the lock, unless this process already has it; false if another process has it.
     fn claim_lock(&mut self) -> io::Result<bool> {
         if self.lock.is_some() {
             return Ok(true);

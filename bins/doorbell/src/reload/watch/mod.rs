@@ -1,4 +1,4 @@
-//! Watches directories on one thread, and lets users of files read them again after a change.
+//! Watches directories on one thread, and lets readers of files read them again after a change.
 //!
 //! Does not know about: the content of files. Symbolic links are resolved at every scan, so that
 //! the `..data` swap with which Kubernetes updates a mounted ConfigMap or Secret is detected.
@@ -33,12 +33,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// system is then abandoned.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// A user of files.
+/// A reader of watched files.
 pub(crate) trait Watched: Send {
-    /// Its name in log lines: `tls public`.
+    /// The name of the reader in log lines, such as `tls public`.
     fn name(&self) -> String;
 
-    /// The directories of its files.
+    /// The directories of the files.
     fn directories(&self) -> Vec<PathBuf>;
 
     /// Reads changed files, and applies them if they are valid; otherwise the previous version

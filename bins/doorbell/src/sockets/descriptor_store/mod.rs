@@ -82,7 +82,7 @@ pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Inherited
     let mut inherited = InheritedSockets::default();
     let unclaimed = store.stored.iter_mut().filter(|stored| stored.part == Part::Unclaimed);
     for stored in unclaimed.filter(|stored| is_at(stored.socket.as_fd(), addr, v6_only)) {
-        // If there is no descriptor for a copy, starting the listener reports the error.
+        // If the copy fails for lack of descriptors, starting the listener reports the error.
         let Ok(copy) = stored.socket.try_clone() else { continue };
         if inherited.own.len() < workers {
             stored.part = Part::Worker;
@@ -110,7 +110,7 @@ pub(crate) fn end() {
 }
 
 /// Updates the manager, so that it stores the sockets from which workers currently accept, and
-/// drops all others.
+/// drops all other sockets.
 pub(crate) fn update() {
     let mut store = lock();
     let Some((operator, settings)) = store.updates.clone() else { return };

@@ -77,7 +77,7 @@ struct Build {
     rustc: &'static str,
 }
 
-/// The origins of all clocks.
+/// The Unix time at which each clock was 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Origins {
     workers: Origin,

@@ -40,7 +40,8 @@ pub struct Route {
     pub methods: Vec<Method>,
     /// Further header fields of the reply.
     pub headers: Map<String>,
-    /// Names of `[auth.NAME]`, one or a list; any of them grants access. Others get 401 or 403.
+    /// Names of `[auth.NAME]`, one or a list; any of them grants access. Other clients get 401 or
+    /// 403.
     #[key(filled)]
     pub auth: Vec<At<Link>>,
     /// Name of a `[limit.NAME]`; requests beyond it get 429.
@@ -74,8 +75,8 @@ pub struct Route {
     /// `details_auth`: authenticated.
     #[key(default_with = Self::default_details)]
     pub details: Details,
-    /// Names of `[auth.NAME]`, one or a list, whose clients count as authenticated; others get only
-    /// the state. Default: those of `auth`.
+    /// Names of `[auth.NAME]`, one or a list, whose clients count as authenticated; other clients
+    /// get only the state. Default: the names in `auth`.
     pub details_auth: Vec<At<Link>>,
     /// Accepts results of checks of type ttl by POST or PUT, with {check} and {result} in `path`.
     pub push: Option<bool>,
@@ -118,11 +119,11 @@ pub enum HealthFormat {
 /// Clients that see the checks of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Words)]
 pub enum Details {
-    /// All.
+    /// All clients.
     Always,
-    /// Authenticated ones.
+    /// Authenticated clients.
     Authenticated,
-    /// None.
+    /// No clients.
     #[default]
     Never,
 }
@@ -131,7 +132,7 @@ pub enum Details {
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Files {
     /// Directory; the last parameter of `path` names a file in it. Symbolic links are followed
-    /// unless they lead out of it. Required.
+    /// unless they lead out of the directory. Required.
     #[key(required = "\"/var/lib/acme/challenges\"")]
     pub dir: PathBuf,
     // RFC 8555 8.3 names this type for the files of a challenge.
@@ -159,7 +160,7 @@ pub struct Reply {
     /// `Content-Type` of the content.
     #[key(default = "text/plain; charset=utf-8", read = sources::content_type)]
     pub content_type: String,
-    /// Further header fields, with the same parameters.
+    /// Further header fields, with the same parameters as `body`.
     pub headers: Map<String>,
     /// Content of `file` when the configuration was read; empty if files were not read.
     #[key(skip)]
@@ -195,7 +196,8 @@ pub enum Action<'r> {
     Reply(&'r Reply),
 }
 
-/// `health = ".."`: with a parameter `{check}` in the path, one check of the endpoint.
+/// Action of a health route: reports an endpoint or, with a parameter `{check}` in the path, one of
+/// its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthRoute {
     /// The position in [`super::Config::health`].
@@ -272,7 +274,7 @@ impl Route {
         self.positions().any(|position| position == listener)
     }
 
-    /// The positions of its listeners.
+    /// The positions of the listeners of the route.
     pub fn positions(&self) -> impl Iterator<Item = usize> {
         self.listeners.iter().map(|link| link.position)
     }
@@ -304,7 +306,7 @@ impl Route {
     }
 
     /// Default methods. Probers use GET, HEAD and OPTIONS. A redirect with 308 preserves every
-    /// method. A map contains links, which browsers follow with GET.
+    /// method. A link map is for browsers, which use GET.
     fn default_methods(&self) -> Vec<Method> {
         match self.action() {
             Action::Files(_) | Action::Links(_) | Action::Reply(_) => vec![Method::Get, Method::Head],

@@ -30,17 +30,17 @@ pub struct Redirect {
     pub path: String,
     // 302 with `map`, because the path may be added to the map later and browsers cache a 308
     // permanently.
-    /// Status code: 301, 302, 303, 307 or 308; with `map`, that of `default`. Default: 308; with
-    /// `map`: 302.
+    /// Status code: 301, 302, 303, 307 or 308; with `map`, the code of the redirect to `default`.
+    /// Default: 308; with `map`: 302.
     #[key(with = status, default_with = Self::default_status)]
     pub status: RedirectStatus,
     /// Keeps the query of the request.
     #[key(default = true)]
     pub keep_query: bool,
-    /// File with one link per line: the whole path of the request, a location, and optionally a
-    /// status code, 308 by default. Read again when it changes.
+    /// File with one redirect per line: the whole path of the request, a location, and optionally a
+    /// status code, 308 by default. The file is read again when it changes.
     pub map: Option<At<PathBuf>>,
-    /// With `map`: location for paths that are not in it. Default: 404.
+    /// With `map`: location for paths that are not in the map. Default: 404.
     pub default: Option<At<String>>,
 }
 
@@ -144,21 +144,21 @@ impl Redirect {
     }
 }
 
-/// The redirect of a route with these hosts.
+/// Builds the redirect of a route with these hosts.
 pub(crate) fn build_redirect(to: &Redirect, hosts: &[String]) -> Result<Location, RedirectBuildError> {
     let mut builder = Location::to(to.scheme).path(&*to.path).status(to.status).keep_query(to.keep_query);
     if let Some(port) = to.port {
         builder = builder.port(port);
     }
     match &to.host {
-        // The router accepts only hosts of the route, and all of them redirect to this one.
+        // The router accepts only hosts of the route, and all of them redirect to `host`.
         Some(host) => builder.canonical_host(&host.value).build(),
         None => hosts.iter().fold(builder, |builder, host| builder.host(host)).build(),
     }
 }
 
-/// An absolute HTTP location, or a path on the same host, that needs no escaping in a header field
-/// (RFC 3986 2).
+/// Whether this is an absolute HTTP location, or a path on the same host, that needs no escaping in
+/// a header field (RFC 3986 2).
 fn is_location(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let names_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']));

@@ -25,7 +25,7 @@ const OWN_FIELDS: [&str; 8] = [
 ];
 
 pub(super) fn check(route: &mut Route, at: &Section<'_>) {
-    // After an error in a key its default is not checked: it would cause misleading conflicts.
+    // The default of a key with an error is dropped: the default would cause misleading conflicts.
     let is_wrong = |key: &str| at.place(key).is_some() && !at.has_valid(key);
     if is_wrong("path") {
         route.paths.clear();
