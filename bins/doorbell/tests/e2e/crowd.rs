@@ -211,8 +211,9 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
     at_most(
         format_args!("{engine}: connections a second that were not offered"),
         offered - a_second,
-        // The load program competes with the commands for two CPUs.
-        0.1 * offered,
+        // Not a promise, but a check that there was a crowd: the load program competes with the
+        // commands for two CPUs.
+        0.2 * offered,
     );
 }
 
