@@ -21,10 +21,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-/// Maximum number of redirects, as in blackbox_exporter; the kubelet and Go's default client follow
-/// nine.
-const REDIRECTS_MAX: usize = 10;
-
 /// A verdict with its reason.
 type Judged = (Verdict, String);
 
@@ -102,7 +98,8 @@ impl Exchange<'_> {
 
     fn http(&mut self, first: &Url) -> Result<String, Judged> {
         let (mut url, mut is_first_origin) = (first.clone(), true);
-        for _redirect in 0..=REDIRECTS_MAX {
+        let redirects_max = self.probe.prober.redirects_max();
+        for _redirect in 0..=redirects_max {
             let before = std::mem::take(&mut self.phases);
             let response = self.one_request(&url, is_first_origin);
             self.phases += before;
@@ -128,7 +125,7 @@ impl Exchange<'_> {
             url = next;
             self.facts.redirects += 1;
         }
-        Err((Verdict::Unhealthy, format!("more than {REDIRECTS_MAX} redirects")))
+        Err((Verdict::Unhealthy, format!("more than {redirects_max} redirects")))
     }
 
     fn record(&mut self, head: &Head) {

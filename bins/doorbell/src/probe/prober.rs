@@ -137,6 +137,15 @@ impl Prober {
         }
     }
 
+    /// Maximum number of redirects. The kubelet and Consul have the limit of Go's client: ten
+    /// requests.
+    pub(super) const fn redirects_max(self) -> usize {
+        match self {
+            Self::Blackbox => 10,
+            _ => 9,
+        }
+    }
+
     /// Whether the prober follows redirects.
     pub(crate) fn follows_redirects(self) -> bool {
         self.redirects() != Redirects::None

@@ -267,6 +267,18 @@ fn the_kubelet_follows_its_own_host_only() {
 }
 
 #[test]
+fn redirects_are_followed_up_to_the_limit_of_the_prober() {
+    let redirect = b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n".to_vec();
+    for (prober, redirects_max) in [(Prober::Blackbox, 10), (Prober::Consul, 9), (Prober::Kubelet, 9)] {
+        let (addr, server) = server(vec![redirect.clone(); redirects_max + 1]);
+        let report = http(addr, "/", prober).run();
+        assert_eq!(report.verdict, Verdict::Unhealthy, "{prober:?}");
+        assert_eq!(report.reason, format!("more than {redirects_max} redirects"));
+        assert_eq!(server.join().unwrap().len(), redirects_max + 1);
+    }
+}
+
+#[test]
 fn credentials_are_not_sent_to_another_port() {
     let redirect =
         |to: &str| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes();

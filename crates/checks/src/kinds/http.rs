@@ -23,7 +23,7 @@ use hyper::{Method, Request, Uri};
 use std::borrow::Cow;
 use tokio::time::Instant;
 
-/// Maximum number of redirects per run, as in the kubelet and browsers.
+/// Maximum number of redirects per run. The kubelet follows one less.
 const REDIRECTS_MAX: usize = 10;
 
 pub(crate) const OUR_NAME: &str = concat!("doorbell/", env!("CARGO_PKG_VERSION"));
