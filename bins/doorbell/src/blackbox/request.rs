@@ -98,9 +98,11 @@ impl ProbeRequest {
             return None;
         }
         let mut next = HttpCheck::clone(http);
-        // Redirects continue with GET, except 307 and 308 (RFC 9110 15.4).
+        // Redirects continue with GET or HEAD, except 307 and 308 (RFC 9110 15.4).
         if !matches!(seen.status, Some(307 | 308)) {
-            next.method = Method::GET;
+            if next.method != Method::HEAD {
+                next.method = Method::GET;
+            }
             next.body = String::new();
             next.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
         }
@@ -210,6 +212,13 @@ mod tests {
             assert!(http.bearer.is_some() || back.bearer.is_none(), "{location}");
         }
         assert!(first.redirected(&seen(200, "/y")).is_none() && first.redirected(&seen(302, "")).is_none());
+        let head = HttpCheck {
+            method: Method::HEAD,
+            follow_redirects: FollowRedirects::All,
+            ..HttpCheck::default()
+        };
+        let next = ProbeRequest::parse(&module(head), "a").unwrap().redirected(&seen(303, "/y")).unwrap();
+        assert!(matches!(next.kind, CheckKind::Http(http) if http.method == Method::HEAD));
         let stays = HttpCheck { follow_redirects: FollowRedirects::SameHost, ..HttpCheck::default() };
         let stays = ProbeRequest::parse(&module(stays), "a").unwrap();
         assert!(stays.redirected(&seen(302, "http://a:82/")).is_some());
