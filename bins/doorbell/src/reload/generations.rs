@@ -292,10 +292,6 @@ impl Generations {
     fn activate(&self, inside: &mut Inside, started: Started) {
         let Started { mut generation, server, same, checks, ports, waiter, history, sharing, starts } =
             started;
-        let number = generation.number;
-        let running = generation.running(&self.shared, &server, &self.origin);
-        waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
-        self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         let successor = generation.handle.clone();
         let history = self.shared.history.commit(history);
         self.shared.operator.store_in(history.clone());
@@ -311,6 +307,10 @@ impl Generations {
             .map(|predecessor| std::mem::take(&mut predecessor.ports))
             .unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.registry, &self.shared.links);
+        // The operator sees the ports that the kernel chose.
+        let (number, running) = (generation.number, generation.running(&self.shared, &server, &self.origin));
+        waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
+        self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         generation.awaited.log();
         // Transitions are reported from here on, so no state is missed.
         if let Some(history) = history {

@@ -80,19 +80,13 @@ impl Ports {
         Ok(Unopened { gates, probes, links })
     }
 
-    /// Returns the addresses by purpose; for ports that have not been taken over yet, the
-    /// configured addresses.
+    /// Returns the addresses by purpose.
     pub(super) fn addresses(&self, config: &Config) -> BTreeMap<String, Vec<String>> {
         let shown = |binds: &[At<SocketAddr>]| binds.iter().map(|bind| bind.to_string()).collect::<Vec<_>>();
         let gate = |gate: &TcpGate| (format!("tcp_gate.{}", gate.name), shown(&gate.binds));
-        let probes = config.blackbox.iter().map(|blackbox| {
-            let open = self.probes.as_ref().map(Probes::addrs);
-            ("blackbox".to_owned(), open.unwrap_or_else(|| shown(&blackbox.binds)))
-        });
-        let links = config.links.iter().filter(|links| !links.binds.is_empty()).map(|links| {
-            let open = self.links.as_ref().map(Links::addrs);
-            ("links".to_owned(), open.unwrap_or_else(|| shown(&links.binds)))
-        });
+        let probes = self.probes.iter().map(|probes| ("blackbox".to_owned(), probes.addrs()));
+        let links = self.links.iter().map(|links| ("links".to_owned(), links.addrs()));
+        let links = links.filter(|(_, addrs)| !addrs.is_empty());
         config.tcp_gates.iter().map(gate).chain(probes).chain(links).collect()
     }
 
