@@ -3,7 +3,7 @@
 //! Does not know about: how directories are watched, the steps of a reload.
 
 use super::generations::{Generations, Reading};
-use crate::config::model::ReloadOn;
+use crate::config::model::{Config, ReloadOn};
 use crate::operator::Operator;
 use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use std::path::PathBuf;
@@ -14,7 +14,14 @@ use std::sync::Arc;
 pub(crate) struct ConfigFile {
     generations: Arc<Generations>,
     operator: Operator,
+    last: LastReading,
+}
+
+/// The files of the last reading.
+#[derive(Debug)]
+struct LastReading {
     files: Vec<PathBuf>,
+    /// Taken before the reading, of the files of the reading before it.
     stamps: Stamps,
 }
 
@@ -29,21 +36,33 @@ impl ConfigFile {
         // The first scan detects changes since the start.
         let Reading { files, .. } = generations.read()?;
         let (generations, operator) = (Arc::clone(generations), operator.clone());
-        Some(Self { generations, operator, files, stamps: Stamps::default() })
+        Some(Self { generations, operator, last: LastReading { files, stamps: Stamps::default() } })
     }
 
     fn is_enabled(&self) -> bool {
         self.generations.with_config(|config| config.lifecycle.reloads_on(ReloadOn::File)).unwrap_or_default()
     }
+}
 
-    fn stamps(&self) -> Stamps {
-        Stamps::of(self.files.iter().map(PathBuf::as_path))
+impl LastReading {
+    /// Reads the configuration if a file has changed. After a change of the list of files, the next
+    /// call reads them again: the stamps differ, and the new files may have changed since this
+    /// reading.
+    fn read_changed(&mut self, read: impl FnOnce() -> Option<Reading>) -> Option<Result<Config, String>> {
+        let stamps = Stamps::of(self.files.iter().map(PathBuf::as_path));
+        if stamps == self.stamps {
+            return None;
+        }
+        self.stamps = stamps;
+        let Reading { config, files } = read()?;
+        self.files = files;
+        Some(config)
     }
 }
 
 impl Watched for ConfigFile {
     fn name(&self) -> String {
-        let file = self.files.first().map(|file| file.display().to_string());
+        let file = self.last.files.first().map(|file| file.display().to_string());
         format!("configuration {}", file.unwrap_or_default())
     }
 
@@ -51,27 +70,18 @@ impl Watched for ConfigFile {
         if !self.is_enabled() {
             return Vec::new();
         }
-        self.files.iter().flat_map(|file| directories_of(file)).collect()
+        self.last.files.iter().flat_map(|file| directories_of(file)).collect()
     }
 
     fn scan(&mut self) -> Scan {
-        let stamps = self.stamps();
-        if stamps == self.stamps || !self.is_enabled() {
+        if !self.is_enabled() {
             return Scan::Same;
         }
-        self.stamps = stamps;
-        let Some(Reading { config, files }) = self.generations.read() else { return Scan::Same };
-        if self.files != files {
-            self.files = files;
-            // A change to one of these files since it was read is detected only when the file
-            // changes again.
-            self.stamps = self.stamps();
+        let config = self.last.read_changed(|| self.generations.read());
+        if config.is_some_and(|config| self.generations.is_outdated(config)) {
+            // The reload logs its result.
+            let _logged = self.operator.reload();
         }
-        if !self.generations.is_outdated(config) {
-            return Scan::Same;
-        }
-        // The reload logs its result.
-        let _logged = self.operator.reload();
         Scan::Same
     }
 }
@@ -98,5 +108,27 @@ impl Watched for AwaitedFiles {
             Some(Ok(what)) => Scan::Changed(what),
             Some(Err(why)) => Scan::Refused(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_that_changes_after_it_was_read_is_read_again() {
+        let file = |name: &str| std::env::temp_dir().join(format!("doorbell-{name}-{}", std::process::id()));
+        let files = ["reading", "secret"].map(file);
+        files.iter().for_each(|file| std::fs::write(file, "old").unwrap());
+        let reading = || Some(Reading { config: Err(String::new()), files: files.to_vec() });
+        let mut last = LastReading { files: files[..1].to_vec(), stamps: Stamps::default() };
+        let first = last.read_changed(|| {
+            let reading = reading();
+            std::fs::write(&files[1], "newer").unwrap();
+            reading
+        });
+        assert!(first.is_some() && last.read_changed(reading).is_some());
+        assert!(last.read_changed(reading).is_none());
+        files.iter().for_each(|file| std::fs::remove_file(file).unwrap());
     }
 }
