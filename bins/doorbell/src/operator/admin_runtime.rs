@@ -21,7 +21,7 @@ const BLOCKING_THREADS_MAX: usize = 8;
 /// Maximum number of commands that wait for a check, so that hanging checks do not delay a drain.
 const RUNS_MAX: usize = 4;
 
-/// Maximum number of replies of the control socket in progress; further replies wait.
+/// Maximum number of replies with a permit in progress; further replies wait.
 const REPLIES_MAX: u32 = 64;
 
 /// Maximum time that the shutdown waits for replies in progress, including the reply to the command
@@ -35,8 +35,8 @@ pub(crate) const DESCRIPTORS: u32 = 3;
 /// number of open event streams.
 const FOLLOWERS_MAX: u32 = 1024;
 
-/// Counts replies of the control socket and event streams, for which the shutdown of the thread
-/// waits, and commands that wait for a check.
+/// Counts replies of the control socket, replies to `POST /-/quit` and event streams, for which the
+/// shutdown of the thread waits, and commands that wait for a check.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyPermits {
     replies: Arc<Semaphore>,
@@ -46,8 +46,8 @@ pub(crate) struct ReplyPermits {
 
 impl ReplyPermits {
     /// Acquires a permit, to be held from the request to the last byte of the reply.
-    pub(crate) async fn begin(&self) -> Option<SemaphorePermit<'_>> {
-        self.replies.acquire().await.ok()
+    pub(crate) async fn begin(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.replies).acquire_owned().await.ok()
     }
 
     /// Acquires a permit, to be held until the last event is sent.
@@ -61,8 +61,8 @@ impl ReplyPermits {
         self.runs.try_acquire().ok()
     }
 
-    /// Waits until all replies of the control socket and all events are sent.
-    async fn all_sent(&self) {
+    /// Waits until all replies with a permit and all events are sent.
+    pub(super) async fn all_sent(&self) {
         // The semaphores are never closed.
         let _all = self.replies.acquire_many(REPLIES_MAX).await;
         let _all = self.followers.acquire_many(FOLLOWERS_MAX).await;

@@ -4,7 +4,7 @@
 
 use super::guard::{Denied, Ends, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
-use super::reply_memory::ReplyMemory;
+use super::reply_memory::{ReplyMemory, with_permit};
 use super::{events, query};
 use crate::config::parse_duration;
 use crate::log::Throttle;
@@ -51,6 +51,9 @@ type Reply = Response<Body>;
 
 /// A reply whose content is complete in memory.
 type FullReply = Response<Bytes>;
+
+/// Why a request is invalid, with the code of the reply.
+type Invalid = (StatusCode, String);
 
 /// Shared by all connections.
 #[derive(Debug)]
@@ -115,7 +118,7 @@ impl Shared {
                 boxed(request.denied(why))
             }
             Some(Ok(operation)) => boxed(self.execute(&request, operation, takes_long).await),
-            Some(Err(refusal)) => boxed(refused(&refusal)),
+            Some(Err((code, text))) => boxed(error(code, text)),
             None if !matches!(request.method, Method::GET | Method::HEAD) => {
                 boxed(not_allowed(&request.path))
             }
@@ -231,6 +234,11 @@ impl Shared {
             return request.denied(why);
         }
         takes_long();
+        // The shutdown waits for the reply.
+        let permit = match operation {
+            Operation::Quit { .. } => self.operator.reply_permits().begin().await,
+            _ => None,
+        };
         let wait = if let Operation::Drain { target, wait, .. } = &operation {
             Some((target.clone(), *wait))
         } else {
@@ -244,9 +252,13 @@ impl Shared {
         if let (Ok(_), Some((target, wait))) = (&done, wait) {
             self.wait(&target, wait).await;
         }
-        match done {
+        let reply = match done {
             Ok(text) => json_with(StatusCode::OK, &serde_json::json!({ "done": text })),
             Err(refusal) => refused(&refusal),
+        };
+        match permit {
+            Some(permit) => with_permit(reply, permit),
+            None => reply,
         }
     }
 
@@ -283,7 +295,7 @@ impl AdminRequest {
     }
 
     /// The command of a request; `None` if the request is not a command.
-    fn operation(&self) -> Option<Result<Operation, Refusal>> {
+    fn operation(&self) -> Option<Result<Operation, Invalid>> {
         let is_post = self.method == Method::POST;
         if is_post || self.method == Method::PUT {
             let pushed = self.path.strip_prefix("/-/checks/").and_then(|path| self.pushed(path));
@@ -325,7 +337,7 @@ impl AdminRequest {
     }
 
     /// Parses a pushed result of a check from the last two segments of the path: name and result.
-    fn pushed(&self, path: &str) -> Option<Result<Operation, Refusal>> {
+    fn pushed(&self, path: &str) -> Option<Result<Operation, Invalid>> {
         let (name, result) = path.rsplit_once('/')?;
         let outcome = match result {
             "fail" => Outcome::Failure,
@@ -335,7 +347,7 @@ impl AdminRequest {
             "warn" => Outcome::Degraded,
             _ => {
                 let text = "invalid result: expected pass, warn, fail or maintenance".to_owned();
-                return Some(Err(Refusal::new(RefusalKind::NotFound, text)));
+                return Some(Err((StatusCode::NOT_FOUND, text)));
             }
         };
         let mut note = query::value(&self.query, "note").unwrap_or_default();
@@ -345,19 +357,16 @@ impl AdminRequest {
         Some(latency.map(|latency| Operation::Push { check, outcome, latency, note }))
     }
 
-    fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
+    fn duration(&self, name: &str) -> Result<Option<Duration>, Invalid> {
         let Some(text) = query::value(&self.query, name).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
         // A number without a unit is in seconds.
         let parsed = parse_duration(&text).or_else(|| text.parse().ok().map(Duration::from_secs));
-        let bad = || {
-            Refusal::new(
-                RefusalKind::NotFound,
-                format!("{text:?} is not a duration: expected a number and a unit, as in {name}=20s"),
-            )
-        };
-        parsed.map(Some).ok_or_else(bad)
+        parsed.map(Some).ok_or_else(|| {
+            let text = format!("{text:?} is not a duration: expected a number and a unit, as in {name}=20s");
+            (StatusCode::BAD_REQUEST, text)
+        })
     }
 }
 
@@ -422,7 +431,11 @@ fn refused(refusal: &Refusal) -> FullReply {
         RefusalKind::NotSupported => StatusCode::NOT_IMPLEMENTED,
         RefusalKind::TooLate => StatusCode::CONFLICT,
     };
-    json_with(code, &serde_json::json!({ "error": refusal.text }))
+    error(code, &refusal.text)
+}
+
+fn error(code: StatusCode, text: impl Serialize) -> FullReply {
+    json_with(code, &serde_json::json!({ "error": text }))
 }
 
 /// Reply while the memory for replies is exhausted.
@@ -436,7 +449,7 @@ fn memory_exhausted() -> FullReply {
 
 fn denied(why: Denied) -> FullReply {
     let code = if why == Denied::Token { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
-    let mut reply = json_with(code, &serde_json::json!({ "error": why.to_string() }));
+    let mut reply = error(code, why.to_string());
     if why == Denied::Token {
         reply.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"doorbell\""));
     }
@@ -449,7 +462,7 @@ fn not_found() -> FullReply {
 
 fn not_allowed(path: &str) -> FullReply {
     let text = format!("{path} is read-only: use GET");
-    let mut reply = json_with(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({ "error": text }));
+    let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, text);
     reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
     reply
 }
@@ -473,4 +486,49 @@ fn with_type<B>(mut reply: Response<B>, content_type: &'static str) -> Response<
 
 fn boxed(reply: FullReply) -> Reply {
     reply.map(|content| Full::new(content).boxed_unsync())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::model::Admin;
+    use crate::supervisor::Supervisor;
+    use futures_util::FutureExt as _;
+
+    fn shared() -> Shared {
+        let operator = Operator::new(Supervisor::without_signals().queue());
+        let guard = Guard::closed();
+        guard.follow(Some(&Admin::default()));
+        Shared::new(operator, Arc::new(guard))
+    }
+
+    fn post(shared: &Shared, path: &str) -> Reply {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let request = Request::post(path).body(()).unwrap();
+        runtime.block_on(shared.reply_to(request, (SocketAddr::new(here, 1), here), || {}))
+    }
+
+    #[test]
+    fn invalid_requests() {
+        for (path, expected) in [
+            ("/-/checks/db/well", StatusCode::NOT_FOUND),
+            ("/-/checks/db/pass?latency=soon", StatusCode::BAD_REQUEST),
+            ("/-/drain?wait=soon", StatusCode::BAD_REQUEST),
+            ("/-/maint?for=soon", StatusCode::BAD_REQUEST),
+        ] {
+            assert_eq!(post(&shared(), path).status(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_shutdown_waits_for_the_reply_to_quit() {
+        let shared = shared();
+        let reply = post(&shared, "/-/quit?now=1");
+        assert_eq!(reply.status(), StatusCode::OK);
+        let permits = shared.operator.reply_permits();
+        assert!(permits.all_sent().now_or_never().is_none());
+        drop(reply);
+        assert!(permits.all_sent().now_or_never().is_some());
+    }
 }

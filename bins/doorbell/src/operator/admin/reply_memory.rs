@@ -21,11 +21,10 @@ const SMALL_LEN: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct ReplyMemory(Arc<Semaphore>);
 
-/// Content of a reply with its share of the memory. The share is released when all content is in
-/// the send buffer of the kernel.
+/// Content of a reply with a permit.
 struct ReservedContent {
     content: Bytes,
-    _part: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Default for ReplyMemory {
@@ -44,8 +43,13 @@ impl ReplyMemory {
         }
         let kib = u32::try_from(len >> 10).unwrap_or(u32::MAX).min(MEMORY_KIB);
         let part = Arc::clone(&self.0).try_acquire_many_owned(kib).ok()?;
-        Some(reply.map(|content| Bytes::from_owner(ReservedContent { content, _part: part })))
+        Some(with_permit(reply, part))
     }
+}
+
+/// Returns a reply that releases this permit when all content is in the send buffer of the kernel.
+pub(super) fn with_permit(reply: Response<Bytes>, permit: OwnedSemaphorePermit) -> Response<Bytes> {
+    reply.map(|content| Bytes::from_owner(ReservedContent { content, _permit: permit }))
 }
 
 impl AsRef<[u8]> for ReservedContent {
