@@ -232,10 +232,11 @@ fn has_ipv6() -> bool {
     !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
 }
 
-/// Whether an IPv4 address with the same port is configured. Otherwise, `[::]:80` also accepts IPv4
-/// clients.
+/// Whether a listener or an agent has an IPv4 address with the same port. Otherwise, `[::]:80` also
+/// accepts IPv4 clients.
 fn is_ipv4_configured(addr: SocketAddr, config: &Config) -> bool {
-    let mut binds = config.listeners.iter().flat_map(Listener::addresses);
+    let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
+    let mut binds = config.listeners.iter().flat_map(Listener::addresses).chain(agents);
     addr.is_ipv6()
         && addr.ip().is_unspecified()
         && binds.any(|bind| match bind {
@@ -269,6 +270,7 @@ fn http_limits(Listener { limits, keep_alive, timeouts, .. }: &Listener) -> crat
 mod tests {
     use super::*;
     use crate::config::model::KeepAlive;
+    use crate::config::{Source, parse};
 
     #[test]
     fn the_clients_first_choice_among_ours_decides() {
@@ -284,6 +286,21 @@ mod tests {
                 && !prefers(&["http/1.1"])
                 && !prefers(&["H2"])
         );
+    }
+
+    #[test]
+    fn an_ipv4_address_of_a_listener_or_an_agent_restricts_ipv6() {
+        for (table, port, expected) in
+            [("listener", 80, true), ("agent", 80, true), ("listener", 81, false), ("agent", 81, false)]
+        {
+            let text = format!(
+                "version = 1\n[health.readyz]\nrequire = []\n[listener.a]\nbind = \"[::]:80\"\n\
+                 [{table}.b]\nbind = \"0.0.0.0:{port}\"\n"
+            );
+            let parsed = parse(&Source { name: "f".into(), text }, &|_| None);
+            let found = is_ipv4_configured("[::]:80".parse().unwrap(), &parsed.config.unwrap());
+            assert_eq!(found, expected, "{table} {port}");
+        }
     }
 
     #[test]
