@@ -28,7 +28,7 @@ fn program(scrape: &Scrape, families: &mut Families) {
         words,
         status.lifecycle.as_str(),
     );
-    let help = "Generation of the configuration in use: 1 at the start, one more with every reload.";
+    let help = "Generation of the configuration in use: 1 at the start, one more when a reload changes it or a waiting listener opens.";
     families.gauge("doorbell_config_generation", help).count([], status.generation);
     if !scrape.config_hash.is_empty() {
         let help = "Hash of the configuration in use.";
