@@ -87,7 +87,7 @@ impl Settings {
 
 fn summary(link: &str, Measured { sending, receiving }: Measured) -> Finding {
     let value = format!(
-        "{} of round trip, {} bytes sent and {} received in it",
+        "round trip {}, in which {} bytes are sent and {} received",
         millis(sending.rtt_us),
         sending.product(),
         receiving.product(),

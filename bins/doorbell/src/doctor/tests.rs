@@ -165,7 +165,7 @@ fn the_recommended_file_has_the_highest_value_of_all_links() {
     };
     assert_eq!(change("net.ipv4.tcp_rmem"), (Some("4096 131072 20000000".to_owned()), 0));
     assert_eq!(change("net.ipv4.tcp_wmem"), (Some("4096 16384 20000000".to_owned()), 0));
-    let summary = "100.00 ms of round trip, 0 bytes sent and 9000000 received in it";
+    let summary = "round trip 100.00 ms, in which 0 bytes are sent and 9000000 received";
     assert_eq!(level_of(&findings, "ap"), (Level::Ok, summary.to_owned()));
     assert_eq!(level_of(&findings, "ap: net.ipv4.tcp_rmem").0, Level::Hint);
     assert_eq!(level_of(&findings, "us"), (Level::Ok, "not measured".to_owned()));
