@@ -55,8 +55,6 @@ close_reasons! {
     ClientFin = "client_fin", Neither;
     /// The peer reset the connection after a complete reply, as HAProxy's checks do.
     ResetAfterReply = "reset_after_reply", Neither;
-    /// A handler requested the close.
-    Handler = "handler", Local;
     /// A handler panicked.
     HandlerPanic = "handler_panic", Local;
     /// The idle timeout: the first or the next request did not begin in time.
