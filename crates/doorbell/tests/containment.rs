@@ -120,14 +120,17 @@ fn an_observer_that_panics_ends_nothing(engine: Engine) {
             .listen(anywhere(), ok())
             .start()
             .unwrap();
-        server.handle().fail_worker(WorkerIndex(0));
-        assert!(wait_until(LIMIT, || !server.handle().is_healthy()).is_some());
+        let handle = server.handle();
+        handle.fail_worker(WorkerIndex(0));
+        assert!(wait_until(LIMIT, || !handle.is_healthy()).is_some());
         assert!(wait_until(LIMIT, || !events.lock().unwrap().is_empty()).is_some());
+        let stops = on_failure == OnWorkerFailure::Stop;
+        assert!(wait_until(LIMIT, || handle.is_draining() == stops).is_some());
         let failure = match on_failure {
             OnWorkerFailure::Degrade => server.stop().err(),
             OnWorkerFailure::Stop => server.wait().err(),
         };
-        assert_eq!(failure.is_some(), on_failure == OnWorkerFailure::Stop, "{failure:?}");
+        assert_eq!(failure.is_some(), stops, "{failure:?}");
     }
 }
 

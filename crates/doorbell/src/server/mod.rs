@@ -247,13 +247,11 @@ impl Handle {
     /// A blocking handler is not interrupted: its worker ends when the handler returns. If called
     /// again during a drain, the earlier deadline applies.
     pub fn drain_within(&self, timeout: Duration) {
-        self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Drain { timeout });
     }
 
     /// Closes all listeners and connections without a drain; does not wait for the end.
     pub fn stop(&self) {
-        self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Stop);
     }
 
@@ -385,6 +383,9 @@ impl Core {
     }
 
     pub(crate) fn send(&self, command: Command) {
+        if matches!(command, Command::Drain { .. } | Command::Stop) {
+            self.draining.store(true, Ordering::Release);
+        }
         if matches!(command, Command::Drain { .. }) {
             self.last_call(&TakenListeners::default());
         }
