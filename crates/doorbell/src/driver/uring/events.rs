@@ -155,10 +155,10 @@ impl Uring {
                 None => Received::Eof,
             },
             Err(errno) => match errno_of(errno) {
-                Errno::NOBUFS | Errno::INTR | Errno::AGAIN if goes_on => {
+                errno @ (Errno::NOBUFS | Errno::INTR | Errno::AGAIN) if goes_on => {
                     // When this receive is submitted, buffers are available again, because no chunk
                     // outlives the step that received it.
-                    self.recv_bufs_starved += 1;
+                    self.recv_bufs_starved += u64::from(errno == Errno::NOBUFS);
                     self.push_recv(conn);
                     return None;
                 }
