@@ -68,7 +68,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Command::Adopt => self.adopt(),
                 Command::Deliver => self.deliver_messages(),
                 Command::Drain { timeout } => self.begin_drain(timeout),
-                Command::Fail => self.drill = Some(Fault { call: "a drill", errno: Errno::IO }),
+                Command::Fail => self.drill = Some(Fault { call: "a simulated call", errno: Errno::IO }),
                 Command::Relisten => self.relisten(),
                 Command::Retire { patience, timeout } => self.begin_retire(patience, timeout),
                 Command::Stop => self.begin_stop(),

@@ -112,7 +112,7 @@ fn curl_gets_a_reply(engine: Engine) {
     let (body, complaint, code) = curl(&[], &[format!("{base}/large")]);
     assert_eq!((body.len(), code), (LARGE_LEN, Some(0)), "{complaint}");
     let (body, _, _) = curl(&["--http0.9"], &[format!("http://localhost:{port}/")]);
-    assert_eq!(body, "This port speaks TLS: use https:// here\n");
+    assert_eq!(body, "This port requires TLS: use https:// here\n");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

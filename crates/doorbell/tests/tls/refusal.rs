@@ -32,7 +32,7 @@ fn plain_http_gets_a_readable_400() {
         stand.feed(request.as_bytes(), piece_len);
         let reply = String::from_utf8(stand.take_sent()).unwrap();
         assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{reply}");
-        assert!(reply.ends_with("\r\n\r\nThis port speaks TLS: use https:// here\n"), "{reply}");
+        assert!(reply.ends_with("\r\n\r\nThis port requires TLS: use https:// here\n"), "{reply}");
         assert_eq!(stand.end, Some(Next::CloseLinger));
         assert_eq!(stand.reason(), CloseReason::Tls);
         let stats = acceptor.stats();

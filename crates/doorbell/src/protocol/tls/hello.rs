@@ -22,9 +22,9 @@ const METHOD_LEN_LOOKED_AT: usize = 4;
 /// Reply to a client that sends HTTP to a TLS port.
 pub(super) const PLAIN_HTTP_REPLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\n\
-    Content-Length: 40\r\n\
+    Content-Length: 42\r\n\
     Connection: close\r\n\r\n\
-    This port speaks TLS: use https:// here\n";
+    This port requires TLS: use https:// here\n";
 
 /// Classification of the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
