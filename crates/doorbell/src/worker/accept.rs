@@ -62,8 +62,9 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: GateState,
-    /// True if no other process or worker accepts from this socket after this worker: a drain then
-    /// empties the backlog before the socket closes.
+    /// True unless the socket was passed in, or a successor accepts from it: no other server then
+    /// serves its backlog, so a drain empties the backlog before the socket closes. Workers of this
+    /// server may share the socket.
     pub(crate) exclusive: bool,
     /// True if other processes have duplicates of this socket. A drain then leaves waiting clients
     /// to these processes instead of emptying the backlog, which is never empty under load.
