@@ -32,6 +32,7 @@ struct Inside {
     batch_rows: usize,
     batches_failed: u64,
     failure: Option<String>,
+    is_unavailable: bool,
 }
 
 /// Counters, and the result of the last attempt to write.
@@ -61,7 +62,8 @@ impl History {
     #[must_use]
     pub fn new(bytes_max: usize, batch_rows: usize) -> Self {
         let (buffer, minutes) = (Buffer::new(bytes_max), Minutes::default());
-        let inside = Inside { buffer, minutes, batch_rows, batches_failed: 0, failure: None };
+        let inside =
+            Inside { buffer, minutes, batch_rows, batches_failed: 0, failure: None, is_unavailable: false };
         Self { inside: Mutex::new(inside), wake: Notify::new() }
     }
 
@@ -206,16 +208,24 @@ impl History {
         is_split
     }
 
-    /// Records a failed attempt. Returns true if it is the first since the last success.
-    pub(crate) fn failed(&self, why: &str) -> bool {
+    /// Records a failed attempt.
+    pub(crate) fn failed(&self, why: &str) {
         let mut inside = self.lock();
         inside.batches_failed += 1;
-        inside.failure.replace(why.to_owned()).is_none()
+        inside.failure = Some(why.to_owned());
     }
 
-    /// Records a successful attempt. Returns true if the previous attempt failed.
+    /// Records that the store is unavailable. Returns true at the first call since the last
+    /// success.
+    pub(crate) fn mark_unavailable(&self) -> bool {
+        !std::mem::replace(&mut self.lock().is_unavailable, true)
+    }
+
+    /// Records a successful attempt. Returns true if the store was unavailable before.
     pub(crate) fn succeeded(&self) -> bool {
-        self.lock().failure.take().is_some()
+        let mut inside = self.lock();
+        inside.failure = None;
+        std::mem::take(&mut inside.is_unavailable)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -227,4 +237,20 @@ impl History {
 #[must_use]
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that refuses rows is available.
+    #[test]
+    fn an_outage_begins_and_ends_once() {
+        let history = History::new(1 << 20, 100);
+        history.failed("refused");
+        assert!(!history.succeeded());
+        history.failed("refused");
+        assert!(history.mark_unavailable() && !history.mark_unavailable());
+        assert!(history.succeeded() && !history.succeeded());
+    }
 }

@@ -178,7 +178,8 @@ impl<S: Store> Target<S> {
                 }
                 Err(StoreError::Unavailable(why)) => {
                     *is_checked = false;
-                    if history.failed(&why) {
+                    history.failed(&why);
+                    if history.mark_unavailable() {
                         tracing::warn!("history: store unavailable, rows kept in memory: {why}");
                     }
                     return Err(StoreError::Unavailable(why));
