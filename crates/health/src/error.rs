@@ -63,7 +63,7 @@ impl fmt::Display for ConfigError {
             Self::Interval => write!(f, "intervals and max_age must be longer than zero"),
             Self::NameLen => write!(f, "a name must have 1 to {NAME_LEN_MAX} bytes"),
             Self::NameTaken => write!(f, "the name is already used"),
-            Self::Quorum => write!(f, "a quorum must require at least one and at most all of its members"),
+            Self::Quorum => write!(f, "members need a quorum of at least one and at most all of them"),
             Self::Threshold => write!(f, "rise and fall must be at least 1"),
             Self::TooManyChecks => write!(f, "a board can have at most {CHECKS_MAX} checks"),
             Self::TooManyEndpoints => write!(f, "a board can have at most {ENDPOINTS_MAX} endpoints"),

@@ -28,9 +28,6 @@ pub enum Ended {
     /// Nothing arrived within the time limit.
     #[error("nothing received in time")]
     Silent,
-    /// This side closed the link.
-    #[error("stopped")]
-    Stopped,
     /// A frame exceeds the maximum length.
     #[error("frame of {len} bytes exceeds the maximum of {max}", max = crate::wire::FRAME_LEN_MAX)]
     TooLong {

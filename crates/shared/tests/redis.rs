@@ -396,8 +396,8 @@ async fn nonsense_closes_the_connection() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let long = [b"$99999999999\r\n", &[b'a'; 33 << 20][..]].concat();
     for (nonsense, expected) in [
-        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "PING: the bytes are not a reply of Redis"),
-        (b"+PONG\r\n+PONG\r\n+PONG\r\n", "the bytes are not a reply of Redis"),
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "PING: invalid reply from the server"),
+        (b"+PONG\r\n+PONG\r\n+PONG\r\n", "invalid reply from the server"),
         (b"-LOADING a \x1b[31m b\r\n", "PING: LOADING a  [31m b"),
         (long.leak(), "PING: the reply is too long"),
     ] {

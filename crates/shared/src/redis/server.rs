@@ -200,7 +200,7 @@ pub(super) fn reason(error: &RedisError, state: &ConnState) -> StoreError {
 }
 
 pub(super) fn not_reply() -> StoreError {
-    StoreError("the bytes are not a reply of Redis".to_owned())
+    StoreError("invalid reply from the server".to_owned())
 }
 
 fn digits<N: std::str::FromStr>(text: &str) -> Option<N> {
