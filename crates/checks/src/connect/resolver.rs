@@ -151,7 +151,11 @@ impl Name {
         match timeout(patience, self.answer()).await {
             Ok(answer) => answer,
             Err(_elapsed) => {
-                self.known.send_modify(|known| known.mark_slow(&self.host));
+                self.known.send_modify(|known| {
+                    if known.mark_slow() {
+                        tracing::warn!(host = self.host, "DNS lookup timed out: using cached addresses");
+                    }
+                });
                 Ok(before.addrs)
             }
         }
@@ -210,7 +214,9 @@ impl Known {
                 let text = error.to_string();
                 self.failure = Some(cause_of(&error));
                 if NO_ANSWER.iter().any(|words| text.contains(words)) {
-                    self.mark_slow(host);
+                    if self.mark_slow() {
+                        tracing::warn!(host, "DNS lookup failed temporarily: using cached addresses");
+                    }
                 } else {
                     (self.found, self.is_slow) = (None, false);
                 }
@@ -220,11 +226,9 @@ impl Known {
     }
 
     /// Records that a lookup yields no new answer in time; callers then use cached addresses
-    /// without waiting.
-    fn mark_slow(&mut self, host: &str) {
-        if self.found.is_some() && !std::mem::replace(&mut self.is_slow, true) {
-            tracing::warn!(host, "DNS lookup failed temporarily: using cached addresses");
-        }
+    /// without waiting. Returns true if this was not recorded before.
+    fn mark_slow(&mut self) -> bool {
+        self.found.is_some() && !std::mem::replace(&mut self.is_slow, true)
     }
 }
 
