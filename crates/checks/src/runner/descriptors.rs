@@ -44,10 +44,13 @@ impl Descriptors {
             all.lookups += one.lookups;
             all.blocking += one.blocking;
         }
+        let lookups = all.lookups.min(LOOKUPS_MAX);
+        // Blocking calls also use the threads that are not needed for lookups.
+        let blocking = all.blocking.min(BLOCKING_MAX + LOOKUPS_MAX - lookups);
         count.min(in_flight_max) * most
             + all.kept
-            + all.lookups.min(LOOKUPS_MAX) * FDS_PER_LOOKUP
-            + all.blocking.min(BLOCKING_MAX) * FDS_PER_BLOCKING_CALL
+            + lookups * FDS_PER_LOOKUP
+            + blocking * FDS_PER_BLOCKING_CALL
     }
 }
 
@@ -139,6 +142,8 @@ mod tests {
         assert_eq!(all(0, 64), 0);
         assert_eq!(all(3, 64), 3 * (1 + FDS_PER_LOOKUP + FDS_PER_BLOCKING_CALL));
         assert_eq!(all(1000, 64), 64 + LOOKUPS_MAX * FDS_PER_LOOKUP + BLOCKING_MAX * FDS_PER_BLOCKING_CALL);
+        let files = (0..1000).map(|_| Descriptors { lookups: 0, ..one });
+        assert_eq!(Descriptors::all(files, 64), 64 + (BLOCKING_MAX + LOOKUPS_MAX) * FDS_PER_BLOCKING_CALL);
         let more = [one, Descriptors { in_flight: 8, kept: 2, ..one }];
         assert_eq!(
             Descriptors::all(more.into_iter(), 1),

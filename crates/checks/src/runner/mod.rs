@@ -24,7 +24,6 @@ use crate::{
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "kinds")]
-#[cfg(feature = "kinds")]
 use target::TargetRunner;
 
 /// A check that can run any number of times, but not concurrently with itself.
