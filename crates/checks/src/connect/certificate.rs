@@ -99,7 +99,8 @@ pub(crate) fn chain_ends_at(
     roots: &RootCertStore,
     now: Duration,
 ) -> Option<Duration> {
-    let (first, others) = chain.get(..chain.len().min(CHAIN_LEN_MAX))?.split_first()?;
+    let chain = chain.get(..chain.len().min(CHAIN_LEN_MAX))?;
+    let (first, others) = chain.split_first()?;
     let first = ParsedCertificate::try_from(first).ok()?;
     let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
     let is_good_at = |at: Duration| {

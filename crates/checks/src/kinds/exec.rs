@@ -38,8 +38,15 @@ const REASON_LEN_MAX: usize = 200;
 
 /// Environment variables that a program does not inherit: they give access to descriptors and to
 /// the notification socket of this process.
-const OWN_VARIABLES: [&str; 6] =
-    ["FDSTORE", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC"];
+const OWN_VARIABLES: [&str; 7] = [
+    "FDSTORE",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "LISTEN_PID",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
 
 /// Runs one program.
 #[derive(Debug)]
