@@ -16,6 +16,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use toml::de::DeTable;
 
+/// Codes of problems that a missing key causes.
+const OF_MISSING_KEYS: [&str; 5] =
+    ["missing-key", "missing-password", "missing-version", "no-key", "no-targets"];
+
 /// Sources of values that are not in the file.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "functions have nothing to show")]
@@ -116,13 +120,13 @@ pub fn read<T, U>(
 }
 
 /// Adds the syntax errors to the problems of keys that could be parsed, and removes other problems
-/// on the same lines. Tables are not checked against each other in this case, and a missing version
-/// is not reported: a table or a key may be missing only because its line is broken.
+/// on the same lines. Tables are not checked against each other in this case, and missing keys are
+/// not reported: a table or a key may be missing only because its line is broken.
 fn with_syntax(source: &Source, syntax: &[toml::de::Error], mut all: Vec<Problem>) -> Vec<Problem> {
     let line_of = |span: Option<Range<usize>>| source.position(span.map_or(0, |span| span.start)).0;
     let broken: Vec<usize> = syntax.iter().map(|error| line_of(error.span())).collect();
     all.retain(|problem| {
-        problem.code != "missing-version" && !broken.contains(&source.position(problem.span.start).0)
+        !OF_MISSING_KEYS.contains(&problem.code) && !broken.contains(&source.position(problem.span.start).0)
     });
     all.extend(syntax.iter().map(|error| syntax_problem(source, error)));
     all.sort_by_key(|problem| (problem.span.start, problem.span.end));
