@@ -201,6 +201,12 @@ impl<'r> Entry<'r> {
         }
     }
 
+    /// Reads a whole number or a size within the range of the key, at most `max`.
+    pub(crate) fn number(&self, max: u64) -> Option<u64> {
+        let range = self.key.numbers(max);
+        if self.key.is_size { self.size(&range) } else { self.integer(&range) }
+    }
+
     /// Reads a duration, as in `1m30s`.
     pub fn duration(&self, range: &RangeInclusive<Duration>) -> Option<Duration> {
         let text = self.with_unit("a duration", DURATION_FORM)?;

@@ -84,11 +84,11 @@ impl Key {
         form
     }
 
-    /// The range of the number. Without a declared range, it is 0 to `max`.
+    /// The range of the number, at most `max`. Without a declared range, it begins at 0.
     pub(crate) fn numbers(&self, max: u64) -> std::ops::RangeInclusive<u64> {
         let bound = |json: &Json| json.as_u64().or_else(|| crate::units::parse_size(json.as_str()?));
         let bounds = self.range.as_ref().and_then(|[low, high]| Some((bound(low)?, bound(high)?)));
-        bounds.map_or(0..=max, |(low, high)| low..=high)
+        bounds.map_or(0..=max, |(low, high)| low..=high.min(max))
     }
 }
 

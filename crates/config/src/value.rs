@@ -120,9 +120,7 @@ impl Value for u32 {
     const EXPECTED: &str = "a whole number";
 
     fn read(entry: &Entry<'_>) -> Option<Self> {
-        let range = entry.key.numbers(Self::MAX.into());
-        let number = if entry.key.is_size { entry.size(&range) } else { entry.integer(&range) };
-        Self::try_from(number?).ok()
+        Self::try_from(entry.number(Self::MAX.into())?).ok()
     }
 
     fn absent() -> Self {
@@ -148,7 +146,7 @@ macro_rules! whole_numbers {
             const EXPECTED: &str = u32::EXPECTED;
 
             fn read(entry: &Entry<'_>) -> Option<Self> {
-                Self::try_from(u32::read(entry)?).ok()
+                Self::try_from(entry.number(Self::MAX.into())?).ok()
             }
 
             fn absent() -> Self {

@@ -21,6 +21,9 @@ struct Sample {
     /// A limit.
     #[key(default = 2, range = 1..=9, nonzero)]
     limit: u8,
+    /// A port.
+    #[key(default = 80)]
+    port: u16,
     /// A size.
     #[key(default = "16KiB", range = "256B..=1MiB", size)]
     bytes: u32,
@@ -194,6 +197,7 @@ fn every_problem_is_reported_with_its_place_and_help() {
             "1:9 zero-limit: `limit` must not be zero: zero would block everything; use a value above zero",
         ),
         ("limit = 300", "1:9 out-of-range: `limit` is out of range; from 1 to 9"),
+        ("port = 65536", "1:8 out-of-range: `port` is out of range; from 0 to 65535"),
         ("bytes = \"1B\"", "1:9 out-of-range: `bytes` is out of range; from 256B to 1MiB"),
         (
             "bytes = \"1k\"",
@@ -262,6 +266,13 @@ fn all_problems_come_at_once() {
     let codes: Vec<&str> = problems.iter().map(|one| one.split([' ', ':']).nth(2).unwrap()).collect();
     assert_eq!(codes, ["out-of-range", "wrong-type", "unknown-key", "missing-key"]);
     assert_eq!(sample.unwrap(), Sample::default());
+}
+
+/// A key on a line with a syntax error is not reported as missing.
+#[test]
+fn a_key_on_a_broken_line_is_not_missing() {
+    let (_, problems) = load("[inner]\ntext \"x\"", &[]);
+    assert!(problems.len() == 1 && problems[0].contains("syntax"), "{problems:?}");
 }
 
 #[test]
