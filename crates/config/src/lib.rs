@@ -95,7 +95,7 @@ pub use problem::{Problem, Problems, Severity, Source};
 pub use program::Program;
 pub use read::{Document, ExternalValues, Outcome, load, read};
 pub use secret::Secret;
-pub use secret_names::{is_credential, is_like_secret, unknown_secrets};
+pub use secret_names::{is_credential, is_like_secret, secret_spans};
 pub use section::Section;
 pub use serde_json::Value as Json;
 pub use table::{Dump, Table, default_by, default_of, properties_of};

@@ -4,6 +4,7 @@
 
 use crate::problem::{Problem, Problems, Source};
 use crate::program::Program;
+use crate::secret::may_have_user;
 use crate::secret_names::{is_credential, is_like_secret};
 use serde_json::Value;
 use std::ops::Range;
@@ -90,7 +91,11 @@ impl Environment {
                 || name.split(SEPARATOR).any(is_like_secret)
                 || name.split_once("__headers__").is_some_and(|(_, field)| is_credential(field))
         };
-        let secret = self.lines.iter().filter(move |(name, _)| may_be(&self.source.text[name.clone()]));
+        let text = &self.source.text;
+        let secret = self
+            .lines
+            .iter()
+            .filter(move |(name, value)| may_be(&text[name.clone()]) || may_have_user(&text[value.clone()]));
         secret.map(|(_, value)| self.base + value.start..self.base + value.end)
     }
 

@@ -4,8 +4,6 @@
 //! Does not know about: reading.
 
 use serde_json::Value;
-use std::ops::Range;
-use toml::de::DeTable;
 
 /// Properties of a program that its tables do not declare.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +21,9 @@ pub struct Program {
     pub open_keys: &'static [&'static str],
     /// Keys that contain a secret. Keys with similar names are treated as secrets, too.
     pub secret_keys: &'static [&'static str],
-    /// Tables in which every unknown key is treated as a secret. Each table is given by the names
-    /// on its path from the root; `*` stands for any name.
+    /// Tables in which every unknown key, and any value in place of the table, is treated as a
+    /// secret. Each table is given by the names on its path from the root; `*` stands for any name.
     pub guarded: &'static [&'static [&'static str]],
-    /// Finds secrets in clear text.
-    pub clear_secrets: fn(&DeTable<'_>) -> Vec<Range<usize>>,
     /// Returns help for some keys that do not exist but that users look for. The arguments are the
     /// kind of the table, as in `check.NAME`, and the key.
     pub elsewhere: fn(&str, &str) -> Option<&'static str>,
@@ -46,7 +42,6 @@ impl Program {
         open_keys: &[],
         secret_keys: &[],
         guarded: &[],
-        clear_secrets: |_| Vec::new(),
         elsewhere: |_, _| None,
         example: |_| None,
     };

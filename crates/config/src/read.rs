@@ -7,9 +7,9 @@ use crate::overrides::{Environment, Overrides};
 use crate::place::{At, Places};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::program::Program;
+use crate::secret_names;
 use crate::section::{Reading, Section};
 use crate::table::Table;
-use crate::{secret, secret_names};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -98,18 +98,16 @@ pub fn read<T, U>(
     outcome
         .problems
         .retain(|problem| problem.code != "clear-secret" || problem.span.start < environment.base);
-    let mut hidden = (program.clear_secrets)(root);
+    if outcome.problems.is_empty() {
+        return outcome;
+    }
+    let mut hidden = secret_names::secret_spans(&program, root);
     hidden.extend(
         syntax
             .iter()
             .filter_map(|error| secret_names::broken_span(&program, &source.text, error.span()?.start)),
     );
     hidden.extend(environment.secrets());
-    if !outcome.is_valid() {
-        secret_names::unknown_secrets(&program, root, |value| {
-            secret::hide(value, program.open_keys, &mut hidden)
-        });
-    }
     hidden.sort_unstable_by_key(|span| span.start);
     let hidden: Arc<[Range<usize>]> = hidden.into();
     for problem in &mut outcome.problems {

@@ -68,7 +68,7 @@ pub fn read_file(path: &Path) -> Result<String, String> {
 
 /// Adds the places of all secrets in clear text in a value and in the values below it, except under
 /// `open` keys.
-pub fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<usize>>) {
+pub(crate) fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<usize>>) {
     match value.get_ref() {
         DeValue::Array(list) => list.iter().for_each(|value| hide(value, open, spans)),
         DeValue::String(text) if !is_only_references(text) => spans.push(value.span()),
@@ -83,7 +83,7 @@ pub fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<u
 }
 
 /// Adds the place of user name and password in a URL; reports show the remaining URL.
-pub fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
+pub(crate) fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     let DeValue::String(text) = url.get_ref() else { return };
     let Some(start) = text.find("://").map(|at| at + 3) else { return };
     let authority = text[start..].split(['/', '?', '#']).next().unwrap_or_default();
@@ -92,6 +92,11 @@ pub fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     // If the string contains escapes or has triple quotes, the position of the secret is unknown.
     let is_plain = span.len() == text.len() + quotes_len;
     spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
+}
+
+/// Whether a text may contain a URL with a user name or password.
+pub(crate) fn may_have_user(text: &str) -> bool {
+    text.find("://").is_some_and(|at| text[at..].contains('@'))
 }
 
 /// Replaces these bytes, except quotes and line ends, by stars; no byte changes its position.

@@ -1,11 +1,13 @@
-//! Names like those of secrets, and unknown keys of a file that may contain a secret.
+//! The places of a file that may contain a secret: secret keys of the schema, and keys with names
+//! like those of secrets.
 //!
-//! Does not know about: secrets in known keys, which [`Program::clear_secrets`] finds.
+//! Does not know about: reading of keys.
 //!
-//! The error for a misspelt key shows its line, on a terminal, in a log or in the output of CI, so
-//! the value of such a key is masked.
+//! A problem shows its line, on a terminal, in a log or in the output of CI, so secrets on this line
+//! are masked, also those of misspelt keys.
 
 use crate::program::Program;
+use crate::secret::{hide, hide_user, may_have_user};
 use serde_json::Value;
 use std::ops::Range;
 use toml::Spanned;
@@ -55,6 +57,9 @@ const FIELD_KEYS: [&str; 12] = [
 /// Words of at least this length may contain two wrong letters.
 const LONG_WORD_LEN: usize = 8;
 
+/// Characters between a key and its value on a line that is not TOML.
+const SEPARATORS: [char; 6] = ['=', ':', '"', '\'', ' ', '\t'];
+
 /// Similarity to a key in [`Program::secret_keys`] that an unknown name must exceed, as for
 /// suggestions ("did you mean").
 const SUGGESTED: f64 = 0.8;
@@ -101,7 +106,7 @@ fn short(name: &str) -> String {
 
 /// Whether one of the keys on a line that is not TOML resembles the key of a secret.
 fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
-    let mut before = line.split(['=', ':']).collect::<Vec<_>>();
+    let mut before = line.split(SEPARATORS).collect::<Vec<_>>();
     before.pop();
     let key = |text: &&str| {
         let text = text.trim_end_matches([' ', '\t', '"', '\'']);
@@ -114,71 +119,85 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
     before.iter().any(key)
 }
 
-/// Finds the values of unknown keys that may contain a secret: keys with a name like that of a
-/// secret, and every unknown key of a guarded table.
+/// Finds all values that may contain a secret in clear text: those of secret keys, those of unknown
+/// keys with a name like that of a secret or in a guarded table, header fields with credentials, and
+/// user names and passwords in URLs.
 ///
-/// Expensive, so only for files that cannot be used.
-pub fn unknown_secrets<'t>(
-    program: &Program,
-    root: &'t DeTable<'_>,
-    mut found: impl FnMut(&'t Spanned<DeValue<'t>>),
-) {
-    walk(program, root, &(program.schema)(), &mut Vec::new(), &mut found);
+/// Expensive, so only for files with problems.
+#[must_use]
+pub fn secret_spans(program: &Program, root: &DeTable<'_>) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    walk(program, root, &(program.schema)(), &mut Vec::new(), &mut spans);
+    spans
 }
 
-fn walk<'t>(
+fn walk(
     program: &Program,
-    table: &'t DeTable<'_>,
+    table: &DeTable<'_>,
     form: &Value,
     path: &mut Vec<String>,
-    found: &mut impl FnMut(&'t Spanned<DeValue<'t>>),
+    spans: &mut Vec<Range<usize>>,
 ) {
-    let is_guarded = program.guarded.iter().any(|guarded| {
-        let mut names = guarded.iter().zip(path.iter());
-        guarded.len() == path.len() && names.all(|(name, here)| *name == "*" || name == here)
-    });
+    let is_guarded = is_guarded(program, path);
     for (key, value) in table {
         let name: &str = key.get_ref();
         let known = form.get("properties").and_then(|keys| keys.get(name));
         let chosen = form.get("additionalProperties").filter(|form| form.is_object());
-        match known.or(chosen) {
-            Some(below) => {
-                path.push(name.to_owned());
-                descend(program, value, below, path, found);
-                path.pop();
+        match (known, chosen) {
+            (Some(form), _) if is_secret(form) => hide(value, &[], spans),
+            (None, Some(form)) if is_secret(form) || form["type"] == "string" && is_credential(name) => {
+                hide(value, &[], spans);
             }
-            None if is_guarded || may_be_secret(program, name) => found(value),
-            None => {
+            (None, None)
+                if is_guarded && !program.open_keys.contains(&name) || may_be_secret(program, name) =>
+            {
+                hide(value, program.open_keys, spans);
+            }
+            _ => {
                 path.push(name.to_owned());
-                descend(program, value, &Value::Null, path, found);
+                descend(program, value, known.or(chosen).unwrap_or(&Value::Null), path, spans);
                 path.pop();
             }
         }
     }
 }
 
-fn descend<'t>(
+fn descend(
     program: &Program,
-    value: &'t Spanned<DeValue<'t>>,
+    value: &Spanned<DeValue<'_>>,
     form: &Value,
     path: &mut Vec<String>,
-    found: &mut impl FnMut(&'t Spanned<DeValue<'t>>),
+    spans: &mut Vec<Range<usize>>,
 ) {
     let is_table = |form: &&Value| form.get("properties").is_some() || form.get("items").is_some();
     let any = form.get("anyOf").and_then(Value::as_array);
     let form = any.and_then(|any| any.iter().find(is_table)).unwrap_or(form);
     match value.get_ref() {
-        DeValue::Table(table) => walk(program, table, form, path, found),
+        DeValue::Table(table) => walk(program, table, form, path, spans),
         DeValue::Array(list) => {
             let item = form.get("items").unwrap_or(&Value::Null);
-            list.iter().for_each(|value| descend(program, value, item, path, found));
+            list.iter().for_each(|value| descend(program, value, item, path, spans));
         }
-        _ => {}
+        _ if is_guarded(program, path) => hide(value, program.open_keys, spans),
+        _ => hide_user(value, spans),
     }
 }
 
+fn is_guarded(program: &Program, path: &[String]) -> bool {
+    program.guarded.iter().any(|guarded| {
+        let mut names = guarded.iter().zip(path);
+        guarded.len() == path.len() && names.all(|(name, here)| *name == "*" || name == here)
+    })
+}
+
+/// Whether the values of a key are secrets, or a table of secrets.
+fn is_secret(form: &Value) -> bool {
+    let any = form["anyOf"].as_array().into_iter().flatten();
+    any.chain([form, &form["additionalProperties"]]).any(|form| form["writeOnly"] == true)
+}
+
 /// The possible secret on a line that is not TOML: the value after a key that resembles the key of
-/// a secret, and any value below the header of a table of secrets.
+/// a secret, a URL with a user name, and any value below the header of a table of secrets.
 pub(crate) fn broken_span(program: &Program, text: &str, at: usize) -> Option<Range<usize>> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -190,12 +209,14 @@ pub(crate) fn broken_span(program: &Program, text: &str, at: usize) -> Option<Ra
         program.secret_tables.iter().any(|table| header.starts_with(table)) || is_like_secret(header);
     let has_fields = [header, line].iter().any(|text| text.contains("header"));
     let is_like = if has_fields { is_credential } else { is_like_secret };
-    if !is_guarded && !has_secret_key(line, is_like) {
+    if !is_guarded && !has_secret_key(line, is_like) && !may_have_user(line) {
         return None;
     }
-    // A line inside a list has no key and no `=`. Its value begins at the quote.
-    let value = line.find('=').map(|at| at + 1).or_else(|| line.find(['"', '\'']))?;
-    Some(start + value..end)
+    // A line inside a list has no key. Its value begins at the quote.
+    let line = line.trim_start();
+    let value = line[line.find(SEPARATORS)?..].trim_start();
+    let value = value.strip_prefix(['=', ':']).unwrap_or(value);
+    Some(end - value.len()..end)
 }
 
 #[cfg(test)]
@@ -302,7 +323,11 @@ mod tests {
             ("[check.a]\nheaders = { Cookie = \"x }", Some(" { Cookie = \"x }")),
             ("[check.a.headers]\nX-Api-Key = \"x", Some(" \"x")),
             ("[route.a]\nauth = \"x", None),
-            ("token: x", None),
+            ("[shared]\nredis = \"redis://u:x@host", Some(" \"redis://u:x@host")),
+            ("[shared]\nredis = \"redis://host", None),
+            ("token: x", Some(" x")),
+            ("password \"x==\"", Some("\"x==\"")),
+            ("password x==", Some("x==")),
             ("token = x: y", Some(" x: y")),
             ("é = é", None),
         ] {

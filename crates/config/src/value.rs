@@ -266,8 +266,9 @@ impl Value for Secret {
         Some(json!(Self::MASK))
     }
 
+    /// Secrets are written, but never shown; this also marks the keys whose values are masked.
     fn form(_key: &Key) -> Json {
-        json!({ "type": "string" })
+        json!({ "type": "string", "writeOnly": true })
     }
 }
 

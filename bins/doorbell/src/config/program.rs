@@ -1,12 +1,9 @@
-//! Parameters of the configuration reader: names of variables, and locations of secrets.
+//! Parameters of the configuration reader: names of variables, and names of secrets.
 //!
 //! Does not know about: how values are read.
 
 use super::schema::schema;
-use doorbell_config::secret::{hide, hide_user};
-use doorbell_config::{Program, is_credential};
-use std::ops::Range;
-use toml::de::{DeTable, DeValue};
+use doorbell_config::Program;
 
 /// Prefix of the environment variables that override keys.
 pub(crate) const VARIABLES: &str = "DOORBELL__";
@@ -18,8 +15,14 @@ pub(super) const PROGRAM: Program = Program {
     secret_tables: &["admin", "auth"],
     open_keys: OPEN_KEYS,
     secret_keys: &["bearer", "password", "secret", "token", "tokens"],
-    guarded: &[&["admin"], &["check", "*", "basic"], &["blackbox", "module", "*", "basic"]],
-    clear_secrets,
+    guarded: &[
+        &["admin"],
+        &["auth"],
+        &["auth", "*"],
+        &["auth", "*", "jwt"],
+        &["blackbox", "module", "*", "basic"],
+        &["check", "*", "basic"],
+    ],
     elsewhere,
     example,
 };
@@ -28,51 +31,6 @@ pub(super) const PROGRAM: Program = Program {
 /// as secret, so that a secret under a misspelled key is hidden.
 const OPEN_KEYS: &[&str] =
     &["algorithm", "audience", "bind", "issuer", "jwks_file", "key_file", "leeway", "realm", "require"];
-
-/// Positions of secrets that the file contains in clear text.
-fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
-    let mut spans = Vec::new();
-    if let Some(auth) = root.get("auth") {
-        match auth.get_ref() {
-            DeValue::Table(named) => {
-                for (_, table) in named {
-                    hide(table, OPEN_KEYS, &mut spans);
-                }
-            }
-            _ => hide(auth, OPEN_KEYS, &mut spans),
-        }
-    }
-    match root.get("admin").map(|admin| (admin, admin.get_ref().as_table())) {
-        Some((_, Some(table))) => {
-            table.get("token").into_iter().for_each(|token| hide(token, OPEN_KEYS, &mut spans))
-        }
-        Some((admin, None)) => hide(admin, OPEN_KEYS, &mut spans),
-        None => {}
-    }
-    let modules = root.get("blackbox").and_then(|blackbox| blackbox.get_ref().get("module"));
-    for checks in [root.get("check"), modules].into_iter().flatten() {
-        // Only the keys below are hidden, because reports must be able to show other keys of a
-        // check.
-        let checks = checks.get_ref().as_table().into_iter().flatten();
-        for check in checks.filter_map(|(_, check)| check.get_ref().as_table()) {
-            let basic = check.get("basic");
-            // A `basic` that is not a table is an error, and hidden as a whole, because it may
-            // contain the password.
-            let password = basic
-                .map(|basic| basic.get_ref().as_table().map_or(Some(basic), |basic| basic.get("password")));
-            let secrets = [check.get("bearer"), check.get("password"), password.flatten()];
-            secrets.into_iter().flatten().for_each(|secret| hide(secret, OPEN_KEYS, &mut spans));
-            // The user chooses the names of header fields, so secrets are recognized by the name.
-            let fields = ["headers", "metadata"].map(|key| check.get(key)?.get_ref().as_table());
-            let fields = fields.into_iter().flatten().flatten();
-            let fields = fields.filter(|(name, _)| is_credential(name.get_ref()));
-            fields.for_each(|(_, field)| hide(field, OPEN_KEYS, &mut spans));
-            check.get("url").into_iter().for_each(|url| hide_user(url, &mut spans));
-        }
-    }
-    spans.sort_unstable_by_key(|span| span.start);
-    spans
-}
 
 /// Returns a one-line example of a table that is often mistaken for a single value.
 fn example(key: &str) -> Option<&'static str> {
@@ -116,20 +74,24 @@ fn elsewhere(kind: &str, key: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use doorbell_config::secret::mask;
-    use doorbell_config::{is_like_secret, unknown_secrets};
+    use doorbell_config::{is_like_secret, secret_spans};
     use serde_json::Value;
     use std::collections::BTreeSet;
+    use toml::de::DeTable;
 
-    /// Only keys of secrets match `is_like_secret`. Reports would otherwise hide wrong values of
-    /// other keys.
+    /// Keys of secrets, and only these, match `is_like_secret`. Reports would otherwise hide wrong
+    /// values of other keys.
     #[test]
     fn only_keys_of_secrets_are_like_them() {
-        fn keys<'s>(form: &'s Value, found: &mut BTreeSet<&'s str>) {
+        fn keys<'s>(form: &'s Value, found: &mut BTreeSet<(&'s str, bool)>) {
+            let is_secret = |form: &Value| {
+                [form, &form["additionalProperties"]].iter().any(|form| form["writeOnly"] == true)
+            };
             match form {
                 Value::Array(list) => list.iter().for_each(|form| keys(form, found)),
                 Value::Object(form) => {
                     if let Some(Value::Object(known)) = form.get("properties") {
-                        found.extend(known.keys().map(String::as_str));
+                        found.extend(known.iter().map(|(key, form)| (key.as_str(), is_secret(form))));
                     }
                     form.values().for_each(|form| keys(form, found));
                 }
@@ -140,8 +102,9 @@ mod tests {
         let schema = schema();
         keys(&schema, &mut all);
         assert!(all.len() > 150, "{}", all.len());
-        all.retain(|key| is_like_secret(key));
-        assert_eq!(all.into_iter().collect::<Vec<_>>(), PROGRAM.secret_keys);
+        all.retain(|(key, is_secret)| *is_secret || is_like_secret(key));
+        assert_eq!(all.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), PROGRAM.secret_keys);
+        assert!(PROGRAM.secret_keys.iter().all(|key| is_like_secret(key)));
     }
 
     #[test]
@@ -182,6 +145,20 @@ token = "hidden-h"
 bind = "shown-h"
 [atuh.a]
 tokens = { a = "hidden-i" }
+[shared]
+redis = "redis://u:hidden-n@shown-k"
+password = "hidden-o"
+[history.clickhouse]
+url = "http://u:hidden-p@shown-l"
+password = ["hidden-q"]
+[limit.a]
+key = "shown-m"
+shared = { secret = "hidden-r", on_error = "shown-n" }
+[auth.b]
+tokens = { realm = "hidden-s" }
+[route.a]
+redirect = { location = "https://hidden-t@shown-o" }
+headers = { Set-Cookie = "hidden-u", X-Team = "shown-p" }
 [check.e]
 header = { Cookie = "hidden-m", Accept = "shown-j" }
 [[maintenance.window]]
@@ -189,8 +166,7 @@ secret = "hidden-j"
 reason = "shown-i"
 "#;
         let (table, _) = DeTable::parse_recoverable(text);
-        let mut spans = clear_secrets(table.get_ref());
-        unknown_secrets(&PROGRAM, table.get_ref(), |value| hide(value, OPEN_KEYS, &mut spans));
+        let mut spans = secret_spans(&PROGRAM, table.get_ref());
         spans.sort_unstable_by_key(|span| span.start);
         let masked = mask(text, &spans);
         for hidden in ["hunter2", "dflt", "typo", "three", "four", "seven", "nine", "eleven", "elve", "teen"]

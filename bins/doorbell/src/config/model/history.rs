@@ -90,7 +90,8 @@ impl Text for HistoryUrl {
     fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
         match Server::new(&text) {
             Ok(_) => Some(Self(text)),
-            Err(error) => entry.refuse("bad-url", format!("{text:?} cannot be used"), error.to_string()),
+            // The URL may contain a password, so it is not shown.
+            Err(error) => entry.refuse("bad-url", "the URL cannot be used", error.to_string()),
         }
     }
 
