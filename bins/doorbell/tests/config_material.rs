@@ -126,6 +126,13 @@ fn check(tls: &str) -> String {
     format!("[check.a]\ntype = \"http\"\nurl = \"https://127.0.0.1/\"\ntls = {{ {tls} }}\n")
 }
 
+/// A table of another client of TLS, with a CA that does not exist.
+fn store(table: &str, keys: &str) -> String {
+    let blackbox = "[blackbox]\nbind = \"127.0.0.1:9115\"\ntargets = \"10.0.0.0/8\"\n";
+    let blackbox = if table.starts_with("blackbox") { blackbox } else { "" };
+    format!("{blackbox}[{table}]\n{keys}\ntls = {{ ca = \"${{DIR}}/gone.crt\" }}\n")
+}
+
 fn jwt(rest: &str) -> String {
     format!("[auth.a]\njwt = {{ {rest} }}\n[route.a]\npath = \"/a\"\nauth = \"a\"\nreply = {{}}\n")
 }
@@ -159,6 +166,21 @@ fn tls_cases() -> Vec<Case> {
         (check("ca = \"${DIR}/server.crt\""), WITHIN, &[], "", ""),
         (check("ca = \"${DIR}/gone.crt\""), WITHIN, &["missing-file"], "gone.crt", "No such file"),
         (check("ca = \"${DIR}/empty\""), WITHIN, &["bad-certificate"], "empty", "no certificate"),
+        (
+            store("shared", "redis = \"rediss://a\"\nannounce = true"),
+            WITHIN,
+            &["missing-file"],
+            "gone.crt",
+            "No such",
+        ),
+        (
+            store("history.clickhouse", "url = \"https://a\""),
+            WITHIN,
+            &["missing-file"],
+            "gone.crt",
+            "No such",
+        ),
+        (store("blackbox.module.a", "type = \"http\""), WITHIN, &["missing-file"], "gone.crt", "No such"),
         (
             check("cert = \"${DIR}/server.crt\", key = \"${DIR}/other.key\""),
             WITHIN,

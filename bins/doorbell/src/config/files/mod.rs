@@ -9,7 +9,7 @@ mod tls;
 use super::bind::Bind;
 use super::model::{AccessFile, Config};
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
-use doorbell_checks::options::{CheckKind, ExecCheck};
+use doorbell_checks::options::{CheckKind, ClientTls, ExecCheck};
 use doorbell_config::{At, Places, Problem, Problems};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -40,13 +40,12 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
     }
     config.links.iter().for_each(|links| tls::check_links(links, unix_secs, problems));
     for check in &config.checks {
-        let place = |key: &str| places.key(["check", &check.name, key]);
         if let CheckKind::Exec(exec) = &check.kind {
-            check_program(exec, place("command"), problems);
+            check_program(exec, places.key(["check", &check.name, "command"]), problems);
         }
-        if let Some(tls) = check.kind.tls() {
-            tls::check_client(tls, place, unix_secs, problems);
-        }
+    }
+    for (table, tls) in clients(config) {
+        tls::check_client(tls, |key| places.get(&format!("{table}.tls.{key}")), unix_secs, problems);
     }
     for auth in &config.auth {
         if let Some(jwt) = &auth.jwt {
@@ -82,6 +81,22 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
             );
         }
     }
+}
+
+/// TLS of the clients of a configuration, each with the path of its table.
+fn clients(config: &Config) -> impl Iterator<Item = (String, &ClientTls)> {
+    let of_checks =
+        config.checks.iter().filter_map(|check| Some((format!("check.{}", check.name), check.kind.tls()?)));
+    let modules = config.blackbox.iter().flat_map(|blackbox| &blackbox.own_modules);
+    let of_modules =
+        modules.filter_map(|module| Some((format!("blackbox.module.{}", module.name), module.kind.0.tls()?)));
+    let of_shared = config.shared.iter().filter_map(|shared| shared.tls.as_ref());
+    let history = config.history.clickhouse.iter();
+    let of_history = history.filter_map(|clickhouse| clickhouse.tls.as_ref());
+    of_checks
+        .chain(of_modules)
+        .chain(of_shared.map(|tls| ("shared".to_owned(), tls)))
+        .chain(of_history.map(|tls| ("history.clickhouse".to_owned(), tls)))
 }
 
 /// Reads the contents of replies from their files.

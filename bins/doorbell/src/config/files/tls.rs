@@ -71,7 +71,7 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
     }
 }
 
-/// Validates the CA bundle and client certificate of a check.
+/// Validates the CA bundle and certificate of a client.
 pub(super) fn check_client(
     tls: &ClientTls,
     place: impl Fn(&str) -> Option<Range<usize>>,
@@ -79,10 +79,10 @@ pub(super) fn check_client(
     problems: &Problems,
 ) {
     let file = |key, path: &Option<PathBuf>| Some(At { value: path.clone()?, span: place(key)? });
-    if let (Some(cert), Some(key)) = (file("tls.cert", &tls.cert), file("tls.key", &tls.key)) {
+    if let (Some(cert), Some(key)) = (file("cert", &tls.cert), file("key", &tls.key)) {
         check_pair(&cert, &key, unix_secs, problems);
     }
-    if let Some(ca) = file("tls.ca", &tls.ca).filter(|ca| are_regular_files(&[ca], problems))
+    if let Some(ca) = file("ca", &tls.ca).filter(|ca| are_regular_files(&[ca], problems))
         && let Err(error) = read_client_ca(&ca.value, &[])
     {
         problems.add(problem_of(&error, &[&ca], &ca));
