@@ -4,6 +4,7 @@
 //! Does not know about: other steps of a reload.
 
 use crate::config::model::{Compute, Config};
+use doorbell_config::Table;
 
 /// Returns the new configuration with the fixed values of the old one, and a sentence for each
 /// fixed key that differs. `compute` contains the settings of the running threads of `[compute]`;
@@ -22,20 +23,12 @@ pub(super) fn cannot_change(
     stay("runtime.workers", old.runtime.workers == new.runtime.workers);
     new.runtime.workers = old.runtime.workers;
     if let Some(was) = compute {
-        let is = &new.compute;
-        stay("compute.threads", was.threads == is.threads);
-        stay("compute.name", was.name == is.name);
-        stay("compute.cpus", was.cpus == is.cpus);
-        stay("compute.stack_size", was.stack_size == is.stack_size);
-        stay("compute.queue_high", was.queue_high == is.queue_high);
-        stay("compute.queue_normal", was.queue_normal == is.queue_normal);
-        stay("compute.timeout", was.timeout == is.timeout);
+        stay_whole("compute", was, &new.compute, &mut stay);
         new.compute.clone_from(was);
     }
     stay("log.format", old.log.format == new.log.format);
     new.log.format = old.log.format;
-    stay("control.socket", old.control.socket == new.control.socket);
-    stay("control.group", old.control.group == new.control.group);
+    stay_whole("control", &old.control, &new.control, &mut stay);
     new.control = old.control.clone();
     match (&old.admin, &mut new.admin) {
         (Some(was), Some(is)) => {
@@ -47,10 +40,7 @@ pub(super) fn cannot_change(
             is.clone_from(was);
         }
     }
-    stay("systemd.notify", old.systemd.notify == new.systemd.notify);
-    stay("systemd.ready_on", old.systemd.ready_on == new.systemd.ready_on);
-    stay("systemd.watchdog", old.systemd.watchdog == new.systemd.watchdog);
-    stay("systemd.fd_store", old.systemd.fd_store == new.systemd.fd_store);
+    stay_whole("systemd", &old.systemd, &new.systemd, &mut stay);
     new.systemd = old.systemd;
     stay("maintenance.file_dir", old.maintenance.file_dir == new.maintenance.file_dir);
     new.maintenance.file_dir.clone_from(&old.maintenance.file_dir);
@@ -60,6 +50,14 @@ pub(super) fn cannot_change(
         format!("{key} cannot change while doorbell runs and keeps its value: restart doorbell")
     };
     (new, keys.into_iter().map(sentence).collect())
+}
+
+/// Compares all keys of a table.
+fn stay_whole<T: Table>(table: &str, was: &T, is: &T, stay: &mut impl FnMut(&str, bool)) {
+    let (was, is) = (was.to_json(true), is.to_json(true));
+    for key in T::keys() {
+        stay(&format!("{table}.{}", key.name), was.get(key.name) == is.get(key.name));
+    }
 }
 
 #[cfg(test)]
@@ -116,9 +114,9 @@ mod tests {
         let started = config("[compute]\nthreads = 2\nname = \"first\"\n").compute;
         let (between, stays) = cannot_change(&config(""), Some(&started), config("[compute]\nthreads = 2\n"));
         assert_eq!((named(&stays), &between.compute), (vec!["compute.name"], &started));
-        let text = "[compute]\nthreads = 3\nname = \"x\"\ncpus = [0]\nstack_size = \"1MiB\"\nqueue_high = 1\nqueue_normal = 1\ntimeout = \"1s\"\n";
+        let text = "[compute]\nthreads = 3\nname = \"x\"\ncpus = [0]\nstack_size = \"1MiB\"\nnice = 3\nqueue_high = 1\nqueue_normal = 1\ntimeout = \"1s\"\n";
         let (new, stays) = cannot_change(&between, Some(&started), config(text));
-        let keys = ["threads", "name", "cpus", "stack_size", "queue_high", "queue_normal", "timeout"];
+        let keys = ["threads", "name", "cpus", "stack_size", "nice", "queue_high", "queue_normal", "timeout"];
         assert_eq!(named(&stays), keys.map(|key| format!("compute.{key}")));
         assert_eq!(new.compute, started);
     }
