@@ -12,6 +12,9 @@ use super::OffloadBuilder;
 use super::queue::{Executor, Pump};
 use crate::panics::caught;
 
+/// Maximum length of the name of a thread in the kernel (`TASK_COMM_LEN` minus the NUL).
+const THREAD_NAME_LEN_MAX: usize = 15;
+
 /// The threads of the pool could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("the threads for jobs could not be started: {0}")]
@@ -26,7 +29,7 @@ impl Pool {
         let (cpus, nice) = (asked.cpus.clone(), i32::from(asked.nice));
         let mut builder = ThreadPoolBuilder::new()
             .num_threads(asked.threads.map_or_else(threads_here, |threads| usize::from(threads.get())))
-            .thread_name(move |index| format!("{name}-{index}"))
+            .thread_name(move |index| thread_name(&name, index))
             .start_handler(move |index| {
                 pin(&cpus, index);
                 // On Linux `nice` affects only the calling thread. If a sandbox denies the call,
@@ -38,6 +41,14 @@ impl Pool {
         }
         builder.build().map(Self).map_err(PoolError)
     }
+}
+
+/// The name of a thread. A prefix that is too long is shortened, because the kernel would cut off
+/// the number.
+fn thread_name(prefix: &str, index: usize) -> String {
+    let number = format!("-{index}");
+    let len = THREAD_NAME_LEN_MAX.saturating_sub(number.len());
+    format!("{prefix:.len$}{number}")
 }
 
 impl Executor for Pool {
@@ -115,6 +126,13 @@ mod tests {
     fn allowed() -> Vec<usize> {
         let set = sched_getaffinity(None).unwrap();
         (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+    }
+
+    #[test]
+    fn a_long_number_shortens_the_name() {
+        for (index, expected) in [(0, "doorbell-job-0"), (99, "doorbell-job-99"), (1023, "doorbell-j-1023")] {
+            assert_eq!(thread_name(crate::offload::THREAD_NAME, index), expected);
+        }
     }
 
     #[test]

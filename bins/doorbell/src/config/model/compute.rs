@@ -7,7 +7,7 @@ use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;
 
 /// Maximum length of `name`. The kernel stores 15 bytes of a thread's name; three are reserved for
-/// a hyphen and the thread's number.
+/// a hyphen and the thread's number. From thread 100 on, the number shortens the name.
 const NAME_LEN_MAX: usize = 12;
 
 /// Largest processor number in the usual mask of `sched_setaffinity(2)`.
