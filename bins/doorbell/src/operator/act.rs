@@ -13,8 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl Operator {
-    /// Starts maintenance of an endpoint, a check or, with `all`, every endpoint except liveness
-    /// endpoints.
+    /// Starts maintenance of an endpoint, a check or, with `all`, every readiness endpoint.
     pub(crate) fn maintain(
         &self,
         target: &str,
@@ -29,12 +28,13 @@ impl Operator {
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
         let now = self.0.clock.now();
-        let until = end_of(for_time, now)?;
+        let ends = format!("doorbell ready {name}");
+        let until = end_of(for_time, now, &ends)?;
         let hold = Hold { reason: one_line(reason), until };
         self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
         drop(inside);
         self.0.queue.wake();
-        let lasts = lasts(for_time, &format!("doorbell ready {name}"));
+        let lasts = lasts(for_time, &ends);
         tracing::info!(reason, "{name}: maintenance {lasts}");
         Ok(with_note(&format!("{name}: maintenance {lasts}"), self.save()))
     }

@@ -35,20 +35,23 @@ impl Operator {
         inside.refuse_if_closing()?;
         let drain_target = inside.drain_target(target)?;
         let now = self.0.clock.now();
-        let until = end_of(for_time, now)?;
+        let ends = match &drain_target {
+            DrainTarget::All => "doorbell undrain".to_owned(),
+            DrainTarget::Endpoint(name) => format!("doorbell undrain {name}"),
+        };
+        let until = end_of(for_time, now, &ends)?;
+        let lasts = lasts(for_time, &ends);
         let drain = Drain { reason: one_line(reason), since: now, until, is_kept };
         let done = match &drain_target {
             DrainTarget::All => {
                 let change = inside.life.set_drain(drain, now);
                 self.record(&inside, change);
                 self.publish_drain(&inside);
-                let lasts = lasts(for_time, "doorbell undrain");
                 tracing::info!(reason, "draining {lasts}: not ready, requests are still served");
                 format!("draining {lasts}: not ready, requests are still served")
             }
             DrainTarget::Endpoint(name) => {
                 self.drain_one(&mut inside, name, drain)?;
-                let lasts = lasts(for_time, &format!("doorbell undrain {name}"));
                 tracing::info!(reason, "{name}: draining {lasts}: requests are still served");
                 format!("{name}: draining {lasts}: not ready, requests are still served")
             }

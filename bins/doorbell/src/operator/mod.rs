@@ -291,7 +291,7 @@ impl Inside {
         });
         found.ok_or_else(|| {
             let text = format!(
-                "unknown endpoint or check {target:?}: `doorbell status` and `doorbell checks` list them, and `all` is every endpoint except liveness endpoints"
+                "unknown endpoint or check {target:?}: `doorbell status` and `doorbell checks` list them, and `all` is every readiness endpoint"
             );
             Refusal::new(RefusalKind::NotFound, text)
         })
@@ -329,13 +329,13 @@ impl Inside {
     }
 }
 
-/// Computes the end of a drain or maintenance with a limited duration.
-fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>, Refusal> {
+/// Computes the end of a drain or maintenance with a limited duration. The command `ends` ends it
+/// earlier.
+fn end_of(for_time: Option<Duration>, now: Duration, ends: &str) -> Result<Option<Duration>, Refusal> {
     match for_time {
         Some(time) if time > HOLD_MAX => {
             let (requested, max) = (format_duration(time), format_duration(HOLD_MAX));
-            let text =
-                format!("{requested} is longer than {max}: omit the time, and end it with `doorbell ready`");
+            let text = format!("{requested} is longer than {max}: omit the time, and end it with `{ends}`");
             Err(Refusal::new(RefusalKind::NotSupported, text))
         }
         time => Ok(time.map(|time| now.saturating_add(time))),
