@@ -11,7 +11,7 @@ use crate::wire::{HoldSource, HoldView};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The target for every endpoint except liveness endpoints.
+/// The target for every readiness endpoint.
 pub(super) const ALL: &str = "all";
 
 /// Maximum number of targets in maintenance, and of draining endpoints, which limits the effect of

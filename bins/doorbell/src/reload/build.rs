@@ -42,7 +42,7 @@ pub(super) struct Built {
     pub(super) checks: Option<ChecksPlan>,
     pub(super) push: Option<Push>,
     pub(super) plan: Option<Plan>,
-    /// UDP ports that are closed while their endpoint is not up.
+    /// UDP ports that are closed while their endpoint does not serve.
     pub(super) closable: Closable,
     pub(super) builder: ServerBuilder,
     pub(super) tables: Arc<Tables>,

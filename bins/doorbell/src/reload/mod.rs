@@ -94,7 +94,7 @@ pub(crate) struct Generation {
     run_now_handle: Option<RunNow>,
     /// Heartbeat of the check thread.
     heartbeat: Option<Heartbeat>,
-    /// UDP ports that are closed while their endpoint is not up.
+    /// UDP ports that are closed while their endpoint does not serve.
     closable: Closable,
     ports: Ports,
     /// State of the checks for the next generation.

@@ -1,5 +1,5 @@
-//! TCP gates: ports that refuse or end connections while an endpoint is not up, for load balancers
-//! whose checks only connect.
+//! TCP gates: ports that refuse or end connections while an endpoint does not serve, for load
+//! balancers whose checks only connect.
 //!
 //! Does not know about: the rules of a state. No data is exchanged on a connection.
 //!
@@ -71,8 +71,8 @@ pub(crate) struct Unopened {
     thread: JoinHandle<Vec<Listening>>,
 }
 
-/// Whether a gate is up according to the current registry. Earlier registries may still exist, and
-/// are ignored.
+/// Whether the endpoint of a gate serves, according to the current registry. Earlier registries may
+/// still exist, and are ignored.
 #[derive(Clone, Debug)]
 struct Up {
     /// The state; a change wakes the gate.
@@ -349,8 +349,8 @@ impl Gate {
         }
     }
 
-    /// Counts a connection. Returns whether the endpoint is up now: the notification of a change
-    /// may be delayed.
+    /// Counts a connection. Returns whether the endpoint serves now: the notification of a
+    /// change may be delayed.
     fn count(&self) -> bool {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Followed { published, endpoint, probe_counters }) = &*following else { return false };
@@ -387,7 +387,7 @@ impl Gate {
 /// The connections of one address.
 #[derive(Debug, Default)]
 struct Conns {
-    /// Connections that are open while the gate is up.
+    /// Connections that are open while the endpoint serves.
     held: JoinSet<()>,
     /// Connections on which the sending side is closed.
     ending: JoinSet<()>,

@@ -1,4 +1,5 @@
-//! `[udp.NAME]`: replies to datagrams, and ports that are closed while an endpoint is not up.
+//! `[udp.NAME]`: replies to datagrams, and ports that are closed while an endpoint does not
+//! serve.
 //!
 //! Does not know about: receiving, limits; the rules of a state.
 
@@ -34,7 +35,7 @@ struct Follows {
 }
 
 /// Datagram listeners of the engine: the index in the engine, and the position of the endpoint if
-/// the port is closed while the endpoint is not up.
+/// the port is closed while the endpoint does not serve.
 #[derive(Debug, Default)]
 pub(crate) struct Closable(Vec<(usize, Option<usize>)>);
 

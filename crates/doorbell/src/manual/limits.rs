@@ -6,11 +6,11 @@
 //! | limit | default | at the limit |
 //! |---|---|---|
 //! | [`conns_max`](crate::Limits::conns_max) | 65,536 per server | new clients wait in the backlog; none is reset |
-//! | [`conns_per_ip_max`](crate::Limits::conns_per_ip_max) | 1,024 | 503 with `Retry-After` (HTTP), close (raw); a request that is served and closed at once may pass |
+//! | [`conns_per_ip_max`](crate::Limits::conns_per_ip_max) | 1,024 | 503 with `Retry-After` (HTTP), close (raw); an HTTP connection without TLS that is served and closed in the turn that accepted it may exceed the cap |
 //! | [`write_timeout`](crate::Limits::write_timeout) | 10 s without progress | reset, so that the client does not mistake a partial reply for a whole one |
 //! | [`linger_timeout`](crate::Limits::linger_timeout) | 1 s | close |
 //! | [`linger_bytes_max`](crate::Limits::linger_bytes_max) | 64 KiB | close |
-//! | [`input_bytes_max`](crate::Limits::input_bytes_max) | 64 MiB per server | 503 for the connection that needs more |
+//! | [`input_bytes_max`](crate::Limits::input_bytes_max) | 64 MiB per server, an equal share for each worker | 503 for the connection that needs more |
 //! | [`accept_backoff_min`](crate::Limits::accept_backoff_min) to [`max`](crate::Limits::accept_backoff_max) | 10 ms to 1 s | clients wait in the backlog |
 //! | [`Listen::backlog`](crate::Listen::backlog) | 4,096, capped by `net.core.somaxconn` | the kernel drops the SYN; the client retries |
 //! | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | 256 KiB | sending continues as the peer reads |

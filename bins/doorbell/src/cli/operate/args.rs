@@ -52,7 +52,7 @@ pub enum OperateCommand {
     /// Put an endpoint, a check or all readiness endpoints into maintenance; stored in the state
     /// file
     #[command(after_help = help!(
-        "doorbell maint --reason 'weekly patch' --for 30m     every endpoint except liveness endpoints"
+        "doorbell maint --reason 'weekly patch' --for 30m     every readiness endpoint"
         "doorbell maint readyz                                until `doorbell ready readyz`"
         "doorbell maint check:db --for 2h                     one check"
     ))]

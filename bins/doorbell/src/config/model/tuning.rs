@@ -40,12 +40,13 @@ pub struct Tuning {
     /// Omits the index array of the submission queue (IORING_SETUP_NO_SQARRAY).
     #[key(default = true)]
     pub no_sqarray: bool,
-    /// With `receive = "single-shot"`: a receive that must wait polls before the first attempt
-    /// (IORING_RECVSEND_POLL_FIRST).
+    /// A receive operation, as used with `receive = "single-shot"` and with direct descriptors,
+    /// polls before its first attempt (IORING_RECVSEND_POLL_FIRST).
     #[key(default = true)]
     pub poll_first: bool,
-    /// How requests are received. poll: one poll per connection for all its requests; single-shot:
-    /// one receive operation per wait.
+    /// How requests are received on ordinary descriptors. poll: one poll per connection for all its
+    /// requests; single-shot: one receive operation per wait. Always single-shot if `direct_calls`
+    /// is false.
     #[key(default = "poll", words = RECEIVES)]
     pub receive: Receiving,
     /// Registers the descriptor of the ring with its thread (IORING_REGISTER_RING_FDS).

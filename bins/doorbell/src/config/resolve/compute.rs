@@ -14,7 +14,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         let message = "[compute] has no effect: no route needs its threads";
         problems.add(
             Problem::warning("no-effect", place, message)
-                .help("remove it; the threads read files of routes and verify tokens with a public key (RS256, ES256, EdDSA)"),
+                .help("remove it; the threads read files and link maps of routes, and verify tokens with a public key (RS256, ES256, EdDSA)"),
         );
     }
 }

@@ -178,13 +178,13 @@ fn is_redirect(route: &Route) -> bool {
 /// Returns a host that matches the pattern.
 fn name_of(pattern: &str) -> String {
     match pattern.strip_prefix("*.") {
-        Some(domain) => format!("a-name-of-nobody.{domain}"),
+        Some(domain) => format!("unused-name.{domain}"),
         None => pattern.to_owned(),
     }
 }
 
 /// Returns a path that matches the pattern and that no configuration contains literally.
 fn sample_of(pattern: &str) -> String {
-    let parts = pattern.split('/').map(|part| if part.starts_with('{') { "a-token-of-nobody" } else { part });
+    let parts = pattern.split('/').map(|part| if part.starts_with('{') { "unused-token" } else { part });
     parts.collect::<Vec<_>>().join("/")
 }

@@ -260,7 +260,7 @@ impl OfRoute<'_> {
         if route.auth.is_empty() && route.positions().any(is_open) {
             let message =
                 format!("route `{}` accepts results from every client that can connect", route.name);
-            let help = "add `auth = \"NAME\"`, or put it on a listener of 127.0.0.1";
+            let help = "add `auth = \"NAME\"`, or serve the route on a listener of 127.0.0.1 only";
             self.warn("open-push", place, message, help);
         }
     }
