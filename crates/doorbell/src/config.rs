@@ -93,8 +93,8 @@ pub enum LimitsError {
 
 /// The largest valid value of `conns_max`.
 ///
-/// Up to this number, every slot index, including those of the accept margin, fits into the token
-/// of a completion.
+/// Up to this number, every slot index, including those beyond `conns_max` for a full backlog, fits
+/// into the token of a completion.
 pub const CONNS_MAX_LARGEST: u32 = 1 << 24;
 
 impl Limits {
@@ -126,8 +126,8 @@ impl Limits {
         }
     }
 
-    /// Returns one worker's share of `conns_max`. The listeners of one port distribute clients
-    /// evenly (SO_REUSEPORT hashes the 4-tuple).
+    /// Returns one worker's share of `conns_max`. The shares are equal, because by default the
+    /// kernel distributes clients evenly to the workers (`SO_REUSEPORT` hashes the 4-tuple).
     pub(crate) fn conns_max_of_worker(&self, workers: u16) -> u32 {
         self.conns_max.div_ceil(u32::from(workers))
     }

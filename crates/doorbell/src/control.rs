@@ -88,10 +88,10 @@ pub struct WorkerShared {
     /// Set before [`Command::Retire`] is sent.
     pub(crate) successors: OnceLock<Arc<Successors>>,
     /// Set before [`Command::Drain`] or [`Command::Stop`] is sent. By listener, then by datagram
-    /// listener: true if another process or worker also has the socket, and will serve the clients
+    /// listener: true if another process or server also has the socket, and will serve the clients
     /// in its queue.
     pub(crate) lent: OnceLock<Arc<[bool]>>,
-    /// The worker has stopped accepting on the inherited listeners, or has ended.
+    /// True once the worker has stopped accepting on the inherited listeners, or has ended.
     has_left: AtomicBool,
     waker: Waker,
 }

@@ -24,7 +24,7 @@
 //! |---|---|---|
 //! | a reply from memory, within about 10 µs | ring | [`service_fn`], [`StaticReply`], [`Handler`] |
 //! | bounded work on a processor, or a file | compute | [`Offload`] |
-//! | an application with an async runtime | Tokio | the crate `doorbell-tokio`; [`HandOver`] for others |
+//! | an application with an async runtime | Tokio | the crate `doorbell-tokio`; [`HandOver`] for other runtimes |
 //!
 //! # Map
 //!

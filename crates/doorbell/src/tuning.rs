@@ -11,7 +11,8 @@ use doorbell_ring::Levers;
 
 /// Techniques that the drivers use.
 ///
-/// The defaults had the best measurements. No switch changes the behaviour towards clients.
+/// The defaults had the best results in measurements. No switch changes the behaviour towards
+/// clients.
 ///
 /// Techniques that the kernel does not support are skipped without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,17 +49,17 @@ pub struct Tuning {
     /// true.
     pub single_issuer: bool,
     /// io_uring with direct descriptors: a successful close produces no completion
-    /// (`IOSQE_CQE_SKIP_SUCCESS`). The driver counts the close as complete when it is requested;
-    /// the kernel receives it with the next wait. Default false.
+    /// (`IOSQE_CQE_SKIP_SUCCESS`). The driver counts the close as complete at once; the request
+    /// reaches the kernel with the next wait. Default false.
     pub skip_success: bool,
     /// io_uring: after an accept, the next wait gathers further connections for this time, at most
     /// [`Self::WAIT_MIN_MAX`]. Default zero, which disables gathering.
     ///
-    /// Works best with [`Accepting::Poll`]. Gathering trades latency for fewer wake-ups (8
-    /// connections per wake-up instead of 2 with 64 clients). It is unsuitable for few clients: a
-    /// client that waits for each reply before its next request sends fewer requests. The
-    /// implementation is a plain timeout, because kernels up to 6.18 may lose a completion that
-    /// arrives after the minimum time of a wait (`IORING_FEAT_MIN_TIMEOUT`).
+    /// Works best with [`Accepting::Poll`]. Gathering trades latency for fewer wake-ups (with 64
+    /// clients, 8 connections per wake-up instead of 2). It is unsuitable for few clients: a client
+    /// that waits for each reply before its next request sends fewer requests. It is implemented as
+    /// a plain timeout and not as a minimum wait (`IORING_FEAT_MIN_TIMEOUT`), because kernels up to
+    /// 6.18 may lose a completion that arrives after the minimum wait.
     pub wait_min: Duration,
 }
 

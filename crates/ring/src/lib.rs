@@ -47,8 +47,8 @@
 //!   or is cancelled.
 //! - A [`RecvBuf`] that is dropped and not recycled stays out of the pool until the ring is torn
 //!   down. This is safe; [`RingCounters::buffers_lent`] still counts it.
-//! - A push that names an ordinary descriptor duplicates it until the next `enter`: closing the
-//!   descriptor before that does not close the connection yet.
+//! - A push that names an ordinary descriptor keeps a duplicate of it until the next `enter`:
+//!   closing the descriptor before that does not close the connection yet.
 //!
 //! Does not know about: connections, HTTP, policy.
 

@@ -73,7 +73,7 @@ impl Region {
         unsafe { at.read_volatile() }
     }
 
-    /// Publishes a number that the kernel reads, after all earlier writes.
+    /// Publishes a number to the kernel: when the kernel reads it, all earlier writes are visible.
     ///
     /// # Safety
     /// The two bytes must only ever be used as an atomic, except by the kernel.

@@ -53,7 +53,7 @@ pub fn deny(denial: &Denial) -> Result<(), Errno> {
 }
 
 /// Returns a filter that compares the number of the system call with each refused number. The three
-/// numbers are the same on every architecture, so the architecture is not checked.
+/// numbers are the same on every supported architecture, so the architecture is not checked.
 fn program(denial: &Denial) -> Result<Vec<libc::sock_filter>, Errno> {
     let refused = [
         (libc::SYS_io_uring_enter, denial.enter),

@@ -91,7 +91,7 @@ pub struct FilterInsn {
     pub jump_true: u8,
     /// Instructions to skip if a condition is false.
     pub jump_false: u8,
-    /// The constant.
+    /// The constant operand (`k`).
     pub constant: u32,
 }
 

@@ -44,15 +44,15 @@
 //!   writable and has no modified page. The kernel may drop its pages at any time and reads them
 //!   again, so dropping them changes no byte. The code of a loaded object is such a mapping, and
 //!   remains one while `dl_iterate_phdr(3)` holds the loader's lock.
-//! - **R-13** The region of a [`RecvBatch`] holds message headers and the buffers that they name,
-//!   at offsets that do not overlap. No code outside the batch has a pointer into the region. The
-//!   kernel writes to it during `recvmmsg(2)` only, which needs `&mut RecvBatch`; it writes no more
-//!   bytes to a buffer than the header states, and it changes no address in a header.
-//! - **R-14** Each header of a [`SendBatch`] names the address, the control data and the vector in
-//!   the element of `parts` with the same index. The elements are not moved from the time when the
-//!   header gets their addresses until `sendmmsg(2)` returns. The vector names a payload that the
-//!   caller of `send` has borrowed for longer than the call. The kernel reads elements and payloads
-//!   during the call, keeps no address, and writes only the length field of a header.
+//! - **R-13** The region of a [`RecvBatch`] holds message headers and the buffers that they point
+//!   to, at offsets that do not overlap. No code outside the batch has a pointer into the region.
+//!   The kernel writes to it during `recvmmsg(2)` only, which needs `&mut RecvBatch`; it writes no
+//!   more bytes to a buffer than the header states, and it changes no address in a header.
+//! - **R-14** Each header of a [`SendBatch`] points to the address, the control data and the vector
+//!   in the element of `parts` with the same index. The elements are not moved from the time when
+//!   the header gets their addresses until `sendmmsg(2)` returns. The vector points to a payload
+//!   that the caller of `send` has borrowed for longer than the call. The kernel reads elements and
+//!   payloads during the call, keeps no address, and writes only the length field of a header.
 //! - **R-15** A multishot receive of datagrams carries the address of one message header per ring.
 //!   The header contains lengths and no address. It lies in a region that is written before the
 //!   first such receive, never afterwards, and that is unmapped or leaked together with the buffers

@@ -19,7 +19,7 @@ pub(crate) enum RingFd {
     Registered(u32),
 }
 
-/// Maximum timeout. The kernel's seconds are signed, so it would refuse the longest `Duration` as
+/// Maximum timeout. The kernel uses signed seconds and would refuse the longest `Duration` as
 /// negative.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 31);
 const ENTER_GETEVENTS: u32 = 1 << 0;

@@ -76,8 +76,8 @@ pub enum BindError {
 }
 
 impl Doorbell {
-    /// A server on this address: `IP:PORT`, or `NAME:PORT` for the first address of a name that can
-    /// be bound. [`Self::start`] binds it.
+    /// A server on this address: `IP:PORT`, or `NAME:PORT`, for which the first address that can be
+    /// bound is used. [`Self::start`] binds the address.
     pub fn bind(addr: impl Into<String>) -> Self {
         Self {
             addr: addr.into(),

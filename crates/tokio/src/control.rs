@@ -73,7 +73,8 @@ pub enum Ended {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Counters of the ring threads; all 0 with [`Doorbell::on_runtime`](crate::Doorbell::on_runtime).
+    /// Counters of the ring threads; all 0 with
+    /// [`Doorbell::on_runtime`](crate::Doorbell::on_runtime).
     #[cfg(target_os = "linux")]
     pub ring: Snapshot,
     /// Counters of a server on the runtime.

@@ -18,7 +18,7 @@ use crate::handed::{Connection, Handed};
 use crate::health::{Health, HealthError};
 use crate::preread::Preread;
 
-/// Maximum number of open Watch streams of a service; further ones get RESOURCE_EXHAUSTED.
+/// Maximum number of open Watch streams of a [`GrpcHealth`]; further ones get RESOURCE_EXHAUSTED.
 const WATCHES_MAX: u32 = 1_024;
 
 /// The endpoint of the service without a name.
@@ -26,8 +26,8 @@ const OVERALL_ENDPOINT: &str = "readyz";
 
 impl Health {
     /// The gRPC service `grpc.health.v1.Health`, for `Server::add_service` of tonic. The service
-    /// without a name is `readyz`; each endpoint is a service of the same name, such as `livez`. For
-    /// further names, use [`Self::grpc_with`].
+    /// without a name is `readyz`; each endpoint is a service of the same name, such as `livez`.
+    /// For further names, use [`Self::grpc_with`].
     ///
     /// At most 1,024 Watch streams are open. At a drain they send NOT_SERVING, except those of
     /// `livez` and `startupz`. They end with the last server of this health or, if it has none, at
@@ -91,9 +91,9 @@ impl Health {
 pub struct Streams(Handed);
 
 impl Handed {
-    /// The streams of the connections, for `serve_with_incoming_shutdown` of tonic's server, together
-    /// with [`Control::shutdown`](crate::Control::shutdown). Ends with the server. Needs the feature
-    /// `grpc`.
+    /// The streams of the connections, for `serve_with_incoming_shutdown` of tonic's server,
+    /// together with [`Control::shutdown`](crate::Control::shutdown). Ends with the server. Needs
+    /// the feature `grpc`.
     pub const fn streams(self) -> Streams {
         Streams(self)
     }

@@ -39,7 +39,7 @@ pub struct Connection {
 /// Receives the connections that the server hands over.
 ///
 /// There is one per server. After it is dropped, the server refuses further hand-overs, and its
-/// [`Health`] fails unless it is draining.
+/// [`Health`] fails unless a drain has begun.
 ///
 /// Poll it inside the runtime that drives the connections; outside of a runtime, it panics.
 ///

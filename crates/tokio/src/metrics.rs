@@ -40,7 +40,7 @@ use crate::registry::time_of_day;
 /// | `doorbell_endpoint_*`, `doorbell_check_*` | endpoints and checks, including internal checks such as `runtime` |
 /// | `doorbell_probes`, `doorbell_prober_*`, `doorbell_lb_*` | probers and load balancers |
 /// | `doorbell_requests`, `doorbell_handed_*` | servers of [`Self::with_server`] |
-/// | `doorbell_worker_*` and the other counters of the engine | ring threads; those of a second server follow those of the first |
+/// | `doorbell_worker_*` and the other counters of the engine | ring threads; the worker numbers of a second server follow those of the first |
 /// | `doorbell_runtime_*` | servers on the runtime |
 ///
 /// Metrics of the process are omitted, because a program's registry usually has them.

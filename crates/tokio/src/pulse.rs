@@ -36,10 +36,10 @@ impl Pulse {
         if self.ended.load(Ordering::SeqCst) {
             return false;
         }
-        // After this check, another thread may end the heartbeat, and a new owner may take the slot.
-        // A plain store could then occupy a free slot forever. The compare-exchange fails instead,
-        // because the value has changed. It succeeds only if the first beat of a new owner has the
-        // time `last`, and then merely replaces that beat by a later one.
+        // After this check, another thread may end the heartbeat, and a new owner may take the
+        // slot. A plain store could then occupy a free slot forever. The compare-exchange fails
+        // instead, because the value has changed. It succeeds only if the first beat of a new owner
+        // has the time `last`, and then merely replaces that beat by a later one.
         let _not_after_the_end =
             place.nanos.compare_exchange(last, nanos, Ordering::SeqCst, Ordering::Relaxed);
         true

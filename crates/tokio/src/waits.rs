@@ -5,7 +5,8 @@
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Waiting times of one server, in nanoseconds of one clock; 0 if no connection waits.
+/// Since when connections of one server wait: times in nanoseconds on one clock; 0 if no connection
+/// waits.
 #[derive(Debug)]
 pub(crate) struct Waits {
     now: fn() -> u64,

@@ -1,4 +1,4 @@
-//! Counters of log records by outcome.
+//! Counters of an access log.
 //!
 //! Does not know about: threads.
 

@@ -37,10 +37,10 @@
 //! while records arrive, the writer polls every 5 ms, which forms batches and costs the workers no
 //! system call. After 100 ms without a record it sleeps, and the next record wakes it. *Measured*
 //! with `cargo bench -p doorbell-benches --bench logger` (table in its source): 53 ns for a record
-//! while the writer is awake, 15 us for a record that wakes it. The waking record needs no memory
-//! fence: if it arrives exactly when the writer falls asleep, the writer finds it up to a second
-//! later. *What would change the decision:* live viewing of a log with less than one record per
-//! second.
+//! while the writer is awake, 15 us for a record that wakes it. Queuing a record needs no memory
+//! fence: a record that arrives exactly when the writer falls asleep may not wake the writer, which
+//! then finds the record up to a second later. *What would change the decision:* live viewing of a
+//! log with less than one record per second.
 
 mod counters;
 mod lane;

@@ -20,7 +20,7 @@ const BATCH_BYTES: usize = 64 * 1024;
 /// Pause between two polls of the queues.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Polls without a record before the writer sleeps.
+/// Number of polls without a record after which the writer sleeps.
 const IDLE_LOOKS_MAX: u32 = 20;
 
 /// Longest sleep, and so the maximum delay of a record whose thread did not see that the writer
@@ -231,7 +231,8 @@ impl Drop for Writer {
     }
 }
 
-/// Current time of both clocks, to convert times of records to calendar time.
+/// Current time of the monotonic and of the real-time clock, to convert times of records to
+/// calendar time.
 fn epoch() -> Epoch {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     Epoch::new(OsClock.now(), now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec))

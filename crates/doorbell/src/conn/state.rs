@@ -26,16 +26,16 @@ pub(crate) struct Conn<P> {
     pub(crate) drained: bool,
     /// True once the peer's FIN was read.
     pub(crate) peer_finished: bool,
-    /// True once a reply was sent completely.
+    /// True once a buffer of output, such as a reply or its head, was sent completely.
     pub(crate) replied: bool,
     /// True from the first send that had to wait for the peer until all output is sent.
     pub(crate) sent_late: bool,
     /// True once any byte was received.
     pub(crate) has_received: bool,
     /// True if messages have arrived that the protocol handles later: once all output is sent, or
-    /// in the next turn.
+    /// once the connection is no longer postponed.
     pub(crate) has_mail: bool,
-    /// True while the connection waits for the next turn because it has used its share of this one.
+    /// True while the connection is in the worker's queue of postponed connections.
     pub(crate) postponed: bool,
     /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last check, while a send is in
     /// flight.
@@ -51,7 +51,7 @@ pub(crate) struct Conn<P> {
     pub(crate) deadline: Time,
     /// The client's address, after the lookup.
     pub(crate) client: Client<'static>,
-    /// The event that must happen before the protocol is called.
+    /// The event that must happen before the protocol gets input.
     pub(crate) arriving: Arriving,
     /// Input that the protocol could not process yet. Unallocated while there is none.
     pub(crate) input: Vec<u8>,
@@ -61,7 +61,7 @@ pub(crate) struct Conn<P> {
     pub(crate) protocol: Option<P>,
 }
 
-/// The event for which a connection waits before its protocol is called.
+/// The event for which a connection waits before its protocol gets input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arriving {
     /// The peer's address must be looked up, or the protocol needs the identity of the connection.
@@ -70,8 +70,8 @@ pub(crate) enum Arriving {
     JobResult,
     /// Nothing: the protocol processes the input.
     Done,
-    /// The first bytes must arrive, which may or must be a PROXY protocol header. A connection that
-    /// is refused because of its peer is also in this state.
+    /// The first bytes must arrive, which may be, or must be, a PROXY protocol header. A connection
+    /// that is refused because of its peer is also in this state.
     Header,
 }
 
@@ -88,8 +88,8 @@ pub(crate) enum AfterSend {
     Resume,
     /// Continue reading.
     Read,
-    /// Begin the job that the protocol waits for. A stream protocol has begun it already, and waits
-    /// for a message.
+    /// Begin the job of the request. A stream protocol begins its jobs itself, and waits for a
+    /// message.
     Wait,
 }
 

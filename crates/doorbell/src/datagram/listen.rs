@@ -50,8 +50,8 @@ impl DatagramListen {
         Self::at(Addr::Udp(addr), settings(&addr.to_string()))
     }
 
-    /// Receives from a bound UDP socket, from a service manager or a predecessor. All workers share
-    /// the socket. The start fails if the socket is not a UDP socket.
+    /// Receives from a bound UDP socket, from a service manager or another process. All workers
+    /// share the socket. The start fails if the socket is not a UDP socket.
     pub fn inherited(fd: OwnedFd) -> Self {
         Self::at(Addr::Inherited(fd), settings("inherited"))
     }
@@ -269,7 +269,7 @@ impl DatagramListen {
         let option = |error| ("setsockopt", error);
         let sized = match &self.addr {
             Addr::Udp(_) => self.buf_lens.apply(socket),
-            // The owner's buffer size is kept unless one is set here.
+            // The owner's buffer size is kept unless [`DatagramListen::recv_buf_len`] sets one.
             Addr::Inherited(_) => {
                 self.buf_lens.recv.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes))
             }

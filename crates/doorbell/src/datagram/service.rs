@@ -49,7 +49,7 @@ pub(crate) enum Outcome {
     Limited,
     /// The handler panicked.
     Panicked,
-    /// A reply was added.
+    /// A reply was added to the batch.
     Replied,
     /// The handler did not reply.
     Silent,

@@ -21,8 +21,8 @@ pub const DATAGRAMS_MAX: usize = 64;
 /// [`DATAGRAMS_MAX`].
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Memory for replies; they are sent when the next one may not fit. The longest payload over IPv4
-/// fits.
+/// Memory for replies; the replies are sent when the next one may not fit. The longest payload over
+/// IPv4 fits.
 const REPLY_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum number of datagrams that a close takes from a queue to count them.
@@ -33,7 +33,7 @@ const COUNTED_MAX: u64 = 1 << 16;
 pub struct DatagramSocket {
     /// The socket: bound, non-blocking, and reporting destination addresses.
     pub fd: OwnedFd,
-    /// Whether its family is `AF_INET6`.
+    /// True if the family of the socket is `AF_INET6`.
     pub is_v6: bool,
     /// Maximum length of a datagram; longer ones are reported as truncated.
     pub size_max: usize,
@@ -96,7 +96,7 @@ impl Replies {
     /// Adds the first `len` bytes of [`Self::room`] as a reply to `to`, from the address `from`.
     ///
     /// # Panics
-    /// If the room was shorter.
+    /// If the room is shorter than `len`.
     pub fn push(&mut self, to: SocketAddr, from: Option<IpAddr>, len: usize) {
         let payload = self.used..self.used + len;
         assert!(payload.end <= self.bytes.len(), "a reply is written into the room for it");
@@ -218,8 +218,8 @@ impl Datagrams {
         self.lent = None;
     }
 
-    /// Closes a socket. If it is the last one with its queue, returns the number of datagrams in
-    /// the queue, up to about [`COUNTED_MAX`].
+    /// Closes a socket. With `is_last`, no other process or driver has the socket, and the result
+    /// is the number of datagrams in its queue, up to about [`COUNTED_MAX`]; otherwise it is 0.
     pub(super) fn close(&mut self, socket: DatagramIndex, is_last: bool) -> u64 {
         let mut dropped = 0;
         while is_last

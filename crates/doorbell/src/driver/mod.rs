@@ -186,8 +186,8 @@ pub trait Driver {
     /// [`Fault`] if the driver failed. The worker then switches to another driver or fails.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault>;
 
-    /// Sets a timer that ends the next wait or a later one, at `due` or earlier. Returns false if
-    /// the driver has no timer: then pass timeouts to [`Driver::wait`].
+    /// Sets a timer, so that a wait that begins before `due` ends at `due` or earlier. Returns
+    /// false if the driver has no timer: then pass timeouts to [`Driver::wait`].
     fn wake_by(&mut self, _now: Time, _due: Time) -> bool {
         false
     }
@@ -401,7 +401,7 @@ pub enum Completion {
     Detached {
         /// The connection.
         conn: ConnId,
-        /// The connection's descriptor.
+        /// The connection's descriptor; after an error nothing has changed (D-11).
         result: Result<OwnedFd, Errno>,
     },
     /// A pending `recv` completed.
@@ -440,7 +440,7 @@ pub struct Fault {
     pub errno: Errno,
 }
 
-/// Counters of a driver since it was created.
+/// Counters of a driver; they include those of the driver that it replaced, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounters {
     /// Accepted connections that were closed at once because no slot was free, and invalid

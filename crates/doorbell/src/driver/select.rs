@@ -50,7 +50,7 @@ pub struct DriverReport {
     pub kind: DriverKind,
     /// Reason for the choice, a sentence without a full stop.
     pub why: String,
-    /// True if this driver replaces another driver that was wanted.
+    /// True if io_uring was wanted and epoll is used instead.
     pub is_fallback: bool,
     /// The reason why io_uring is not used, or [`Cause::Ok`].
     pub cause: Cause,

@@ -75,7 +75,7 @@ impl Gate {
         self.max.load(Ordering::SeqCst)
     }
 
-    /// Number of connections currently handed over through this gate and those that share its
+    /// Number of connections currently handed over through this gate and all gates that share its
     /// count.
     pub(crate) fn out(&self) -> u32 {
         self.shared.out.load(Ordering::SeqCst)

@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | `TCP_USER_TIMEOUT` | 15 s, or twice the time of [`Listen::keepalive`](crate::Listen::keepalive) if that is longer: a peer that does not acknowledge, or keeps its window closed, is dropped | off: the new owner decides how long a client may pause |
 //! | `SO_SNDBUF`, `SO_RCVBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len), [`Listen::recv_buf_len`](crate::Listen::recv_buf_len) | autotuned by the kernel from that value on; unchanged before Linux 5.14 |
-//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | unchanged: each write is sent at once, without waiting for an acknowledgement |
+//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | unchanged: if on, each write is sent at once, without waiting for an acknowledgement |
 //! | `O_NONBLOCK` | set with epoll, not set with io_uring | set |
 //!
 //! Options that come from an inherited listener are not changed.
@@ -60,8 +60,8 @@ pub struct HandedConn {
 }
 
 impl HandedConn {
-    /// The client's address, or the peer's address if it was not looked up. Makes up to two system
-    /// calls.
+    /// The client's address, or the peer's address if [`client`](Self::client) is `None`. Makes up
+    /// to two system calls.
     pub fn peer(&self) -> Peer {
         let addr = self.client.or_else(|| self.peer_addr().map(|peer| peer.ip().to_canonical()));
         match addr {
@@ -100,10 +100,10 @@ pub enum WhenFull {
     /// HTTP/2, an alert in TLS. Probes on the same listener are still served.
     Refuse,
     /// The connection waits in its slot. While more than `conns` connections of a worker wait,
-    /// their listeners do not accept: further clients, including probes on the same listener, wait
-    /// in the backlog. After `timeout` a waiting connection is refused.
+    /// the worker does not accept on their listeners: further clients, including probes on the same
+    /// listener, wait in the backlog. After `timeout` a waiting connection is refused.
     Wait {
-        /// Number of waiting connections per worker up to which its listeners accept.
+        /// Number of waiting connections up to which a worker accepts on all its listeners.
         conns: u32,
         /// Maximum waiting time.
         timeout: Duration,

@@ -51,9 +51,9 @@
 //! # Extension points
 //!
 //! [`stream`](crate::stream) is for protocols of an application: bytes in, bytes out, messages of
-//! other threads, jobs and deadlines, with a state per connection. [`Raw`](crate::Raw) is one of
-//! them. HTTP is compiled into the worker instead, because a dynamic call would cost instructions
-//! for each request.
+//! other threads, jobs and deadlines, with a state per connection. [`Raw`](crate::Raw) is built on
+//! it. HTTP is compiled into the worker instead, because a dynamic call would cost instructions for
+//! each request.
 //!
 //! [`Next::Wait`](doorbell_http::Next) waits for the reply of a job on another thread
 //! ([`compute_lane`](super::compute_lane)). The threads come from an
@@ -72,6 +72,6 @@
 //!
 //! After `Next::Wait` and `Next::HandOver` the worker does not process the connection further, so
 //! both cost other connections nothing. One connection can use both, in the order of its requests:
-//! a request that is to be handed over after a job waits for the result of the job, and is then
-//! handed over with all bytes that have arrived. A job cannot end in a hand-over, because its
-//! request was already consumed.
+//! if a request with a job is followed by one that is handed over, the hand-over waits for the
+//! result of the job, and includes all bytes that have arrived. A job cannot end in a hand-over,
+//! because its request was already consumed.

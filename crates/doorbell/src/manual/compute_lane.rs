@@ -23,7 +23,7 @@
 //! | 64 | 1,719 | 3,325 | 1,607 |
 //! | 1 | 1,954 | 3,977 | 2,023 |
 //!
-//! Requests without a job cost almost nothing more: two instructions for a known probe in
+//! The support for jobs costs other requests almost nothing: two instructions for a known probe in
 //! `--bench instructions`. In 12,800 jobs with 64 in flight the pool woke the ring thread 2,245
 //! times, once per six jobs; with one in flight every result is a wake-up.
 //!
@@ -49,13 +49,13 @@
 //! for each request before it. Therefore [`Auto`](crate::offload::Auto) by default runs work of up
 //! to 10 µs on the ring thread.
 //!
-//! `Auto` times every run, in jobs and on the ring thread: the first expensive run on the ring
-//! thread moves the work to jobs. A run needs two clock readings, together 0.1 to 0.16 µs where the
-//! kernel provides the time without a system call (two calls of `clock_gettime`, best and median of
-//! 31 times 200,000 on a busy virtual machine). A run on the ring thread writes no shared memory if
-//! the work was never expensive. The clock cannot distinguish expensive work from an interrupted
-//! thread. So work returns to the ring thread after at most 65,536 consecutive cheap runs, and work
-//! that is slow in less than one of 1,024 runs mostly stays there.
+//! `Auto` times every run of the work, in jobs and on the ring thread: the first expensive run on
+//! the ring thread moves the work to jobs. A run needs two clock readings, together 0.1 to 0.16 µs
+//! where the kernel provides the time without a system call (two calls of `clock_gettime`, best and
+//! median of 31 times 200,000 on a busy virtual machine). A run on the ring thread writes no shared
+//! memory if the work was never expensive. The clock cannot distinguish expensive work from an
+//! interrupted thread. So work returns to the ring thread after at most 65,536 consecutive cheap
+//! runs, and work that is slow in less than one of 1,024 runs mostly stays there.
 //!
 //! # Suitable work
 //!

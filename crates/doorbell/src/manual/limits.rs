@@ -46,5 +46,5 @@
 //! MiB and a peer that reads 64 KiB per second, that takes 21 s; with 256 KiB it takes less than 3
 //! s. A small buffer also limits the memory that a slow reader can occupy. After the write timeout
 //! the worker queries the bytes that the peer has not acknowledged (`SIOCOUTQ`); if their number
-//! has decreased since the last check, the connection continues. Direct descriptors do not support
-//! this query: there, only bytes that the kernel accepts count as progress.
+//! has decreased since the last check, the connection continues. With direct descriptors this query
+//! needs Linux 6.8; before that, only bytes that the kernel accepts count as progress.

@@ -9,7 +9,7 @@
 //! - [`limits`]: all limits and timeouts, with their defaults and effects.
 //!
 //! Operators read the book (`deploy/book/src`): load balancers and probers (`behind`), reloads, and
-//! the design decisions with their measurements (`decisions`, one file per number).
+//! the design decisions with their measurements (`decisions`, one file per decision).
 //!
 //! Does not know about: single functions, which have their own pages.
 

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: workers, except the number of their sockets and processors.
 //!
-//! The kernel chooses among the sockets of a `SO_REUSEPORT` group. A connection is balanced once,
-//! when its SYN arrives, and costs nothing more. In the modes `least-connections` and
+//! The kernel chooses among the sockets of a `SO_REUSEPORT` group. A connection is assigned once,
+//! when its SYN arrives, without any further cost. In the modes `least-connections` and
 //! `round-robin`, all workers accept from one socket instead, and the worker that accepts a
 //! connection chooses the worker that serves it.
 
@@ -22,7 +22,7 @@ pub enum Balance {
     /// card distributes packets evenly to its queues. A client on this machine gets the worker of
     /// its own processor.
     Cpu,
-    /// By a hash of both addresses and ports: even, for many short connections.
+    /// By a hash of both addresses and both ports, which distributes many short connections evenly.
     #[default]
     Kernel,
     /// To the worker with the fewest open connections, of any listener; among equals, in turn.
@@ -35,7 +35,7 @@ pub enum Balance {
     RoundRobin,
     /// By a hash of the client's address (classic BPF): all connections of a client have the same
     /// worker, also after a reload. If a worker is added or removed by configuration, only its
-    /// clients move; if a worker fails, some clients of another worker move, too. A few clients
+    /// clients move; if a worker fails, some clients of another worker move, too. Many clients
     /// behind one address can overload their worker.
     SourceHash,
 }
@@ -59,12 +59,13 @@ impl Balance {
     }
 
     /// Returns the worker that gets the next connection. `loads` has the number of connections of
-    /// each worker, and `None` for a worker that gets none; `turn` is the worker whose turn it is.
+    /// each worker, and `None` for a worker that must not get the next one; `turn` is the worker
+    /// that is next in round-robin order.
     pub(crate) fn choose(self, loads: &[Option<u64>], turn: usize) -> Option<usize> {
         let in_turn = (turn..loads.len()).chain(0..turn.min(loads.len()));
         let mut able = in_turn.filter_map(|worker| loads[worker].map(|load| (worker, load)));
         let chosen = match self {
-            // Among equals, the first one in turn.
+            // Among equals, the first one in round-robin order.
             Self::LeastConnections => able.min_by_key(|(_, load)| *load),
             Self::Cpu | Self::Kernel | Self::RoundRobin | Self::SourceHash => able.next(),
         };

@@ -18,8 +18,8 @@ pub(crate) struct BufLens {
 }
 
 impl BufLens {
-    /// Sets the sizes. With `None`, the kernel again chooses a size that a predecessor has fixed;
-    /// before Linux 5.14 the fixed size stays.
+    /// Sets the sizes. With `None`, a size that a predecessor has fixed is left to the kernel
+    /// again; before Linux 5.14 it stays fixed.
     pub(crate) fn apply(self, socket: &SockRef<'_>) -> io::Result<()> {
         let fixed = buf_locks(socket.as_fd()).unwrap_or_default();
         let keeps =

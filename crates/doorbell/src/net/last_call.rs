@@ -25,7 +25,7 @@ pub(crate) fn defer_again(socket: BorrowedFd<'_>, deferred_s: u32) {
 /// Makes the kernel drop segments that open a connection, as if they were lost: the client
 /// retransmits after a second and then reaches another socket that listens. Handshakes in progress
 /// continue, and so do connections, which inherit the filter. The kernel cannot refuse new clients
-/// at once without resetting the clients in the backlog.
+/// immediately without also resetting the clients in the backlog.
 ///
 /// # Errors
 /// See `setsockopt(2)`, `SO_ATTACH_FILTER`.

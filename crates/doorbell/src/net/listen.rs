@@ -28,7 +28,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ListenAddr {
-    /// A socket that already listens, from a service manager or a predecessor.
+    /// A socket that already listens, from a service manager or another process.
     Inherited(OwnedFd),
     /// A TCP address; with port 0 the kernel chooses a port. An IPv6 wildcard also accepts IPv4
     /// clients.
@@ -80,7 +80,7 @@ pub(crate) struct Bound {
     pub(crate) is_lent: bool,
     pub(crate) local: LocalAddr,
     pub(crate) balance: Balance,
-    /// The file of a Unix socket created here.
+    /// The file of a Unix socket that this server or its predecessor created.
     pub(crate) file: Option<Arc<SocketFile>>,
     pub(crate) identity: Identity,
 }
@@ -118,7 +118,7 @@ pub(crate) enum Identity {
         /// Label of a listener on port 0, to distinguish several such listeners.
         label: Option<Arc<str>>,
     },
-    /// The configured address of a datagram listener, like `Tcp`.
+    /// The configured address of a datagram listener; port 0 as for `Tcp`.
     Udp {
         addr: SocketAddr,
         v6_only: bool,
@@ -130,9 +130,9 @@ pub(crate) enum Identity {
 /// The actual address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalAddr {
-    /// A TCP address, with the port that the kernel chose.
+    /// A TCP address, with the actual port.
     Tcp(SocketAddr),
-    /// A UDP address, with the port that the kernel chose.
+    /// A UDP address, with the actual port.
     Udp(SocketAddr),
     /// The path, if the socket has one.
     Unix(Option<PathBuf>),

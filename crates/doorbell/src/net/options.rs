@@ -42,9 +42,9 @@ impl Options {
     /// Sets the options on a listening socket. Defaults are set too, because a predecessor may have
     /// set other values.
     pub(super) fn apply(&self, socket: &SockRef<'_>) -> io::Result<()> {
-        // Detects that a peer with unacknowledged bytes is gone; the deadline of a connection
-        // detects an idle peer. SO_KEEPALIVE would add a timer to each connection, so it is off
-        // by default.
+        // The user timeout detects a lost peer while sent bytes are unacknowledged; the deadline of
+        // a connection detects an idle peer. SO_KEEPALIVE would add a timer to each connection, so
+        // it is off by default.
         socket.set_tcp_user_timeout(Some(user_timeout(self.keepalive)))?;
         match self.keepalive {
             Some(idle) => {

@@ -17,8 +17,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 const NOT_A_SOCKET: Unusable =
     Unusable("there is a file that is not a socket: remove it, or choose another path");
 
-/// The file of a listening socket created here. Each server that listens on the socket has a
-/// reference and drops it before it closes the socket; the last reference removes the file.
+/// The file of a listening socket that [`bind`] created. Each server that listens on the socket has
+/// a reference and drops it before it closes the socket; the last reference removes the file.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -57,7 +57,8 @@ impl Drop for SocketFile {
     /// Removes the file, unless the path now names another file.
     fn drop(&mut self) {
         if FileId::of(&self.path).is_ok_and(|(id, _)| id == self.id) {
-            // Without permission to remove it, the file stays, and the next server replaces it.
+            // Without permission to remove it, the file stays until a server with permission
+            // replaces it.
             let _gone = std::fs::remove_file(&self.path);
         }
     }

@@ -34,8 +34,8 @@ struct Guarded<S> {
 
 impl Offload {
     /// A layer that admits requests by `policy`, like [`RequireAuth`]. Signatures that were made
-    /// with a private key are verified in jobs of this class, because that takes tens of
-    /// microseconds. Other decisions (no token, a static token, a shared secret, an unknown
+    /// with a private key are verified in jobs of this [`Offload`], because a verification takes
+    /// tens of microseconds. Other decisions (no token, a static token, a shared secret, an unknown
     /// algorithm or key) are made on the ring thread, where the guarded service also runs.
     ///
     #[cfg_attr(all(feature = "jwt", feature = "rayon"), doc = "```no_run")]
@@ -72,7 +72,7 @@ impl<S: Service + Send + Sync + 'static> Layer<S> for OffloadAuth {
 }
 
 impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
-    /// Handles a request whose token is not a static token.
+    /// Handles a request without a valid static token.
     #[inline(never)]
     fn call_unknown<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let Guarded { auth, jobs, inner } = &*self.0;

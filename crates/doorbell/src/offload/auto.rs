@@ -10,10 +10,10 @@
 //! ring thread finishes there.
 //!
 //! Each move back doubles the length of the row that is needed to return, up to [`ROW_MAX`];
-//! [`FORGIVEN_AFTER`] cheap runs on the ring thread halve it. The clock cannot distinguish
-//! expensive work from an interrupted thread, and interruptions must not keep cheap work in jobs
-//! forever. So work that is expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly stays on
-//! the ring thread, and other work mostly runs in jobs.
+//! [`FORGIVEN_AFTER`] cheap runs on the ring thread halve that length. The clock cannot distinguish
+//! expensive work from an interrupted thread; with the halving, interruptions do not keep cheap
+//! work in jobs forever. Work that is expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly
+//! stays on the ring thread, and other work mostly runs in jobs.
 //!
 //! The decision applies to all runs, not to a single one, so use one [`Auto`] for each kind of
 //! work. Work that waits (for a disk, a lock) does not belong on a ring thread, however fast
@@ -32,18 +32,19 @@ use super::{JobReply, Offload};
 /// Number of consecutive runs within the limit after which work first moves to the ring thread.
 pub const ROW_MIN: u32 = 64;
 
-/// Length of the longest row, which limits how long work stays in jobs after many expensive runs.
+/// Maximum number of consecutive runs within the limit after which work returns to the ring thread,
+/// however many expensive runs came before.
 pub const ROW_MAX: u32 = ROW_MIN << LEVEL_MAX;
 
-/// Number of consecutive runs within the limit on the ring thread after which the required row is
-/// halved.
+/// Number of consecutive runs within the limit on the ring thread after which the number of runs
+/// that are needed to return to the ring thread is halved.
 pub const FORGIVEN_AFTER: u32 = 1_024;
 
 /// Maximum number of times the required row of cheap runs is doubled.
 const LEVEL_MAX: u32 = 10;
 
-/// Default limit: work up to this duration runs on the ring thread. The limit equals the cost of a
-/// job on both threads together (`manual::compute_lane`).
+/// Default limit: work up to this duration runs on the ring thread. With many clients, jobs break
+/// even at about this duration (`manual::compute_lane`).
 const LIMIT: Duration = Duration::from_micros(10);
 
 /// A runner for one kind of work, on the ring thread or in jobs.

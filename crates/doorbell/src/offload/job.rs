@@ -51,8 +51,8 @@ impl Job {
         work.downcast().ok().map(|job| *job)
     }
 
-    /// Queues the job of a worker. The outcome is delivered to `inbox`. Returns `None` if the queue
-    /// is full.
+    /// Queues the job for a connection of a worker; the outcome is delivered to `inbox`. `None` if
+    /// the job cannot be queued.
     pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> Option<Ticket> {
         self.submit_for(OutcomeReceiver::Worker { conn, number, inbox: Arc::clone(inbox) })
     }
@@ -134,14 +134,14 @@ pub struct JobContext<'j> {
 }
 
 impl JobContext<'_> {
-    /// Time until the request gets a 503 instead of the reply of this job. Reads the clock.
+    /// Time until the wait for this job times out. Reads the clock.
     pub fn time_left(&self) -> Duration {
         self.deadline.since(OsClock.now())
     }
 
-    /// True once no request waits: the client has left, the time is over, or the server has
-    /// stopped. A long job should then end early; its reply is dropped. A FIN counts only with
-    /// [`OffloadBuilder::fin_cancels`](super::OffloadBuilder::fin_cancels).
+    /// True once no request waits: the client has left, the wait has timed out, or the server has
+    /// stopped. A long job should then end early; its reply is dropped. A FIN counts as leaving
+    /// only with [`OffloadBuilder::fin_cancels`](super::OffloadBuilder::fin_cancels).
     pub fn is_abandoned(&self) -> bool {
         self.state.load(Ordering::Relaxed) == ABANDONED
     }

@@ -3,9 +3,9 @@
 //! Does not know about: other classes, threads.
 //!
 //! A cancelled job no longer counts towards the limit, so clients that leave do not block others.
-//! Its entry stays in the queue until it is taken, or until entries of cancelled jobs fill the
-//! spare capacity of the queue: then one pass removes all entries of cancelled jobs. So the work
-//! per entry is bounded, and a queue full of waiting jobs is never scanned.
+//! The entry of a cancelled job stays in the queue until it is taken, or until such entries fill
+//! the spare capacity of the queue: then one pass removes all of them. So the work per entry is
+//! bounded, and a queue full of waiting jobs is never scanned.
 
 use super::job::{Entry, StartedJob};
 use crate::sync::ArrayQueue;

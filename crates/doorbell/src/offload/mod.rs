@@ -42,8 +42,9 @@
 //! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
 //!
 //! A client that closes its connection sends a FIN. By default a FIN does not count as leaving,
-//! because the client may have closed only its sending side and wait for the reply: such a job runs
-//! until it is done or its timeout passes. With [`OffloadBuilder::fin_cancels`] a FIN counts.
+//! because the client may have closed only its sending side and wait for the reply: the client's
+//! job continues until it is done or its timeout passes. With [`OffloadBuilder::fin_cancels`] a FIN
+//! counts as leaving.
 
 mod auth;
 mod auto;
@@ -107,14 +108,14 @@ impl Offload {
         OffloadBuilder::default()
     }
 
-    /// Returns a handle to the same threads and queues whose jobs have this class.
+    /// Returns a handle to the same threads and queues, for jobs of this class.
     #[must_use]
     pub const fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
-    /// Returns a handle to the same threads and queues whose jobs have this timeout. Default 10 s.
+    /// Returns a handle to the same threads and queues, for jobs with this timeout. Default 10 s.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

@@ -19,8 +19,8 @@ use crate::sync::{Mutex, PoisonError, TryLockError};
 pub enum JobReply {
     /// A complete reply.
     Reply(Reply),
-    /// The second part of the handler, which runs on the ring thread. It allows a guard to run as a
-    /// job while the guarded service runs on the ring thread.
+    /// The second part of the handler, which runs on the ring thread. For example, a guard can run
+    /// as a job, and the guarded service afterwards on the ring thread.
     Then(Box<Finish>),
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Delivery {
 /// The inbox of a worker. The [module](self) documents it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// False only if `deliveries` is empty.
+    /// Set after a delivery was added, and cleared before the deliveries are taken.
     any: AtomicBool,
     /// True from the announcement of sleep until the worker wakes up, for a delivery or for another
     /// reason.

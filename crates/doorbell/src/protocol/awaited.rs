@@ -32,7 +32,7 @@ impl Awaited {
     /// job's thread.
     ///
     /// # Errors
-    /// The result, if it is already known: the queue of the job's class is full, or there is no
+    /// The result, if it is already known: the queue of the job's class is full, or `later` has no
     /// job.
     pub fn begin(
         mut later: Box<Later>,
@@ -59,7 +59,7 @@ impl Awaited {
     }
 
     /// Records that the request timed out. Call it after
-    /// [`Protocol::handle_timeout`](super::Protocol::handle_timeout) stopped waiting.
+    /// [`Protocol::handle_timeout`](super::Protocol::handle_timeout) has ended the wait.
     pub fn timed_out(mut self) {
         self.later.timed_out();
     }
@@ -78,7 +78,7 @@ impl JobResult {
         matches!(self.outcome, Outcome::Busy)
     }
 
-    /// True if the job panicked.
+    /// True if the job panicked, or was dropped without running.
     pub const fn is_panic(&self) -> bool {
         matches!(self.outcome, Outcome::Panicked)
     }

@@ -1,4 +1,4 @@
-//! One type for all built-in protocols, so that the protocol of a listener is chosen only once.
+//! One type for all built-in protocols, which passes each call to the protocol of the listener.
 //!
 //! Does not know about: the meaning of the bytes.
 
@@ -135,8 +135,8 @@ impl ListenerProtocol {
     /// Calls [`Protocol::handle_input`] and returns the values that the worker needs after it. Sets
     /// `before` to the previous [`Protocol::requests`], for use after a panic.
     ///
-    /// A previous reply may still be in [`Io::out`]. The HTTP state machine discards it when it
-    /// begins the next reply; for the other protocols it is discarded before the call.
+    /// The previous reply may still be in [`Io::out`]. The HTTP state machine discards that reply
+    /// when the next one begins; for the other protocols this method discards it before the call.
     #[inline(always)]
     pub(crate) fn on_input<'a>(
         &self,

@@ -32,12 +32,12 @@ pub struct Local {
 }
 
 impl Local {
-    /// Memory for protocols without streams.
+    /// Memory of a worker without stream protocols.
     pub const fn new() -> Self {
         Self { seen: Seen::new(), streams: Vec::new() }
     }
 
-    /// Memory of these listeners, by [`ListenerIndex`].
+    /// Memory of a worker with these stream memories, by [`ListenerIndex`].
     pub const fn of(streams: Vec<Option<Box<dyn StreamMemory>>>) -> Self {
         Self { seen: Seen::new(), streams }
     }

@@ -73,10 +73,10 @@ pub trait Protocol {
     /// The state of one connection.
     type Conn;
 
-    /// True if the server sends first; such a listener must not defer accept.
+    /// True if the server sends first; the listener must then not defer accept.
     fn speaks_first(&self) -> bool;
 
-    /// True if calls need the peer's address, which costs a system call per connection.
+    /// True if the protocol needs the peer's address, which costs a system call per connection.
     fn wants_client(&self) -> bool {
         false
     }
@@ -103,7 +103,7 @@ pub trait Protocol {
         Out::new()
     }
 
-    /// Writes a greeting, which is sent before any input. Called once, if
+    /// Writes a greeting, which is sent before any input is read. Called once per connection, if
     /// [`Protocol::speaks_first`] is true.
     fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
@@ -114,23 +114,23 @@ pub trait Protocol {
     /// Handles the first bytes of a connection before its state is created, if they are exactly one
     /// request after which the connection ends, with the reason [`CloseReason::Done`]. Otherwise
     /// does nothing and returns `None`: call [`Protocol::handle_input`] instead. `Io::input` stays
-    /// empty, except that it contains the bytes after [`Next::HandOver`].
+    /// empty, unless the result is [`Next::HandOver`]: it then contains the request.
     fn answer_once(&self, _fresh: &[u8], _io: Io<'_>) -> Option<Next> {
         None
     }
 
-    /// Creates the state of a new connection after [`Protocol::answer_once`] returned
-    /// [`Next::Wait`].
+    /// Makes a new connection wait for the result of its job, after [`Protocol::answer_once`]
+    /// returned [`Next::Wait`].
     fn wait_once(&self, _conn: &mut Self::Conn, _io: Io<'_>) {}
 
-    /// Handles the result that [`Next::Wait`] waited for. Never called for a protocol that does not
-    /// return `Wait`, or that returns it only to wait for messages.
+    /// Handles the result of the job for which the protocol returned [`Next::Wait`]. Never called
+    /// for a protocol that does not return `Wait`, or returns it only to wait for messages.
     fn handle_answer(&self, _conn: &mut Self::Conn, _answer: JobResult, _io: Io<'_>) -> Next {
         Next::Close
     }
 
-    /// Called when all output was sent, if it had to wait for the peer. No input was handled in the
-    /// meantime.
+    /// Called when all output was sent, if the output had to wait for the peer. No input was
+    /// handled in the meantime.
     fn handle_sent(&self, _conn: &mut Self::Conn, _now: Time) {}
 
     /// Handles the messages that have arrived for the connection in the protocol's memory.
@@ -144,12 +144,12 @@ pub trait Protocol {
     /// Handles the expiry of the current deadline.
     fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
-    /// Handles a panic of a handler in the last call: replaces its partial reply by an error, if
-    /// the protocol has one.
+    /// Handles a panic of a handler in the last call: replaces the partial reply by an error reply,
+    /// if the protocol has error replies.
     fn handle_panic(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
-    /// Handles an overload, for example exhausted memory or a limit that is reached: sends an
-    /// error, if the protocol has one. Received input is discarded.
+    /// Handles an overload, for example exhausted memory or a limit that is reached: sends an error
+    /// reply, if the protocol has error replies. Received input is discarded.
     fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next;
 
     /// Handles the drain of an idle connection: announces the close, if the protocol supports that.
@@ -157,8 +157,8 @@ pub trait Protocol {
         Next::CloseLinger
     }
 
-    /// Ends a connection that has a [memory](Self::memory). `reason` is the close reason in the
-    /// statistics.
+    /// Removes the state of a closed connection from the protocol's [memory](Self::memory), if
+    /// there is one. `reason` is the close reason in the statistics.
     fn handle_closed(
         &self,
         _conn: &Self::Conn,
@@ -195,6 +195,6 @@ pub trait Protocol {
         false
     }
 
-    /// Returns the reason of the close, if the protocol decided to close the connection.
+    /// Returns the reason of the close, after the protocol has decided to close the connection.
     fn close_reason(&self, conn: &Self::Conn) -> CloseReason;
 }

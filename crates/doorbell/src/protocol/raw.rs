@@ -14,10 +14,11 @@ use crate::time::Time;
 
 /// The handler of a raw listener.
 pub trait RawHandler: Send + Sync {
-    /// Writes a greeting, which the server sends before any input. Default: none.
+    /// Writes a greeting, which the server sends before it reads any input. Default: none.
     ///
-    /// If it returns `Some(next)`, the server sends first: the listener does not defer accept, and
-    /// `next` follows the greeting.
+    /// If this method returns `Some(next)`, the server sends first: the listener does not defer
+    /// accept, and `next` is the step after the greeting. [`Raw::new`] also calls this method once,
+    /// to learn whether the server sends first.
     fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
         let _ = reply;
         None
@@ -27,15 +28,16 @@ pub trait RawHandler: Send + Sync {
     /// `reply`.
     fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
 
-    /// Writes a reply to a client that sent nothing within [`Raw::silence`] or the timeout. Returns
-    /// true if there is such a reply; the connection closes after the reply. Default: no reply.
+    /// Writes a reply to a client that sent nothing within [`Raw::silence`] or [`Raw::timeout`].
+    /// Returns true if there is such a reply; the connection closes in both cases. Default: no
+    /// reply.
     fn answer_silent(&self, now: Time, reply: &mut Vec<u8>) -> bool {
         let _ = (now, reply);
         false
     }
 
-    /// Writes a greeting like [`greet`](Self::greet), with the time at which the connection was
-    /// accepted, for handlers with statistics about clients.
+    /// Writes a greeting like [`greet`](Self::greet), with the current time, for handlers with
+    /// statistics about clients. Called only if `greet` returned `Some` to [`Raw::new`].
     fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
         let _ = now;
         self.greet(reply)
@@ -59,7 +61,8 @@ pub enum RawNext {
     /// Send the reply, if any, then hand the connection over, with the bytes of this call as its
     /// first input.
     HandOver,
-    /// Wait for more bytes, and call the handler again with all of them.
+    /// Wait for more bytes, then call the handler again with the bytes of this call and the new
+    /// ones.
     NeedMore,
 }
 
@@ -123,8 +126,9 @@ impl Raw {
         self
     }
 
-    /// Hands over connections whose client sent nothing within the timeout, instead of closing
-    /// them: for protocols in which the server sends first. Default false.
+    /// Hands over connections whose client sent nothing within [`silence`](Self::silence) or the
+    /// timeout, instead of closing them: for protocols in which the server sends first. Default
+    /// false.
     #[must_use]
     pub const fn hand_over_silent(mut self, on: bool) -> Self {
         self.hands_over_silent = on;

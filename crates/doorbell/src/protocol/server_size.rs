@@ -5,14 +5,14 @@
 #[cfg(feature = "tls")]
 use crate::tls::Shares;
 
-/// Number of connections per handshake slot. A handshake costs much more than an established
-/// connection, so only a part of the connections may be in a handshake.
+/// Number of connections per permitted handshake in progress. A handshake costs much more than an
+/// established connection, so only a part of the connections may be in a handshake.
 #[cfg(feature = "tls")]
 const CONNS_A_HANDSHAKE: u32 = 4;
 
 /// The size of a server, shared by all its listeners.
 ///
-/// A successor shares the counts: handshakes of both servers count together.
+/// A successor shares the counts of its predecessor: handshakes of both servers count together.
 #[derive(Debug)]
 pub struct ServerSize {
     conns_max: u32,

@@ -1,6 +1,6 @@
 //! The sockets of a server at its start: opened, or taken from a predecessor.
 //!
-//! Does not know about: threads, drivers' readiness.
+//! Does not know about: threads, the implementation of drivers.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::net::{Bound, Listen, ListenError, LocalAddr};
 use crate::protocol::ListenerProtocol;
 use crate::worker::Arrival;
 
-/// The listeners and their sockets, in order.
+/// The listeners and their sockets, in the order in which they were added.
 #[derive(Default)]
 pub(super) struct Bindings {
     pub(super) protocols: Vec<ListenerProtocol>,
     pub(super) arrivals: Vec<Arrival>,
     /// The sockets of the listeners, then those of the datagram listeners.
     pub(super) bound: Vec<Bound>,
-    /// Sockets of the predecessor.
+    /// The listeners of the predecessor whose sockets are taken.
     pub(super) taken: TakenListeners,
     pub(super) renewals: Renewals,
     pub(super) datagrams: Vec<DatagramListen>,

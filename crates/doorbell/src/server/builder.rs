@@ -262,10 +262,10 @@ impl ServerBuilder {
 
     /// Replaces a running server.
     ///
-    /// A listener at the same address as a listener of the running server takes its sockets, with
-    /// their backlogs and the port that was chosen for port 0; other listeners are opened. The
-    /// number of workers is that of the running server. Both servers share one table of connections
-    /// per address if the cap and the prefix length are the same. Both accept until
+    /// A listener at the same address as a listener of the running server takes the sockets of that
+    /// listener, with their backlogs and the port that was chosen for port 0; other listeners are
+    /// opened. The number of workers is that of the running server. Both servers share one table of
+    /// connections per address if the cap and the prefix length are the same. Both accept until
     /// [`Handle::take_over`]. If this server fails to start, the running one continues unchanged.
     ///
     /// While both servers run, each may have up to its `conns_max` connections. If `RLIMIT_NOFILE`
@@ -293,7 +293,6 @@ impl ServerBuilder {
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
         self.limits.check(workers)?;
         let plan = self.plan()?;
-        // The kernel caps the requested backlog of a listening socket (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
         let (wakes, shareds) = wakers(workers)?;
         let bindings = self.bind(workers)?;
@@ -352,7 +351,8 @@ impl ServerBuilder {
         }
         drop(started);
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
-        // The last step, because a failure above must not affect the predecessor's sockets.
+        // Done after the other steps that can fail, because a failed start must not change the
+        // predecessor's sockets.
         renewals.apply(&core.sockets.lock().unwrap_or_else(PoisonError::into_inner), &datagrams)?;
         core.share_predecessor_sockets();
         for go in goes {
@@ -463,7 +463,8 @@ impl ServerBuilder {
         })
     }
 
-    /// Returns the number of connections that descriptors allow, after raising the soft limit.
+    /// Returns the number of connections that `RLIMIT_NOFILE` allows, up to `conns_max`, after
+    /// raising the soft limit.
     fn affordable_conns(&self, workers: u16, notes: &mut Vec<String>) -> Result<u32, StartError> {
         let wanted_conns = self.limits.conns_max;
         let others = FDS_RESERVED

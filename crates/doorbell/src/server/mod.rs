@@ -48,7 +48,7 @@ pub enum Event {
         /// Category of the cause.
         cause: Cause,
     },
-    /// A handler's reply was invalid, and its client got a 500. Reported once per server and kind
+    /// A handler's reply was invalid, and the client got a 500. Reported once per server and kind
     /// of misuse; [`Snapshot::handler_misuses`] counts every occurrence.
     HandlerMisuse {
         /// The first worker on which the misuse occurred.
@@ -174,7 +174,7 @@ impl Server {
         self.handle.stats()
     }
 
-    /// Drains the server as [`Handle::drain_within`] does, and returns when it has ended.
+    /// Drains the server as [`Handle::drain_within`] does, and returns when the server has ended.
     ///
     /// # Errors
     /// As [`Server::wait`].
@@ -255,14 +255,14 @@ impl Handle {
         self.core.send(Command::Stop);
     }
 
-    /// With `true`, TCP listeners accept clients as soon as they connect, even if they
-    /// [defer](crate::Listen::defer_accept) accept; `false` restores the listeners' setting.
+    /// With `true`, TCP listeners accept clients as soon as they connect, even listeners with
+    /// [deferred accept](crate::Listen::defer_accept); `false` restores the listeners' setting.
     ///
     /// A client that has connected to a deferring listener but sent nothing is not in the backlog,
     /// and is reset if it sends bytes after the listener has closed. Clients that connected before
     /// this call are accepted within the time of [`defer_accept`](crate::Listen::defer_accept), so
-    /// call it at least that long before a drain (by default three seconds). The listeners of a
-    /// successor defer accept again.
+    /// call this method at least that long before a drain (by default three seconds). The listeners
+    /// of a successor defer accept again.
     pub fn accept_at_once(&self, on: bool) {
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).accept_at_once(on);
     }
@@ -325,7 +325,7 @@ impl Handle {
 
     /// Simulates a failure of a worker's driver, for drills and tests. A worker on io_uring
     /// continues with epoll, unless io_uring is [required](crate::Engine::IoUring). Any other
-    /// worker ends as configured by [`ServerBuilder::on_worker_failure`].
+    /// worker ends; [`ServerBuilder::on_worker_failure`] sets the reaction of the server.
     pub fn fail_worker(&self, worker: WorkerIndex) {
         if let Some(worker) = self.core.workers.get(usize::from(worker.0)) {
             worker.send(Command::Fail);
@@ -342,9 +342,9 @@ impl Handle {
     /// backlogs.
     ///
     /// [Inherited](crate::Listen::inherited) sockets are not included, because their owner has
-    /// them. Sockets of a failed worker are not included either. After the first drain or stop
-    /// [`Listening::sockets`] is empty. After the first call of this method a drain does not refuse
-    /// new clients: they wait for the owner of the duplicates.
+    /// them. Sockets of a failed worker are not included either. After the first drain or stop, or
+    /// after the take-over by a successor, [`Listening::sockets`] is empty. After the first call of
+    /// this method a drain does not refuse new clients: they wait for the owner of the duplicates.
     ///
     /// # Errors
     /// No descriptor is available for a duplicate.
@@ -352,7 +352,7 @@ impl Handle {
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening(true)
     }
 
-    /// True after the first drain or stop.
+    /// True after the first drain or stop, or after the take-over by a successor.
     pub fn is_draining(&self) -> bool {
         self.core.draining.load(Ordering::Acquire)
     }

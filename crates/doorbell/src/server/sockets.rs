@@ -27,7 +27,8 @@ struct ListenerSockets {
     local: LocalAddr,
     is_shared: bool,
     balance: Balance,
-    /// True if another process, the successor, has duplicates and may continue to listen.
+    /// True if another process, or another successor of this server's predecessor, has duplicates
+    /// and may continue to listen.
     is_passed: bool,
     /// Number of running successors in this process that share the socket.
     successors: u32,
@@ -168,8 +169,8 @@ impl Sockets {
         self.0.iter().try_for_each(ListenerSockets::balance)
     }
 
-    /// Duplicates the TCP sockets that this server has bound, or the UDP sockets if `is_tcp` is
-    /// false, by listener.
+    /// Duplicates the TCP sockets, or the UDP sockets if `is_tcp` is false, by listener. Inherited
+    /// sockets are omitted.
     pub(super) fn listening(&mut self, is_tcp: bool) -> io::Result<Vec<Listening>> {
         let of = |entry: &mut ListenerSockets| {
             let (asked, addr) = match (&entry.identity, &entry.local) {
@@ -258,7 +259,8 @@ impl Sockets {
         self.0.iter().any(ListenerSockets::is_lent)
     }
 
-    /// Closes the duplicates, so that only the workers' sockets are open.
+    /// Releases the files of Unix sockets, and closes the duplicates, so that only the workers'
+    /// sockets are open.
     pub(super) fn give_up(&mut self) {
         self.leave_files();
         self.0.iter_mut().for_each(|entry| entry.fds.fill_with(|| None));
@@ -272,10 +274,11 @@ impl Sockets {
         };
         self.0.iter_mut().filter(|entry| is_last(entry)).for_each(|entry| entry.file = None);
         self.0.iter_mut().filter_map(|entry| entry.fds.get_mut(worker)).for_each(|fd| *fd = None);
-        // The group has one socket less, unless another server still has the socket. If the filter
-        // cannot be replaced, the kernel itself distributes the clients of the missing socket.
-        // `Balance::Cpu` is not applied again, because the other sockets keep their processors, and
-        // this thread may be pinned and see only its own.
+        // The `SO_REUSEPORT` group now has one socket less, so its filter is replaced, unless
+        // another server still has the socket. If that fails, the kernel itself distributes the
+        // clients of the missing socket. `Balance::Cpu` is not applied again, because the other
+        // sockets keep their processors, and this thread may be pinned and see only its own
+        // processor.
         let ours = self.0.iter().filter(|entry| entry.balance == Balance::SourceHash && !entry.is_lent());
         ours.for_each(|entry| drop(entry.balance()));
     }
@@ -295,12 +298,12 @@ impl ListenerSockets {
         }
     }
 
-    /// True for a datagram listener, even if its sockets were passed in.
+    /// True for a datagram listener, even with an inherited socket.
     const fn is_datagrams(&self) -> bool {
         matches!(self.local, LocalAddr::Udp(_))
     }
 
-    /// True for a datagram listener that has bound its sockets.
+    /// True for a datagram listener without an inherited socket.
     const fn is_udp(&self) -> bool {
         matches!(self.identity, Identity::Udp { .. })
     }

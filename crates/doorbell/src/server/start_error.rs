@@ -25,7 +25,7 @@ pub enum StartErrorKind {
     Other,
     /// A privileged port, or a socket file in a directory without write permission.
     PermissionDenied,
-    /// `RLIMIT_NOFILE` is too low.
+    /// `RLIMIT_NOFILE`, or the system's limit of open files, is too low.
     TooFewDescriptors,
 }
 
@@ -63,7 +63,9 @@ pub enum StartError {
         "{wanted} file descriptors are needed and {available} are allowed: raise the limit (ulimit -n, LimitNOFILE=) or lower the number of connections"
     )]
     TooFewDescriptors {
-        /// Number of descriptors needed, for the configured connections and everything else.
+        /// Number of descriptors needed: for the connections set by
+        /// [`ServerBuilder::conns_max`](super::ServerBuilder::conns_max), or else for 16
+        /// connections, and for everything else except hand-overs.
         wanted: u64,
         /// Number of descriptors allowed: the hard limit, or the soft limit if raising it is
         /// disabled.
@@ -72,7 +74,7 @@ pub enum StartError {
     /// The listening sockets could not be copied for a successor.
     #[error("the listening sockets could not be copied: {0}")]
     Sockets(#[source] io::Error),
-    /// The driver of a worker could not be opened.
+    /// A worker could not open its driver or eventfd, or panicked.
     #[error("a worker could not start: {0}")]
     Worker(#[source] WorkerFailure),
 }

@@ -30,8 +30,8 @@ impl Handle {
     /// predecessor stops accepting from the listeners that both servers share; it serves the
     /// backlogs of its other listeners and closes them. Its connections keep their timeouts: each
     /// may get one more reply, and an idle connection may wait up to `patience` for its next
-    /// request. Then the remaining connections are drained as by [`Handle::drain`]. A drain or stop
-    /// with the predecessor's handle can end them earlier.
+    /// request. After `patience` the remaining connections are drained as by [`Handle::drain`]. A
+    /// drain or stop with the predecessor's handle can end them earlier.
     ///
     /// Returns true when this server accepts all further clients, and false if a worker of the
     /// predecessor does not confirm within a second that it has stopped accepting, or if another

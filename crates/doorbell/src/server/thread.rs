@@ -119,7 +119,7 @@ impl WorkerThread {
         self.serve(epoll.hearing_all(), false).map_err(|(fault, _)| fault)
     }
 
-    /// Serves until the end; returns a failed driver with its fault.
+    /// Runs the worker until it ends; returns a failed driver with its fault.
     fn serve<D: Driver>(&self, driver: D, first: bool) -> Result<(), (Fault, D)> {
         let mut worker = Worker::new(driver, OsClock, Arc::clone(&self.server), Arc::clone(&self.shared));
         if first {

@@ -48,12 +48,13 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
-            /// Time at which the last turn began, in nanoseconds.
+            /// Time at which the wait of the last turn ended, in nanoseconds.
             pub(crate) turned: Counter,
             /// Counters by [`ListenerIndex`](crate::id::ListenerIndex); set when the worker is
             /// created.
             listeners: OnceLock<Arc<[ListenerCounters]>>,
-            /// Counters by [`DatagramIndex`](crate::id::DatagramIndex), like `listeners`.
+            /// Counters by [`DatagramIndex`](crate::id::DatagramIndex); set when the worker is
+            /// created.
             datagrams: OnceLock<Arc<[DatagramCounters]>>,
         }
 
@@ -63,9 +64,9 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
-            /// Time at which the last turn of the worker loop began, or [`Time::ZERO`]; in a sum,
-            /// the latest time of all workers. An idle worker runs a turn at each check of its
-            /// listeners.
+            /// Time at which the wait of the worker's last turn ended; [`Time::ZERO`] before the
+            /// first turn. In a sum, the latest time of all workers. An idle worker runs a turn at
+            /// each check of its listeners.
             pub turned: Time,
             /// Connections closed, by [`CloseReason::index`].
             pub closed: [u64; CloseReason::ALL.len()],
@@ -128,13 +129,14 @@ counters! {
     table_full,
     /// Completions for a connection that had ended (invariant I-5).
     stale_completions,
-    /// Connections that could not be detached from the driver for a hand-over.
+    /// Failed hand-overs: the connection could not be detached from the driver, or the receiver did
+    /// not take it.
     hand_over_errors,
     /// Times a listener stopped accepting because too many connections waited for a hand-over.
     hand_over_pauses,
     /// Refused hand-overs.
     hand_over_refused,
-    /// Connections that had to wait for a hand-over.
+    /// Connections that had to wait for a hand-over permit.
     hand_over_waits,
     /// PROXY protocol: headers of version 1.
     proxy_v1,
@@ -149,13 +151,14 @@ counters! {
     handler_misuses,
     /// Panics of handlers.
     handler_panics,
-    /// Jobs queued for other threads.
+    /// Jobs queued for other threads. The counters of jobs do not include jobs of stream protocols.
     jobs_queued,
     /// Jobs refused because the queue was full (503).
     jobs_refused,
     /// Jobs that exceeded their deadline (503 and close).
     jobs_timed_out,
-    /// Jobs cancelled before they started, because the client left or the server stopped.
+    /// Jobs cancelled before they started: the client left, the request timed out, or the server
+    /// stopped.
     jobs_cancelled,
     /// Jobs that panicked (500 and close).
     jobs_panicked,
@@ -296,7 +299,8 @@ impl Counters {
         Arc::clone(self.listeners.get_or_init(new))
     }
 
-    /// Returns counters for `count` datagram listeners, like [`Self::listeners`].
+    /// Returns counters for `count` datagram listeners. Existing counters continue after a change
+    /// of the driver.
     pub(crate) fn datagrams(&self, count: usize) -> Arc<[DatagramCounters]> {
         let new = || (0..count).map(|_| DatagramCounters::default()).collect();
         Arc::clone(self.datagrams.get_or_init(new))

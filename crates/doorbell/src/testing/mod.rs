@@ -1,7 +1,7 @@
 //! Tests of handlers without sockets, threads or waiting.
 //!
-//! [`ask`] passes bytes to a handler as one connection and returns what its client would receive. A
-//! [`TestConn`] does the same step by step.
+//! [`ask`] passes bytes to a handler as the input of one connection and returns what the client
+//! would receive. A [`TestConn`] does the same step by step.
 //!
 //! ```
 //! use doorbell::testing::ask;

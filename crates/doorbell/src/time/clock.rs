@@ -1,4 +1,4 @@
-//! The clocks of a worker, which it reads once per turn.
+//! The clocks that a worker reads, at most once per turn.
 //!
 //! Does not know about: users of the time.
 

@@ -9,7 +9,8 @@
 use super::Time;
 use crate::id::SlotIndex;
 
-/// Width of a bucket. A deadline expires at most this time late, plus the slack of the wait.
+/// Width of a bucket. A deadline expires at most this time late, plus the delay until the worker
+/// checks the wheel.
 const TICK_NANOS: u64 = 64_000_000;
 
 /// Number of buckets, a power of two; together they cover 65 s. A later deadline is put into the
@@ -169,7 +170,7 @@ impl Wheel {
         }
     }
 
-    /// Returns the number of ticks from the next tick to the first occupied bucket.
+    /// Returns the number of ticks from `tick_next` to the first occupied bucket.
     fn first_occupied_ahead(&self) -> Option<u64> {
         let start = bucket_of(self.tick_next);
         let (word, bit) = (start / 64, start % 64);

@@ -81,7 +81,7 @@ impl Acceptor {
     /// Replaces the configuration for new handshakes; existing connections keep the old one.
     ///
     /// Returns false if the configuration is unchanged; then nothing is replaced. Sessions can be
-    /// resumed across a replacement unless client authentication changes.
+    /// resumed across a replacement unless client authentication or resumption changes.
     ///
     /// # Errors
     /// The configuration is invalid; the old one stays in use.

@@ -128,7 +128,7 @@ impl TlsConfig {
     }
 
     /// Returns a number that is equal for equal configurations within one process. A configuration
-    /// with the same number needs no replacement.
+    /// need not be replaced by one with the same number.
     pub fn fingerprint(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![vec![self.min_version as u8, self.unknown_name as u8, u8::from(self.resumption)]];
@@ -205,7 +205,7 @@ impl TlsConfig {
 }
 
 /// Returns the provider. Its first cipher suites are those with AES-128 and SHA-256, and the
-/// client's order is ignored. Much of a TLS 1.3 handshake is hashing, and processors have
+/// client's order is ignored. Much of a TLS 1.3 handshake is hashing, and many processors have
 /// instructions for SHA-256 but not for SHA-384.
 fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();

@@ -15,7 +15,7 @@ pub enum TlsError {
     BadCertificate {
         /// The file, or the name given to the bytes.
         origin: String,
-        /// Position in the file, from 1.
+        /// Position in the file, counted from 1.
         position: usize,
         /// Message of the parser.
         why: String,
@@ -55,7 +55,7 @@ pub enum TlsError {
     ChainOrder {
         /// The file.
         origin: String,
-        /// Position of the first certificate that is out of order, from 1.
+        /// Position of the first certificate that is out of order, counted from 1.
         position: usize,
     },
     /// The private key has a passphrase.
@@ -79,7 +79,7 @@ pub enum TlsError {
     KeyOfLaterCertificate {
         /// The certificate's file.
         origin: String,
-        /// Position in the chain, from 1.
+        /// Position in the chain, counted from 1.
         position: usize,
     },
     /// A file without a certificate.
@@ -121,7 +121,7 @@ pub enum TlsWarning {
     ChainExpired {
         /// The certificate's file.
         origin: String,
-        /// Position in the file, from 1; at least 2.
+        /// Position in the file, counted from the server's certificate, which is 1.
         position: usize,
         /// Seconds since its expiry.
         ago_secs: u64,

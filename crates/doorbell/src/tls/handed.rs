@@ -12,7 +12,7 @@ use super::{Outcome, Permit, TlsInfo};
 
 /// A handshake in progress, after [`Acceptor::begin_handed`](super::Acceptor::begin_handed).
 ///
-/// A handshake that is dropped counts as abandoned by the peer.
+/// Dropping the value without a recorded result counts as an abandoned handshake.
 #[derive(Debug)]
 pub struct HandedHandshake {
     permit: Permit,

@@ -26,8 +26,8 @@ pub struct TlsLimits {
     pub handshakes_max: Option<u32>,
     /// Maximum length of a ClientHello. Default 16 KiB.
     pub hello_bytes_max: usize,
-    /// Memory for decrypted requests that arrive in parts, over all connections of the server.
-    /// Default 64 MiB.
+    /// Maximum memory for decrypted requests that arrive in parts, over all connections of the
+    /// server. Default 64 MiB.
     pub plain_bytes_max: usize,
 }
 
@@ -44,9 +44,10 @@ impl Default for TlsLimits {
 
 /// A gate that decides by address whether a client may begin a handshake.
 ///
-/// The gate is called once per complete ClientHello, before any cryptography.
+/// The gate is called once per handshake, after the first record of the ClientHello and before any
+/// cryptography.
 pub trait HandshakeGate: Send + Sync {
-    /// Returns false if the client must be refused with an alert.
+    /// Returns false to refuse the client.
     fn admits(&self, client: IpAddr, now: Time) -> bool;
 }
 
@@ -74,7 +75,7 @@ impl HandshakeGate for Limiter {
 /// Outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The peer closed the connection before the end of the handshake.
+    /// The connection ended before the handshake was complete, usually because the peer closed it.
     Abandoned,
     /// The client's certificate is missing or invalid.
     ClientRefused,
@@ -145,7 +146,8 @@ tls_stats! {
     handshakes_tls13,
     /// Completed handshakes of either version that resumed a session.
     handshakes_resumed,
-    /// Handshakes abandoned by the peer.
+    /// Handshakes whose connection ended before they were complete, usually because the peer closed
+    /// it.
     handshakes_abandoned,
     /// Handshakes that failed: no common parameters, invalid messages, or an alert of the client.
     handshakes_failed,
@@ -165,7 +167,7 @@ tls_stats! {
     plain_http,
 }
 
-/// The live counters of an acceptor.
+/// The handshake counters, gate and limits of an acceptor.
 pub(super) struct Handshakes {
     live: AtomicU32,
     shares: RwLock<Shares>,
@@ -245,8 +247,8 @@ pub(crate) enum Admission {
 pub(crate) struct Permit {
     acceptor: Acceptor,
     places: Arc<Places>,
-    /// True once input was received: a permit that is dropped after that counts as an abandoned
-    /// handshake.
+    /// True from the first byte until the outcome is counted: a permit dropped in between counts as
+    /// an abandoned handshake.
     begun: bool,
 }
 

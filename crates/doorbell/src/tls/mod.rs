@@ -1,4 +1,5 @@
-//! TLS settings of listeners, replaceable at run time: certificates, clients, versions, resumption.
+//! TLS settings of listeners, replaceable at run time: certificates, client authentication,
+//! versions, resumption.
 //!
 //! Does not know about: connections, records, sockets (`protocol::tls` implements the protocol;
 //! this module configures it).

@@ -36,7 +36,7 @@ impl CertPair {
     /// read from the certificate.
     ///
     /// # Errors
-    /// The pair does not match, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         Self::from_named_pem(certificates, "the certificate", key, "the key")
     }
@@ -90,8 +90,7 @@ impl CertPair {
         self.not_after
     }
 
-    /// Returns a number that is equal for equal input and differs for different input, within one
-    /// process.
+    /// Returns a hash of the PEM input, for comparisons within one process.
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint
     }

@@ -15,8 +15,8 @@ const REOPEN_AT_PERCENT: u64 = 90;
 /// Interval between checks of a listener that accepts nothing.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of consecutive errors, without a connection in between, that are retried at once. Only
-/// errors of a single client (accept(2)) or of the accept mode are.
+/// Maximum number of consecutive errors, without a connection in between, that are retried at once.
+/// Only errors of a single client (accept(2)) or of the accept mode are retried at once.
 const INSTANT_RETRIES_MAX: u32 = 16;
 
 /// Whether the table has room for more connections.
@@ -40,7 +40,7 @@ impl Admission {
         filled
     }
 
-    /// Records a close. Returns true if the full table has room again.
+    /// Returns true once enough connections of a full table have closed: accepting resumes.
     pub(crate) const fn opens(&mut self, live: u32) -> bool {
         let opened = self.full && (live <= self.reopen_at && live < self.conns_max);
         self.full &= !opened;
@@ -52,7 +52,7 @@ impl Admission {
         live < self.conns_max
     }
 
-    /// True while the table is full and new clients wait in the backlog.
+    /// True from the time the table fills until accepting resumes: new clients wait in the backlog.
     pub(crate) const fn is_full(&self) -> bool {
         self.full
     }
@@ -66,8 +66,8 @@ pub(crate) struct Gate {
     /// serves its backlog, so a drain empties the backlog before the socket closes. Workers of this
     /// server may share the socket.
     pub(crate) exclusive: bool,
-    /// True if other processes have duplicates of this socket. A drain then leaves waiting clients
-    /// to these processes instead of emptying the backlog, which is never empty under load.
+    /// True if other processes or servers have duplicates of this socket. A drain then leaves
+    /// waiting clients to them instead of emptying the backlog, which is never empty under load.
     pub(crate) lent: bool,
     backoff: Duration,
     backoff_min: Duration,
@@ -82,8 +82,8 @@ pub(crate) struct Gate {
     suspected: bool,
     /// True from a stall or an unsupported mode until accept is armed again in the next lower mode.
     downgrade: bool,
-    /// True while accept must not be armed, because too many clients of this listener wait to be
-    /// handed over.
+    /// True while accept must not be armed, because too many connections of the worker wait to be
+    /// handed over, and some came from this listener.
     held: bool,
 }
 
@@ -106,7 +106,7 @@ enum GateState {
 pub(crate) enum AcceptFault {
     /// The error concerns one client: the next accept may succeed.
     Client,
-    /// The accept mode is not supported: use the next lower one.
+    /// The accept mode is not supported: use the next lower mode.
     Mode,
     /// The socket no longer listens.
     Listener,
@@ -150,7 +150,7 @@ impl Gate {
         arm
     }
 
-    /// Forbids or allows arming this listener. Returns true if that changed.
+    /// Forbids or allows arming this listener. Returns false if nothing changed.
     pub(crate) const fn hold(&mut self, held: bool) -> bool {
         core::mem::replace(&mut self.held, held) != held
     }

@@ -6,7 +6,8 @@
 //!
 //! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads
 //! directly to the next one, so that a whole probe (receive, reply, close) takes one pass. The loop
-//! ends when an operation is pending, or when the connection has used its share of the turn.
+//! ends when an operation is pending, or when the connection is postponed (see
+//! [`CALLS_A_TURN_MAX`]).
 
 use doorbell_http::{Next, Peer};
 
@@ -19,7 +20,7 @@ use crate::id::ConnId;
 use crate::protocol::{Protocol, ProtocolConn};
 use crate::time::Clock;
 
-/// Maximum number of receives and continued replies per connection and turn, together; after that
+/// Maximum number of receives and [`Todo::Resume`] calls, together, in one run of the loop; then
 /// other connections are served.
 const CALLS_A_TURN_MAX: u32 = 16;
 
@@ -148,7 +149,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.send_in_flight
                     && !matches!(conn.after_send, AfterSend::Close | AfterSend::Linger) =>
             {
-                // These bytes arrived while a reply is being sent: they are processed after the
+                // These bytes arrived during the send of a reply: they are processed after the
                 // reply, or handed over with the connection.
                 if conn.after_send == AfterSend::Read {
                     conn.after_send = AfterSend::Resume;
@@ -161,9 +162,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 conn.drained = drained;
                 self.shared.counters.bytes_in.add(u64::from(chunk.len));
                 if conn.send_in_flight {
-                    // A receive is pending during this send only if the connection closes
-                    // after the reply. Further input is discarded, up to the linger limit; the
-                    // remaining bytes stay in the kernel, where flow control stops the sender.
+                    // The connection closes after this send. Input is discarded, up to the linger
+                    // limit; the remaining bytes stay in the kernel, where flow control stops the
+                    // sender.
                     conn.linger_bytes_left = conn.linger_bytes_left.saturating_sub(chunk.len);
                     let spent = conn.linger_bytes_left == 0;
                     self.driver.recycle(chunk);
@@ -242,8 +243,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Flush
     }
 
-    /// True if a close now would make a partial reply look complete. An alert of TLS shows that the
-    /// reply is incomplete.
+    /// True if a close now would make a partial reply look complete. False after a TLS error,
+    /// because an alert shows that the reply is incomplete.
     fn cuts_reply(&mut self, id: ConnId) -> bool {
         self.has_begun_reply(id) && self.reason_of(id) != CloseReason::Tls
     }
@@ -278,8 +279,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 conn.send_in_flight = true;
                 conn.sent_late = true;
                 conn.deadline = self.now.after(self.server.limits.write_timeout);
-                // Without direct calls most pending sends complete at once, so acknowledged bytes
-                // are first checked at the deadline.
+                // Without direct calls every send is pending and most complete soon, so
+                // unacknowledged bytes are counted only at the deadline.
                 conn.unsent = if self.server.tuning.direct_calls { self.driver.unsent(id) } else { None };
                 Todo::Park
             }
@@ -375,7 +376,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Park
     }
 
-    /// Frees the slot after the close has completed.
+    /// Frees the slot after the close or the detach has completed.
     #[inline(always)]
     pub(super) fn forget(&mut self, id: ConnId) {
         self.wheel.disarm(id.slot);
@@ -416,8 +417,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn postpone(&mut self, id: ConnId) {
-        // The connection may be postponed already, if a message caused another call of its
-        // protocol.
+        // The connection may be postponed already: an event can drive it before `run_postponed`
+        // does.
         if !core::mem::replace(&mut self.table.live_mut(id).postponed, true) {
             self.postponed.push_back(id);
         }

@@ -92,7 +92,7 @@ impl Arrival {
 }
 
 impl HandlerCall<'_> {
-    /// Sets the next state of a connection whose peer is known.
+    /// Sets the next [`Arriving`] of a connection whose peer was looked up.
     #[cold]
     pub(super) fn expect_header(&self, conn: &mut Conn<ProtocolConn>) {
         conn.arriving = match self.server.arrivals[conn.listener.index()].expects(conn.client.peer) {

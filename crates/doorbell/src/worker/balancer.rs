@@ -7,10 +7,11 @@
 //! If that is another worker, the accepting worker releases the descriptor and adds it to the queue
 //! of the other worker, which admits the connection like one of its own.
 //!
-//! A worker gets no connection while its table or its queue is full. If no worker may get the
-//! connection, the accepting worker keeps it: its listener is armed, so its table has room. So no
-//! connection is dropped. A worker that drains or stops keeps the connections that it accepts, and
-//! gets none from others, so its queue is empty at the end.
+//! A worker gets no connection while its table or its queue is full, or while too many of its
+//! connections wait to be handed over. If no worker may get the connection, the accepting worker
+//! keeps it: its listener is armed, so its table has room. So no connection is dropped. A worker
+//! that drains or stops gets no more connections from other workers, so its queue is empty at the
+//! end.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -27,7 +28,7 @@ use crate::sync::{Mutex, PoisonError};
 /// connection in a queue gets a slot.
 const QUEUE_MAX: usize = 64;
 
-/// The queues of all workers. The [module](self) documents it.
+/// The queues of all workers. The [module](self) documents them.
 #[derive(Debug)]
 pub(crate) struct Balancer {
     workers: Vec<Arc<WorkerShared>>,
@@ -43,7 +44,7 @@ struct State {
     /// By [`ListenerIndex`]: the worker that is next in rotation.
     turns: Vec<usize>,
     members: Vec<Member>,
-    /// Memory for [`Balance::choose`].
+    /// Buffer for the argument of [`Balance::choose`].
     loads: Vec<Option<u64>>,
 }
 
@@ -169,8 +170,8 @@ impl Balancer {
     }
 
     /// Chooses a worker for a connection that worker `from`, which has `live` connections, has
-    /// accepted. If another worker is chosen, `release` returns the connection's descriptor; with
-    /// `None` the accepting worker keeps the connection.
+    /// accepted. If another worker is chosen, `release` returns the connection's descriptor; if it
+    /// returns `None`, the accepting worker keeps the connection.
     fn pass(
         &self,
         listener: ListenerIndex,
@@ -238,7 +239,7 @@ impl State {
         let queue = &mut self.members[to].queue;
         queue.push_back(passed);
         if queue.len() == 1 {
-            // The worker finds later connections together with the first one.
+            // One command is enough: the worker takes all connections in the queue.
             of.workers[to].send(Command::Adopt);
         }
     }

@@ -22,8 +22,8 @@ const REPLY_LEN: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Buffers {
     spare: Vec<Vec<u8>>,
-    /// Output of a protocol. Empty between calls, after the output was sent from this buffer or
-    /// moved to its connection.
+    /// Output of a protocol call. Before the next call, all of it was sent from this buffer or
+    /// moved to the connection.
     pub(crate) reply: Out,
     /// Input that a protocol did not consume, for a connection without earlier unprocessed input.
     /// Empty between calls.
@@ -52,7 +52,7 @@ impl Buffers {
         }
     }
 
-    /// Returns an empty buffer, with capacity if one is kept.
+    /// Returns an empty buffer: a kept one, or a new one without capacity.
     pub(crate) fn lend(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl Buffers {
         buf
     }
 
-    /// Takes a buffer back and clears it.
+    /// Takes a buffer back, and keeps it for reuse within the limits.
     pub(crate) fn take_back(&mut self, mut buf: Vec<u8>) {
         let capacity = buf.capacity();
         if capacity == 0 || capacity > KEPT_BYTES_MAX || self.spare.len() == KEPT_MAX {

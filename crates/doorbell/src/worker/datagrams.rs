@@ -2,9 +2,9 @@
 //!
 //! Does not know about: connections.
 //!
-//! A socket has a [`Gate`](super::accept::Gate) like a listener: it is armed, paused after an
-//! error, watched, and closed at a drain when its queue is empty. Replies leave in the turn in
-//! which their datagrams arrived.
+//! A socket has a [`Gate`](super::accept::Gate) like a listener: the socket is armed, paused after
+//! an error, watched, and closed during a drain. Replies leave in the turn in which their datagrams
+//! arrived.
 
 use super::Worker;
 use super::accept::fault_of;
@@ -108,7 +108,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Closes sockets during a drain. A socket that no other server or process has is first read
-    /// until its queue is empty; a stop counts what is left in the queue.
+    /// until its queue is empty; a stop counts the datagrams left in the queue as dropped.
     pub(super) fn close_drained_datagrams(&mut self) {
         for socket in self.datagrams.sockets() {
             let gate = &mut self.datagrams.gates[socket.index()];

@@ -91,7 +91,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.gates_changed = true;
         self.leave_balancer();
         if let Some(successors) = self.shared.successors.get() {
-            // The successors serve the clients in the backlog.
+            // The successors serve the clients in the backlog, so this worker need not empty it.
             let gates = self.gates.iter_mut().chain(&mut self.datagrams.gates);
             gates
                 .zip(&successors.inherited)
@@ -183,7 +183,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         let has_received = conn.has_received;
         if !self.has_served(id) && (!has_received || self.is_idle(id)) {
-            // A client that never sends a request is closed at this deadline.
+            // If the client sends no request, the connection is closed at this deadline.
             let conn = self.table.live_mut(id);
             conn.deadline = conn.deadline.min(until);
             let deadline = conn.deadline;
@@ -237,7 +237,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         is_idle && conn.arriving != Arriving::Header
     }
 
-    /// Calls `f` for each slot whose connection is live at that moment.
+    /// Calls `f` for each connection that is still live when its slot is reached.
     pub(super) fn for_each_live(&mut self, f: impl Fn(&mut Self, ConnId)) {
         let mut from = 0;
         while let Some(id) = self.table.next_live(from) {

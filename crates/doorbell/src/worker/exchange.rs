@@ -29,7 +29,7 @@ pub(super) struct InHandler {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Receives from a new connection on which the client sends first. Usually its first request
+    /// Receives from a new connection on which the client sends first. Usually the first request
     /// has already arrived, and the reply ends the connection; such a connection never takes a slot
     /// of the table.
     #[inline(always)]
@@ -71,15 +71,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         counters.bytes_out.add(reply.head.len() as u64);
         reply.head_is_sent();
         if let Step::Done(()) = self.driver.close(id) {
-            // Connections without a slot are counted as closed at the end of the turn.
+            // At the end of the turn, `publish` also counts the connection as closed for its
+            // listener.
             self.table.pass();
         } else {
             self.close_later(listener, id);
         }
     }
 
-    /// Gives the connection a slot of the table. The result is false if its address is over the
-    /// cap.
+    /// Gives the connection a slot of the table. The second value is false if the address is over
+    /// its cap.
     fn place(&mut self, listener: ListenerIndex, slot: SlotIndex) -> (ConnId, bool) {
         let id = self.take_slot(listener, slot);
         (id, self.counts_in(id))
@@ -109,8 +110,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Gives a slot to a connection that already has its reply. The reply is sent in full even over
-    /// the cap.
+    /// Gives a slot to a connection that already has its reply. The reply is sent in full even if
+    /// the address is over its cap.
     fn place_answered(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
         let (id, _stays) = self.place(listener, slot);
         let conn = self.table.live_mut(id);
@@ -118,7 +119,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         id
     }
 
-    /// Continues after a first call that wrote no reply, or a reply that could not be sent at once.
+    /// Continues after a first call that wrote no reply, or a reply that is not sent in full yet.
     #[cold]
     fn continue_first(
         &mut self,
@@ -135,7 +136,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Continues a connection after its first request, if the connection is to be handed over or
-    /// waits for a job. Its address was not counted yet.
+    /// waits for a job. The client's address was not counted yet.
     #[cold]
     fn keep_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
         let (id, admitted) = self.place(listener, id.slot);
@@ -313,7 +314,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Continues on the general path after a protocol call. `outcome` is the result of a first
-    /// attempt to send.
+    /// attempt to send, if there was one.
     #[cold]
     pub(super) fn continue_after(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
         self.buffers.move_reply(&mut self.table.live_mut(id).out);

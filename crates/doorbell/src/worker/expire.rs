@@ -15,8 +15,8 @@ use crate::id::ConnId;
 use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
-/// Maximum delay that the resolution of the timer wheel can cause; a longer delay has another
-/// cause.
+/// Upper bound of the delay that the resolution of the timer wheel causes; a longer delay has
+/// another cause.
 const OVERRUN: Duration = Duration::from_millis(100);
 
 impl<D: Driver, C: Clock> Worker<D, C> {

@@ -1,5 +1,5 @@
-//! Hand-over of connections: reserves a permit for each, detaches it from the driver, and passes
-//! one batch per turn to the receiver.
+//! Hand-over of connections: reserves a permit for each connection, detaches the connection from
+//! the driver, and passes one batch per turn to the receiver.
 //!
 //! Does not know about: the receiver's use of connections, why a protocol hands a connection over.
 
@@ -25,15 +25,15 @@ use crate::time::Clock;
 pub(super) struct Departures {
     /// Connections that were detached in this turn.
     batch: Vec<HandedConn>,
-    /// Connections that wait for a permit, the longest waiting first. At most one entry per live
-    /// connection.
+    /// Connections that wait for a permit, the longest waiting first, and outdated entries of
+    /// connections that no longer wait. At most as many entries as slots.
     waiting: VecDeque<Waiting>,
-    /// True while the batch is not empty or connections wait, so that the end of the turn must
-    /// handle them.
+    /// True while the batch is not empty or connections wait, so that the turn must call
+    /// `flush_departures`.
     pub(super) busy: bool,
     /// True while listeners must not accept because too many connections wait.
     holding: bool,
-    /// Number of connections at the front of `waiting` whose listeners were already checked.
+    /// Number of entries at the front of `waiting` that `hold_listeners` has already handled.
     looked_at: usize,
     places: Option<Reserved>,
     /// Socket options by listener. The options are read from the first handed-over connection of a
@@ -71,7 +71,7 @@ impl Departures {
         }
     }
 
-    /// Reserves a permit. Returns false at the limit.
+    /// Reserves a permit. Returns false if none is available.
     fn reserve(&mut self) -> bool {
         let Some(places) = &mut self.places else { return false };
         let entered = places.gate.enter();
@@ -112,7 +112,8 @@ impl Drop for Reserved {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Hands the connection over, or makes it wait for a permit. Called after all output was sent.
+    /// Hands the connection over, makes it wait for a permit, or refuses the hand-over. Called
+    /// after all output was sent.
     #[cold]
     pub(super) fn hand_over(&mut self, id: ConnId) -> Todo {
         let time_left = self.time_left(id);
@@ -158,7 +159,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn time_left(&mut self, id: ConnId) -> Duration {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
-        // Before the first wait `deadline` is the time of opening.
+        // Until the connection first waits, `deadline` is the time at which it was opened.
         let opened = conn.deadline;
         let deadline = protocol.deadline(conn.protocol.get_or_insert_with(|| protocol.open(opened)));
         deadline.since(self.now)
@@ -182,7 +183,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Handles a receive of a connection that waits or leaves: its bytes are handed over with it.
+    /// Handles a receive of a connection that waits or leaves: the bytes are handed over with the
+    /// connection.
     pub(super) fn on_received_leaving(&mut self, id: ConnId, received: Received) -> Todo {
         match received {
             Received::Data { chunk, .. } => {
@@ -234,8 +236,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Park
     }
 
-    /// At the end of a turn: gives the batch to the receiver and continues with waiting
-    /// connections.
+    /// Hands over waiting connections for which there are permits, and gives the batch of the turn
+    /// to the receiver.
     #[cold]
     pub(super) fn flush_departures(&mut self) {
         let server = Arc::clone(&self.server);
@@ -286,7 +288,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let hold = count > conns as usize;
         let looked_at = core::mem::replace(&mut self.departures.looked_at, count);
         if hold {
-            // The listeners of the connections checked before are already held.
+            // The listeners of earlier entries are already held.
             let from = if self.departures.holding { looked_at.min(count) } else { 0 };
             for index in from..count {
                 let id = self.departures.waiting[index].id;

@@ -81,7 +81,7 @@ impl HandlerCall<'_> {
     }
 
     /// Creates the state of a connection for which [`Protocol::answer_once`] returned
-    /// [`Next::Wait`]. The protocol's output is in [`Buffers::reply`].
+    /// [`Next::Wait`]; the output of that call is still in [`Buffers::reply`].
     #[cold]
     pub(super) fn wait_once(&mut self, conn: &mut Conn<ProtocolConn>) {
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -89,8 +89,8 @@ impl HandlerCall<'_> {
         protocol.wait_once(state, io);
     }
 
-    /// Handles a panic in a call that was not made by [`Self::run`]. `before` is the number of
-    /// requests already counted, if the connection had a state.
+    /// Handles a panic in a call that was not made by [`Self::run`]. `before` is the number of the
+    /// connection's requests that are already counted; `None` if the connection had no state.
     #[cold]
     pub(super) fn panicked(&mut self, conn: &mut Conn<ProtocolConn>, before: Option<u32>) -> Next {
         let next = self.on_panic(conn);

@@ -6,10 +6,10 @@
 //!
 //! Looking up a peer's address costs one system call per connection. The address of a connection
 //! that [`answer_once`](crate::protocol::Protocol::answer_once) serves is never looked up. While no
-//! worker has more connections than its share of the cap, no address can exceed the cap, so no
-//! address is looked up. When a worker exceeds its share, all workers begin to count: first their
-//! open connections, then each new one. They stop when every worker that exceeded its share has
-//! fallen to half of it.
+//! worker has more connections than its share, the cap divided by the number of workers, no address
+//! can exceed the cap, so no address is looked up. When a worker exceeds its share, all workers
+//! begin to count: first their open connections, then each new one. They stop when every worker
+//! that exceeded its share has fallen to half of it.
 //!
 //! The table is a fixed array of counters, selected by a keyed hash of the address. Two addresses
 //! may share a counter, so the connections of one address can use up the allowance of another;
@@ -39,7 +39,7 @@ pub(crate) struct IpTable {
     share: u32,
 }
 
-/// The state of one worker.
+/// The state of the cap in one worker.
 #[derive(Debug)]
 pub(crate) struct IpCap {
     /// True while this worker is counted in `pressure`.

@@ -77,7 +77,7 @@ impl Jobs {
         }
     }
 
-    /// True while the connection in this slot waits.
+    /// True while the connection in this slot waits for a job.
     pub(super) fn holds(&self, slot: SlotIndex) -> bool {
         self.slots.get(slot.index()).is_some_and(Option::is_some)
     }
@@ -125,7 +125,7 @@ impl Jobs {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Stores the request that the protocol passed to a job, if there is one.
+    /// Stores the request, if the protocol passed one to a job.
     #[cold]
     pub(super) fn hold_request(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
@@ -152,7 +152,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, todo);
     }
 
-    /// Begins the job. Called after all earlier output was sent.
+    /// Begins the job of the stored request. Called after all earlier output was sent.
     pub(super) fn begin_job(&mut self, id: ConnId) -> Todo {
         // Without a stored request, a stream protocol waits for a message.
         let Some(waiting) = self.jobs.waiting(id.slot) else { return Todo::Park };
@@ -250,7 +250,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.continue_after(id, next, None);
     }
 
-    /// Abandons a connection's job: cancels it, or drops its result when it arrives.
+    /// Abandons a connection's job: cancels the job if it has not started; otherwise its result
+    /// will be dropped.
     #[cold]
     pub(super) fn give_up_job(&mut self, id: ConnId) {
         if self.jobs.cancel(id.slot) {
@@ -260,7 +261,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.table.live_mut(id).arriving = Arriving::Done;
     }
 
-    /// Handles input that arrives while a job runs.
+    /// Handles input that arrives while the connection waits for a job.
     #[cold]
     pub(super) fn on_received_waiting(&mut self, id: ConnId, received: Received) -> Todo {
         match received {

@@ -7,8 +7,8 @@
 //!
 //! 1. **wait** for the driver, at most until the nearest deadline;
 //! 2. **clock**: read it once; this is the time of the whole turn;
-//! 3. **apply** each completion to its connection (`apply.rs`), then continue the connections that
-//!    were postponed in the previous turn;
+//! 3. **apply** each completion to its connection (`apply.rs`), then continue postponed
+//!    connections;
 //! 4. **inbox**: commands of other threads, connections that other workers have accepted
 //!    (`pass.rs`), messages for connections (`streams.rs`) and results of jobs (`jobs.rs`);
 //! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
@@ -146,19 +146,18 @@ pub struct Worker<D, C> {
     jobs: Jobs,
     buffers: Buffers,
     input_memory: InputMemory,
-    /// Connections that have used their share of this turn and continue in the next turn. At most
-    /// one entry per live connection.
+    /// Connections that have used up their calls in [`Self::drive`] and continue after other
+    /// connections, in this turn or the next. At most one entry per connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
-    /// While draining: late clients are accepted until this time.
+    /// During a drain or retirement, closing listeners accept late clients until this time.
     last_call: Time,
-    /// True once the successors were notified that only they accept.
+    /// True once the successors, if any, were notified that only they accept.
     has_left: bool,
     departures: Departures,
     /// `None` if the server balances no connections itself.
     membership: Option<Membership>,
-    /// The connection whose protocol is being called directly, without
-    /// [`Self::handler_call`].
+    /// The connection whose protocol is being called directly, without [`Self::handler_call`].
     in_handler: Option<InHandler>,
     /// Number of opened connections at the last update of the counters.
     opened_published: u64,

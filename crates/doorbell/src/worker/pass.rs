@@ -1,5 +1,5 @@
-//! The part of a worker in a [balancer](super::balancer): it passes accepted connections on, and
-//! adopts those that other workers have accepted.
+//! The part of a worker in a [balancer](super::balancer): the worker passes accepted connections to
+//! other workers, and adopts connections that other workers have accepted for it.
 //!
 //! Does not know about: the choice of the worker, when listeners accept.
 
@@ -12,8 +12,8 @@ use crate::panics::caught;
 use crate::time::Clock;
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Chooses the worker for a connection that this worker has accepted, and passes the connection
-    /// to it. False if this worker keeps the connection.
+    /// Chooses a worker for a connection that this worker has accepted, and passes the connection
+    /// to the chosen worker. False if this worker keeps the connection.
     pub(super) fn pass_to_other(&mut self, listener: ListenerIndex, slot: SlotIndex) -> bool {
         let Some(membership) = &self.membership else { return false };
         let driver = &mut self.driver;
@@ -55,20 +55,21 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.adopt_later();
     }
 
-    /// Continues with the queue in the next turn, if it is not empty.
+    /// If the queue is not empty, continues with it in the next turn.
     pub(super) fn adopt_later(&self) {
         if self.membership.as_ref().is_some_and(|membership| !membership.is_empty()) {
             self.shared.send(Command::Adopt);
         }
     }
 
-    /// Ends balancing for this worker, which drains: it still serves the connections in its queue
-    /// and those that it accepts.
+    /// Passes no further connection to this worker, which drains. It still serves the connections
+    /// in its queue.
     pub(super) fn leave_balancer(&self) {
         self.membership.iter().for_each(Membership::leave);
     }
 
-    /// Ends balancing for this worker, which stops.
+    /// Passes no further connection to this worker, which stops, and closes the connections in its
+    /// queue.
     pub(super) fn close_queue(&self) {
         self.membership.iter().for_each(|membership| {
             membership.leave();

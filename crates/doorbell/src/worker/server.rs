@@ -119,7 +119,7 @@ impl ServerShared {
     }
 }
 
-/// Returns the number of slots that `backlogs` can fill at once.
+/// Returns [`ServerShared::accept_margin`] for listeners with these backlogs.
 pub(crate) fn accept_margin(backlogs: impl Iterator<Item = u32>) -> u32 {
     backlogs.fold(0, |sum, backlog| sum.saturating_add(backlog).saturating_add(ACCEPT_MARGIN_EXTRA))
 }

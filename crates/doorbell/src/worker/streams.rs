@@ -1,5 +1,5 @@
-//! The part of stream protocols in a worker: messages of other threads to connections, and the end
-//! of such connections.
+//! Messages of other threads to connections of stream protocols, and the notification of a protocol
+//! that a connection has ended.
 //!
 //! Does not know about: the contents of messages.
 
@@ -31,8 +31,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.buffers.local.stream(listener)?.next_addressee()
     }
 
-    /// Calls the protocol of a connection that has a message: now, after the current send, or in
-    /// the next turn if the connection has used its share of this one.
+    /// Calls the protocol of a connection that has a message: now, after the current send, or once
+    /// the connection is no longer postponed.
     fn deliver_to(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id).filter(|conn| conn.phase() == Phase::Open) else { return };
         if conn.send_in_flight || conn.postponed {

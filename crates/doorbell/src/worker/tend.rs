@@ -1,6 +1,6 @@
-//! The last step of a turn: arming, disarming, watching and closing the listeners.
+//! Step 6 of a [turn](super): arming, disarming, watching and closing the listeners.
 //!
-//! Does not know about: connections.
+//! Does not know about: connections, except their number.
 
 use doorbell_http::Misuses;
 
@@ -22,8 +22,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Accepts again if enough connections have ended since the table was full. Until then only
-    /// the connections that other workers have passed to this one take the room.
+    /// Accepts again if enough connections have ended since the table was full. Until then, free
+    /// slots are used only for connections that other workers have passed to this worker.
     #[cold]
     fn tend_full(&mut self) {
         let live = self.table.live();
@@ -146,9 +146,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Closes listeners during a drain. A listener whose socket no other process or worker has is
-    /// closed only when no client is connecting to it or waiting in its backlog, so that no client
-    /// is reset.
+    /// Closes listeners during a drain. A listener whose clients no successor or other process will
+    /// serve is closed only when no client is connecting to it or waiting in its backlog, so that
+    /// no client is reset.
     fn close_empty_gates(&mut self) {
         let (mut closed, is_last_call) = (false, self.now < self.last_call);
         for listener in self.listeners() {
@@ -181,7 +181,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// each turn, usually none.
     ///
     /// # Errors
-    /// As [`Worker::turn`].
+    /// The driver failed, as in [`Worker::turn`].
     pub fn run(&mut self, mut report: impl FnMut(Misuses)) -> Result<(), Fault> {
         loop {
             let flow = self.turn();

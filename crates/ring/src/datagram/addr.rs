@@ -75,7 +75,8 @@ pub(super) fn local(mut control: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Writes the address of a receiver, for a socket of this family.
+/// Writes the address of a receiver, for an IPv6 socket if `is_v6` is true, otherwise for an IPv4
+/// socket.
 #[inline]
 pub(super) fn encode_peer(peer: SocketAddr, is_v6: bool) -> Encoded<NAME_LEN> {
     let mut name = Encoded::EMPTY;
@@ -97,7 +98,8 @@ pub(super) fn encode_peer(peer: SocketAddr, is_v6: bool) -> Encoded<NAME_LEN> {
     name
 }
 
-/// Writes control data with a source address, for a socket of this family.
+/// Writes control data with a source address, for an IPv6 socket if `is_v6` is true, otherwise for
+/// an IPv4 socket.
 #[inline]
 pub(super) fn encode_local(local: Option<IpAddr>, is_v6: bool) -> Encoded<CONTROL_LEN> {
     let mut control = Encoded::EMPTY;

@@ -60,8 +60,8 @@ pub(crate) fn parse(buffer: &[u8]) -> Option<Datagram<'_>> {
     })
 }
 
-/// Converts the length of an address or of control data. The type of `msg_controllen` depends on
-/// the C library.
+/// Converts the length of an address or of control data to `u8`, which converts to the type of
+/// `msg_controllen` of every C library.
 const fn short(len: usize) -> u8 {
     assert!(len <= u8::MAX as usize, "addresses and control data are short");
     #[expect(clippy::cast_possible_truncation, reason = "checked above")]

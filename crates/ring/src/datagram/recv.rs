@@ -19,7 +19,7 @@ pub struct RecvBatch {
 }
 
 /// The offsets of the parts of the region: the headers for the kernel, then the buffers that they
-/// name.
+/// point to.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     count: usize,
@@ -102,7 +102,7 @@ impl RecvBatch {
         }
         let headers = self.region.at(0, self.layout.count * HEADER_LEN).cast();
         let count = u32::try_from(self.layout.count).unwrap_or(u32::MAX);
-        // SAFETY: R-13, every header names buffers of the region, with their lengths.
+        // SAFETY: R-13, every header points to buffers of the region, with their lengths.
         let received = unsafe {
             libc::recvmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT, ptr::null_mut())
         };

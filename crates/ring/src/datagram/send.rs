@@ -35,7 +35,7 @@ pub struct SendBatch {
     parts: Vec<Parts>,
 }
 
-/// The memory that a header names, besides the payload.
+/// The memory that a header points to, besides the payload.
 #[derive(Debug)]
 struct Parts {
     control: Control,
@@ -91,7 +91,7 @@ impl SendBatch {
     }
 
     /// Sends the datagrams in `parts`. The kernel stops at the first datagram that it refuses, and
-    /// returns its error only if it is the first of the call.
+    /// returns the error only if that datagram is the first of the call.
     fn send_parts(&mut self, socket: BorrowedFd<'_>, sum: &mut SentBatch) {
         for (header, parts) in self.headers.iter_mut().zip(&mut self.parts) {
             header.msg_hdr.msg_name = parts.name.as_mut_ptr().cast();
@@ -102,7 +102,7 @@ impl SendBatch {
         while !rest.is_empty() {
             let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // SAFETY: R-14, the headers name their parts and payloads, which outlive this call.
+            // SAFETY: R-14, the headers point to their parts and payloads, which outlive this call.
             let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, flags) };
             let done = match usize::try_from(sent) {
                 Ok(sent) => {

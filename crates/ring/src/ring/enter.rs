@@ -40,7 +40,7 @@ impl fmt::Display for EnterError {
 impl std::error::Error for EnterError {}
 
 /// Maximum number of calls of [`Ring::enter`] that a push makes to empty the queue; after that the
-/// push fails the operation or the ring.
+/// operation or the ring fails.
 const FULL_RETRIES_MAX: u32 = 64;
 
 impl Ring {
@@ -128,8 +128,8 @@ impl Ring {
         }
     }
 
-    /// Fallback if `fd` cannot be duplicated: makes the kernel consume the entry before the borrow
-    /// ends. If the entry stays queued, the ring is broken and never entered again.
+    /// Fallback if a descriptor cannot be duplicated: makes the kernel consume the entry before the
+    /// borrow ends. If the entry stays queued, the ring is broken and never entered again.
     #[cold]
     pub(super) fn push_at_once(&mut self, tag: Tag, token: Token, entry: Entry) {
         self.push(tag, token, entry);
@@ -153,8 +153,8 @@ impl Ring {
     #[inline]
     fn try_push(&mut self, entry: &Entry) -> bool {
         let mut queue = self.parts.io.submission();
-        // SAFETY, the entry has no address, or the address of a payload that stays in
-        // the send table until its completion.
+        // SAFETY, the entry has no address, the address of a payload that stays
+        // in the send table until its completion, or the address of the header for datagrams.
         unsafe { queue.push(entry) }.is_ok()
     }
 

@@ -53,7 +53,7 @@ pub(crate) struct Parts {
 /// The memory of multishot receives of datagrams.
 pub(crate) struct DatagramPool {
     pub(crate) bufs: RecvBufs,
-    /// The message header that every multishot receive names.
+    /// The message header that every multishot receive of datagrams uses.
     pub(crate) header: Region,
 }
 
@@ -228,7 +228,7 @@ impl Ring {
         datagram::parse(pool.bufs.received(buf))
     }
 
-    /// Returns the buffer of a datagram.
+    /// Returns the buffer of a datagram to the pool.
     ///
     /// # Panics
     /// If the buffer does not belong to this ring, or contains no datagram.

@@ -29,10 +29,11 @@ pub struct Capabilities {
     /// One accept operation delivers more than one connection.
     pub multishot_accept: Verdict,
     /// A receive from an accepted index works, and closing an index takes effect at once while
-    /// another connection is idle. Before Linux 6.4 a close was delayed by up to a second; up to
-    /// Linux 6.12 a close waited for the idle connection.
+    /// another connection is idle. Before Linux 6.4 a close was delayed by up to a second; before
+    /// Linux 6.13 a close waited for the idle connection.
     pub direct_descriptors: Verdict,
-    /// A reply sent with `more` and the FIN of the following close leave at once, in one segment.
+    /// A reply sent with `MSG_MORE` and the FIN of the following close leave at once, in one
+    /// segment.
     pub reply_and_fin: Verdict,
 }
 
@@ -289,7 +290,7 @@ impl Bench {
         Wait { until: self.ends_at.min(now() + PATIENCE), looks: 0 }
     }
 
-    /// Time until the effect of a close was observed.
+    /// Returns the time since the close, or an error if it is inconclusive (`DOUBTFUL`).
     fn took_since(&mut self, closed_at: Instant) -> Result<Duration, String> {
         let took = closed_at.elapsed();
         self.is_doubtful = took >= DOUBTFUL;

@@ -132,7 +132,7 @@ impl Default for Levers {
     }
 }
 
-/// A step of set-up, in order.
+/// A step of set-up. The variants are in the order of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Validation of the requested sizes.
@@ -155,7 +155,7 @@ pub enum Step {
     Enter,
     /// Every `enter` after set-up; exists only for fault injection.
     EnterLater,
-    /// Omits the cancels of tear-down; exists only for fault injection.
+    /// The cancels of tear-down, which an injected fault omits; exists only for fault injection.
     CancelLater,
 }
 

@@ -220,8 +220,8 @@ fn register_ring_fd(setup: &Setup, io: &IoUring, steps: &mut Vec<StepDown>) -> R
     }
 }
 
-/// Restricts, enables and enters the ring once, so that a filter on any io_uring system call fails
-/// set-up and not a later request.
+/// Restricts, enables and enters the ring once, so that a filter on any io_uring system call makes
+/// set-up fail and not a later request.
 fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
     let r_disabled = parts.report.levers.r_disabled;
     let restricted = if !setup.restrict {

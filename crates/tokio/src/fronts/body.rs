@@ -10,8 +10,8 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The response body of [`WithProbes`](crate::WithProbes): the body of the inner service, or the
-    /// reply to a probe.
+    /// The response body of [`WithProbes`](crate::WithProbes): the body of the inner service, or
+    /// the reply to a probe.
     #[derive(Debug)]
     pub struct ProbeBody<B> {
         // `None` for the reply to a probe.

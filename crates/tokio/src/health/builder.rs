@@ -24,8 +24,8 @@ use crate::registry::{ClockedRegistry, LogSink, TransitionCounters, time_of_day}
 /// Default maximum number of concurrent runs.
 const CONCURRENT_RUNS: usize = 64;
 
-/// Creates the [`Run`] of a check, its runner and schedule, once the runtime is known; `None` if
-/// the check's results are pushed.
+/// Creates the scheduled form of a check ([`Run`]: its runner and its schedule) once the runtime is
+/// known; `None` if the check's results are pushed.
 type CreateRun = Box<dyn FnOnce(&mut RunContext, Place) -> Result<Option<Run>, HealthError> + Send>;
 
 /// The position of a check, and its counters.
@@ -34,7 +34,7 @@ type Place = (usize, Arc<CheckStats>);
 /// What a [`CreateRun`] needs.
 struct RunContext {
     runtime: Option<Handle>,
-    /// Distinguishes replicas.
+    /// The host name, which distinguishes replicas.
     instance: String,
     #[cfg_attr(not(feature = "alias"), expect(dead_code, reason = "only checks that follow others read it"))]
     registry: Arc<Registry>,
@@ -95,9 +95,9 @@ impl Default for HealthBuilder {
 }
 
 impl HealthBuilder {
-    /// Adds a check that calls `function` for each run, on the runtime in which [`Self::build`] is
-    /// called. An error, a panic and a timeout are failures; the text of the error is the reason.
-    /// Runs of a check never overlap.
+    /// Adds a check that calls `function` for each run, on the runtime of the checks
+    /// ([`Self::runtime`]). An error, a panic and a timeout are failures; the text of the error is
+    /// the reason. Runs of a check never overlap.
     pub fn check<F, C, E>(mut self, name: &str, check: Check, function: F) -> Self
     where
         F: Fn() -> C + Send + Sync + 'static,
@@ -437,7 +437,8 @@ fn is_path(name: &str) -> bool {
     name.split('/').all(is_part)
 }
 
-/// Whether one of two paths contains the other. The paths below an endpoint are those of its checks.
+/// Whether one of two paths is equal to or above the other. The paths below an endpoint are those
+/// of its checks.
 fn overlap(a: &str, b: &str) -> bool {
     let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
     long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -458,8 +459,8 @@ fn internal_check(is_down: bool) -> CheckConfig {
     CheckConfig { initial, history_len: 20, ..CheckConfig::ttl(Duration::MAX) }
 }
 
-/// Distinguishes replicas, so that their checks do not run at the same time. Empty if the host name
-/// is unknown.
+/// Returns the host name, which distinguishes replicas, so that their checks do not run at the same
+/// time. Empty if it is unknown.
 fn instance() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
 }

@@ -24,8 +24,8 @@ pub(crate) struct HeartbeatNode {
     /// Waiting times of connections handed over and not yet accepted.
     waits: Arc<Waits>,
     workers: Mutex<Option<Workers>>,
-    /// Nodes are reused and never removed, so their number is the maximum number of concurrent
-    /// servers.
+    /// Nodes are reused and never removed, so their number is the largest number of heartbeats that
+    /// existed at the same time.
     next: OnceLock<Box<Self>>,
 }
 

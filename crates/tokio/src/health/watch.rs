@@ -1,5 +1,5 @@
 //! State of the internal checks: the reasons of a failure, derived from heartbeats of runtimes and
-//! servers and from the switches of the program.
+//! servers and from the state that the program sets.
 //!
 //! Does not know about: checks of the program, replies.
 
@@ -13,7 +13,8 @@ use crate::health::heartbeats::{HeartbeatList, HeartbeatNode, nanos_now};
 use crate::waits::Waits;
 use crate::workers::{LIVE_SILENCE_MIN, READY_SILENCE_MIN};
 
-/// Runs of the internal checks, and ticks of a runtime, per limit.
+/// Number of runs of the internal checks, and of ticks of a runtime, within the shortest limit of
+/// readiness.
 const RUNS_PER_LIMIT: u32 = 8;
 
 /// Shortest and longest interval of the internal checks.
@@ -42,7 +43,7 @@ pub(crate) struct WatchLimits {
     pub(crate) accept_within: Limit,
 }
 
-/// Observes runtimes, servers and the switches of the program.
+/// Observes runtimes, servers and the state that the program sets.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) heartbeats: HeartbeatList,
@@ -52,7 +53,7 @@ pub(crate) struct Watch {
     pub(crate) draining: AtomicBool,
     /// [`Probes`](crate::Probes) serve this health.
     pub(crate) is_on_ring: AtomicBool,
-    /// A server uses this health, or the health works without one.
+    /// A server uses or has used this health, or the health works without one.
     pub(crate) is_served: AtomicBool,
     /// Whether the last run of the internal checks failed `accept`. The next accepted connection
     /// then starts another run.
@@ -71,11 +72,12 @@ struct Turn<'w>(&'w Watch);
 /// The reason why each internal check is down; `None` while it is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reasons {
-    /// Runtime and acceptor, judged by the limits of liveness, and [`Watch::dead`].
+    /// The runtimes and the accepts of handed-over connections, judged by the limits of liveness,
+    /// and [`Watch::dead`].
     pub(crate) alive: Option<Reason>,
-    /// The runtime, judged by the limits of readiness.
+    /// The runtimes, judged by the limits of readiness.
     pub(crate) runtime: Option<Reason>,
-    /// The acceptor, judged by the limits of readiness.
+    /// The accepts of handed-over connections, judged by the limits of readiness.
     pub(crate) accept: Option<Reason>,
 }
 
@@ -94,7 +96,7 @@ pub(crate) enum Reason {
     NotAccepting,
     /// A runtime does not tick.
     Stuck,
-    /// [`Probes`](crate::Probes) serve this health, and no server monitors it.
+    /// [`Probes`](crate::Probes) serve this health, but it monitors no server.
     Unwatched,
 }
 
@@ -169,7 +171,7 @@ impl Watch {
             {
                 if reason != *reported {
                     report(check, reason);
-                    // Afterwards, so that it is reported again if a receiver panicked.
+                    // Set after `report`, so that the reason is reported again if `report` panics.
                     *reported = reason;
                 }
             }

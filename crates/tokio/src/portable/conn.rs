@@ -24,8 +24,9 @@ const READ_LEN: usize = 4096;
 /// Maximum time without write progress. The ring threads have the same limit.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time and input from the FIN of the server to that of the client. The ring threads have the
-/// same limits. Closing with unread input would reset the connection and discard the reply.
+/// Maximum time, and maximum input in bytes, from the FIN of the server to that of the client. The
+/// ring threads have the same limits. Closing with unread input would reset the connection and
+/// discard the reply.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const LINGER_LEN_MAX: usize = 64 << 10;
 

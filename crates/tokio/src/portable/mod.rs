@@ -24,7 +24,8 @@ use crate::health::Health;
 use crate::launch::{Launch, ServerGuard};
 use crate::queue::HandedQueue;
 
-/// Maximum number of connections that are being read. Further ones wait in the backlog.
+/// Maximum number of open connections, without those that were handed over. Further ones wait in
+/// the backlog.
 const CONNS_MAX: usize = 16_384;
 
 /// Maximum number of connections of the backlog that are accepted before a drain: more than the
@@ -87,7 +88,7 @@ struct Shared<S> {
 
 impl Handle {
     pub(crate) fn drain_within(&self, timeout: Duration) {
-        // A drain does not replace a stop.
+        // A drain does not replace an earlier drain or a stop.
         self.orders.send_if_modified(|order| {
             let is_new = *order == Order::Serve;
             if is_new {

@@ -104,7 +104,7 @@ impl Epoll {
     /// Creates a driver with the open sockets and the counters of the driver that it replaces.
     ///
     /// # Errors
-    /// As [`Epoll::new`].
+    /// The failed call and its errno, usually `EMFILE`.
     pub fn in_place_of(
         sockets: DriverSockets,
         counters: DriverCounters,
@@ -163,8 +163,8 @@ impl Epoll {
         Ok(())
     }
 
-    /// Accepts from the listener whose backlog is being emptied. If accepting ends with an error,
-    /// its completion is added to `made`.
+    /// Accepts from the listener whose backlog is being emptied. If an accept fails,
+    /// [`Completion::AcceptEnded`] is added to `made`.
     #[inline(always)]
     fn accept_one(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
         let (listener, taken) = self.accepting?;

@@ -181,7 +181,7 @@ impl Uring {
         }
     }
 
-    /// Called before each wait: returns buffers, and then pushes receives that have ended. True if
+    /// Called before each wait: returns buffers, and then re-arms receives that have ended. True if
     /// datagrams are available without a wait.
     #[inline]
     pub(super) fn begin_datagrams(&mut self) -> bool {
@@ -228,7 +228,8 @@ impl Uring {
         Some(Completion::Datagrams { socket, len })
     }
 
-    /// A receive that ended with a datagram is pushed again.
+    /// Re-arms a receive that ended with a datagram, or reports the end if the socket is being
+    /// disarmed.
     fn rearm_datagrams(&mut self, socket: DatagramIndex) {
         let state = &mut self.datagrams.states[socket.index()];
         if state.arm == Arm::Armed {
@@ -272,7 +273,8 @@ impl Uring {
         }
     }
 
-    /// Receives a batch from a readable socket: at most one per socket between two waits.
+    /// Receives a batch from a readable socket. After a full batch, the socket is read again only
+    /// after the next wait.
     #[inline]
     pub(super) fn recv_polled_datagrams(&mut self) -> Option<Completion> {
         while let Some(socket) = self.datagrams.readable.pop_front() {

@@ -1,5 +1,6 @@
 //! Removal of a connection from the ring: with its ordinary descriptor, or with an ordinary
-//! descriptor that is created for its direct descriptor. Adoption of such a connection.
+//! descriptor that is created for its direct descriptor. Adoption of a connection that another
+//! driver has released.
 //!
 //! Does not know about: the new owner of the connection.
 
@@ -34,7 +35,7 @@ impl Uring {
         }
     }
 
-    /// Takes the descriptor of a slot and frees the slot.
+    /// Takes the ordinary descriptor of a slot and frees the slot.
     pub(super) fn take_away(&mut self, slot: SlotIndex) -> Result<OwnedFd, Errno> {
         let cell = &mut self.sockets[slot.index()];
         if let Some(Socket { handle: Handle::Ordinary(fd), poll, .. }) = cell {

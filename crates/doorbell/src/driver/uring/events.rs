@@ -13,8 +13,9 @@ use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, datagrams, errno_of
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
-/// Number of accepts per report that are made only if a poll shows another client: the second and
-/// the third, or the first two if the listener is shared. The others are made without a poll.
+/// Number of accepts per report of the ring's poll that are made only if `poll(2)` shows another
+/// client: the second and the third, or the first two if the listener is shared. The others are
+/// made without `poll(2)`.
 const ASK_BEFORE_ACCEPTS: u32 = 2;
 
 impl Uring {
@@ -82,8 +83,8 @@ impl Uring {
     #[inline(always)]
     pub(super) fn admit_fd(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
         let Some(slot) = self.free.take() else {
-            // The margin beyond `conns_max` is larger than a backlog. If a client is accepted
-            // without a free slot anyway, its connection is closed.
+            // All backlogs together have fewer clients than there are slots beyond `conns_max`, so
+            // a slot should be free. If none is free, the connection is closed.
             self.accepts_dropped += 1;
             return None;
         };
@@ -120,8 +121,8 @@ impl Uring {
         let listener = listener_of(token);
         let state = &mut self.listeners[listener.index()];
         if more && result.is_ok() {
-            // On a shared listener, another process may have accepted the reported connection; a
-            // count of 1 causes a poll before the next accept.
+            // On a shared listener, another process may have accepted the reported client; a count
+            // of 1 causes a `poll(2)` before the next accept.
             state.taken = u32::from(state.is_shared);
             if !self.backlogged.contains(&listener) {
                 self.backlogged.push_back(listener);
@@ -156,8 +157,8 @@ impl Uring {
             },
             Err(errno) => match errno_of(errno) {
                 errno @ (Errno::NOBUFS | Errno::INTR | Errno::AGAIN) if goes_on => {
-                    // When this receive is submitted, buffers are available again, because no chunk
-                    // outlives the step that received it.
+                    // When this receive is submitted, buffers are available again, because the
+                    // worker recycles each chunk before it takes the next completion.
                     self.recv_bufs_starved += u64::from(errno == Errno::NOBUFS);
                     self.push_recv(conn);
                     return None;
@@ -202,7 +203,7 @@ impl Uring {
                 continue;
             };
             // For an accept that finds no client, the kernel allocates and frees a file and a
-            // socket; a poll costs a fifth of that.
+            // socket; `poll(2)` costs a fifth of that.
             if (1..=ASK_BEFORE_ACCEPTS).contains(&state.taken) && !sock::readable(fd) {
                 self.backlogged.pop_front();
                 continue;
@@ -234,7 +235,7 @@ impl Uring {
     }
 
     /// Handles readiness signalled by a poll that stays armed. True if the connection waited for
-    /// it.
+    /// bytes.
     #[inline]
     pub(super) fn ready(&mut self, conn: ConnId, ready: Ready) -> bool {
         let Some(Some(socket)) = self.sockets.get_mut(conn.slot.index()) else {
@@ -256,7 +257,7 @@ impl Uring {
         more: bool,
     ) -> Option<Completion> {
         let conn = conn_of(token);
-        // The slot of a poll is not reused before its last event; this check guards against a
+        // A slot is not reused before the last event of its poll; this check guards against a
         // kernel bug.
         let cell = self.sockets.get_mut(token.slot as usize)?;
         let socket = cell.as_mut().filter(|socket| socket.generation == conn.generation)?;

@@ -38,8 +38,9 @@ use crate::id::{ConnId, DatagramIndex, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 use crate::tuning::{Receiving, Tuning};
 
-/// Number of buffers of the receive pool. A chunk is returned within the step that received it, so
-/// the pool limits the receives that complete between two waits, not the connections.
+/// Number of buffers of the receive pool. The worker recycles each chunk before it takes the next
+/// completion, so the pool limits the receives that complete between two waits, not the
+/// connections.
 const RECV_BUFS: u16 = 256;
 
 /// Length of a pool buffer. Probes are below 1 KiB; a request longer than a buffer takes several
@@ -52,7 +53,7 @@ const WAKER: u32 = u32::MAX;
 /// Slot number that marks the alarm in tokens.
 const ALARM: u32 = u32::MAX - 1;
 
-/// Number of completions after which a gathering wait ends.
+/// Number of completions after which a gathering wait ([`Tuning::wait_min`]) ends.
 const GATHER_MAX: u32 = 64;
 
 /// Maximum number of connections accepted by system call before other events of the turn are

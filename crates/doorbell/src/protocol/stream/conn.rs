@@ -47,7 +47,7 @@ pub struct StreamConn {
     pub(super) deadline: Time,
     /// True if the handler or a job has set the deadline.
     pub(super) is_own_deadline: bool,
-    /// Number of consumed frames; 1 if the handler closed with output before the first one.
+    /// Number of consumed frames; 1 if the handler closed with output before the first frame.
     pub(super) requests: u32,
     pub(super) reason: CloseReason,
     pub(super) wait: Wait,

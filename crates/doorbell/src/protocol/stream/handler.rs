@@ -41,8 +41,8 @@ pub trait StreamHandler: Send + Sync + 'static {
 
     /// Handles the peer's FIN; `rest` is the input that was not consumed. Default: closes.
     ///
-    /// Output can still be sent. Over TLS, a peer that ends without `close_notify` has perhaps not
-    /// sent the FIN itself: do not treat `rest` as complete.
+    /// Output can still be sent. Over TLS, the FIN may be forged, because no `close_notify` is
+    /// required: do not treat `rest` as complete.
     fn end(&self, conn: &mut Self::Conn, rest: &[u8], cx: &mut Context<'_, Self>) {
         let _ = (conn, rest);
         cx.close();
@@ -74,7 +74,7 @@ pub trait StreamHandler: Send + Sync + 'static {
         let _ = (conn, cx);
     }
 
-    /// Called once when an opened connection has ended, also after a hand-over and after a panic.
+    /// Called once when a connection with a state has ended, also after a hand-over or a panic.
     /// Default: drops the state.
     fn closed(&self, conn: Self::Conn, reason: CloseReason) {
         let _ = (conn, reason);
@@ -86,8 +86,8 @@ pub trait StreamHandler: Send + Sync + 'static {
         false
     }
 
-    /// True if [`Context::client`] needs the peer's address, which costs a system call per
-    /// connection. Default false.
+    /// True if the handler needs the peer's address in [`Context::client`], which costs a system
+    /// call per connection. Default false.
     fn wants_client(&self) -> bool {
         false
     }

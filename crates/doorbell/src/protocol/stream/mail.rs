@@ -42,7 +42,7 @@ impl<M> Mailbox<M> {
         Self { queue: Mutex::new(Vec::new()), notify, counters, messages_max }
     }
 
-    /// Adds a message, and wakes the worker if it is the first one.
+    /// Adds a message, and wakes the worker if the mailbox was empty.
     fn leave(&self, conn: ConnId, mail: Mail<M>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push((conn, mail));
@@ -81,7 +81,7 @@ impl<M> Drop for Mailbox<M> {
     }
 }
 
-/// Counters of the messages of one protocol, on all workers.
+/// Counters of the pushed messages of one protocol, on all workers.
 #[derive(Clone, Debug, Default)]
 pub struct MessageCounters(Arc<Counts>);
 
@@ -175,7 +175,7 @@ impl<M> Clone for ConnHandle<M> {
     }
 }
 
-/// A connection's side of its mailbox.
+/// The messages, handles and job of one connection.
 pub(super) struct Link<M> {
     conn: ConnId,
     mailbox: Arc<Mailbox<M>>,

@@ -58,9 +58,9 @@
 //! - **Memory.** The states of connections live in a table per listener and worker, whose address
 //!   space is reserved at the start: accepting a connection allocates nothing.
 //!
-//! A panic of a handler closes its connection, without the output of that event. Between the parts
-//! of a reply, it resets the connection, as any other end does: a part must not look like the
-//! whole.
+//! A panic of a handler closes the connection, without the output of that event. A connection that
+//! ends between the parts of a reply, by a panic or otherwise, is reset: a partial reply must not
+//! look complete.
 //!
 //! [`testing::TestStream`](crate::testing::TestStream) runs a handler without sockets.
 //!

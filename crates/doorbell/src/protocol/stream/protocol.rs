@@ -253,7 +253,7 @@ impl<H: StreamHandler> Protocol for Stream<H> {
     }
 
     fn handle_panic(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        // Over TLS, output of earlier events may not be sent yet.
+        // Over TLS, `io.out` may still contain output of earlier events.
         io.out.head.truncate(conn.earlier_len);
         conn.ending = None;
         conn.end(Next::CloseLinger, CloseReason::HandlerPanic);

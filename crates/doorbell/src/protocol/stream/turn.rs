@@ -12,7 +12,7 @@ use super::protocol::Stream;
 use crate::error::CloseReason;
 use crate::time::Time;
 
-/// The state that the calls of one event use.
+/// One event of one connection, not a turn of the worker: the state that the handler's calls use.
 pub(super) struct Turn<'a, H: StreamHandler> {
     pub(super) stream: &'a Stream<H>,
     pub(super) conn: &'a mut StreamConn,
@@ -115,7 +115,7 @@ impl<H: StreamHandler> Turn<'_, H> {
         if self.conn.wants_writable {
             self.requested.writable = false;
             self.call(|handler, state, cx| handler.writable(state, cx));
-            // After a panic of the handler, the reply stays incomplete.
+            // Cleared after the call: if the handler panics, the reply stays marked as incomplete.
             self.conn.wants_writable = false;
         }
         self.messages();
@@ -140,8 +140,8 @@ impl<H: StreamHandler> Turn<'_, H> {
 
     /// Decides the step after an event that left `rest` bytes of input unconsumed.
     pub(super) fn next(&mut self, after: After, rest: usize) -> Next {
-        // A handler that closes cannot request another part. A part that was requested before is
-        // still recorded, which shows that the reply is incomplete.
+        // A handler that closes cannot request another part. A part that an earlier event requested
+        // stays recorded and marks the reply as incomplete.
         if !self.requested.close {
             self.conn.wants_writable = self.requested.writable;
         }
@@ -150,8 +150,8 @@ impl<H: StreamHandler> Turn<'_, H> {
         if self.requested.close {
             self.conn.end(self.last_step(after, rest), CloseReason::Done);
         }
-        // After other events, and while no more input may be handled, the rest may contain frames
-        // that the handler has not seen yet.
+        // Only then is the rest an incomplete frame: after other events, and while no more input
+        // may be handled, it may contain frames that the handler has not seen yet.
         let is_incomplete = after == After::Data && !self.stops();
         if is_incomplete && rest >= self.stream.frame_bytes_max {
             self.conn.end(Next::CloseLinger, CloseReason::Refused);
@@ -174,7 +174,8 @@ impl<H: StreamHandler> Turn<'_, H> {
             // output.
             _ if self.conn.is_busy => Next::Flush,
             _ if has_job => Next::Wait,
-            // Input may have arrived before the message, or during a job that is now abandoned.
+            // `Flush` also handles input that arrived before the message, or during a job that is
+            // now abandoned; `Read` would wait for new bytes.
             After::Message | After::Timeout => Next::Flush,
             // Another receive would report the same end.
             _ if self.conn.peer_finished => Next::Wait,

@@ -28,8 +28,8 @@ impl Decider {
         Self(Arc::new(decide))
     }
 
-    /// Returns the decision for `hello`, a complete ClientHello with optional further bytes. An
-    /// invalid ClientHello is left to the handshake, which refuses it.
+    /// Returns the decision for `hello`, a complete ClientHello with optional further bytes. False
+    /// for an invalid ClientHello, which the handshake then refuses.
     #[cold]
     pub(super) fn hands_over(&self, mut hello: &[u8]) -> bool {
         let mut acceptor = Acceptor::default();

@@ -94,9 +94,8 @@ pub(super) fn after_alert(bytes: &[u8]) -> Next {
     if is_whole(bytes, usize::MAX - HEADER_LEN) { Next::CloseClean } else { Next::CloseLinger }
 }
 
-/// True if a ClientHello in any number of records is complete; its first record must be complete.
-/// The result is also true for other data and for more than `hello_bytes_max` bytes, which the
-/// handshake refuses.
+/// True if the ClientHello, in one or more records, is complete. Also true for other data and above
+/// the limit of `hello_bytes_max`: the handshake refuses both.
 pub(super) fn is_whole(bytes: &[u8], hello_bytes_max: usize) -> bool {
     if bytes.len() > hello_bytes_max + HEADER_LEN {
         return true;

@@ -58,9 +58,9 @@ pub struct TlsConn<C> {
 
 #[derive(Debug)]
 enum Stage {
-    /// No bytes, or a part of the ClientHello.
+    /// No bytes, or only a part of the ClientHello, have arrived.
     Hello,
-    /// The session has ended; nothing more is sent.
+    /// The session has ended or was refused; later calls write nothing.
     Over,
     /// Too many handshakes were in progress when the connection arrived, or the connection is
     /// handed over (see [`leave`]).
@@ -159,8 +159,8 @@ impl<P: Protocol> Tls<P> {
         }
     }
 
-    /// Calls the inner protocol with an event that is not input, and writes its output. If the
-    /// output cannot be encrypted, nothing is written.
+    /// Calls the inner protocol with an event that is not input, and writes its output. If output
+    /// cannot be encrypted now, the connection closes without the call.
     fn notify_inner(
         &self,
         conn: &mut TlsConn<P::Conn>,
@@ -360,8 +360,8 @@ impl<P: Protocol> Protocol for Tls<P> {
         }
     }
 
-    /// A client that is late with its handshake has sent no request. A client over the limit of
-    /// handshakes first gets an alert, so its connection lingers.
+    /// A client whose handshake timed out has sent no request. A client over the limit of
+    /// handshakes may still be sending its ClientHello, so its connection lingers.
     fn is_given_up(&self, conn: &Self::Conn) -> bool {
         conn.inside.upper.is_none() && conn.reason == Some(CloseReason::HandshakeTimeout)
     }
@@ -401,7 +401,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     }
 }
 
-/// Refuses a connection without a session.
+/// Refuses a connection that has no session.
 fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) -> Next {
     end(conn, CloseReason::Tls, outcome);
     let next = after_alert(io.input);
@@ -411,7 +411,7 @@ fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) 
 }
 
 /// Requests the hand-over and leaves the ClientHello in the input. If the hand-over is refused,
-/// [`Stage::Refused`] makes the overload handler send an alert.
+/// [`Stage::Refused`] makes [`Protocol::handle_overload`] send an alert.
 #[cold]
 fn leave<C>(conn: &mut TlsConn<C>) -> Next {
     conn.stage = Stage::Refused;
@@ -436,7 +436,7 @@ fn fail<C>(conn: &mut TlsConn<C>, failure: &Failure, io: Io<'_>) -> Next {
     if let Stage::Session(session) = &mut conn.stage {
         session.write_alert(&mut io.out.head);
         match failure {
-            // The rest of the oversized message is still arriving.
+            // The connection lingers, because the rest of the oversized message is still arriving.
             Failure::TooLong if session.peer_waits() => {
                 io.out.head.extend_from_slice(&Alert::DecodeError.record());
             }

@@ -54,7 +54,7 @@ pub(super) enum Failure {
     Expired,
     /// An error that the TLS library reports about the peer's messages or offers.
     Rustls(Error),
-    /// The handshake exceeds its limit.
+    /// The handshake exceeds its limit of bytes.
     TooLong,
 }
 
@@ -143,8 +143,8 @@ impl Session {
                 }
                 ConnectionState::ReadTraffic(traffic) => {
                     self.is_busy = false;
-                    // A panic in the call leaves the library between two messages. `holds` keeps
-                    // further input from it.
+                    // A panic of the inner protocol leaves the library between two messages.
+                    // `holds` keeps further input from the library.
                     self.holds = true;
                     discard += hand_up(traffic, tls, upper, &mut context)?;
                     self.holds = inside.upper.as_ref().is_some_and(Upper::stops_reading);
@@ -236,7 +236,7 @@ impl Session {
         }
     }
 
-    /// The next step after all permitted output was written.
+    /// The next step after `write` was called.
     fn next_step<C>(&mut self, upper: &Upper<C>, input_waits: bool) -> Next {
         if !upper.is_written() {
             return Next::Flush;

@@ -25,14 +25,14 @@ const RECORD_OVERHEAD_MAX: usize = 32;
 /// Maximum length of a close_notify record.
 const CLOSE_NOTIFY_LEN_MAX: usize = 64;
 
-/// Maximum amount of plaintext that is encrypted ahead of the peer. It limits the memory that a
-/// slow reader can occupy.
+/// Maximum amount of plaintext that is encrypted before the ciphertext is sent. It limits the
+/// memory that a slow reader can occupy.
 const AHEAD_LEN_MAX: usize = 2 * RECORD_LEN_MAX;
 
 /// Initial capacity for rendering a reply.
 const REPLY_LEN: usize = 512;
 
-/// A buffer that grew beyond this is returned to the allocator.
+/// Maximum capacity of a buffer that is kept in [`SPARE`]; a larger one is freed.
 const SPARE_LEN_MAX: usize = 16 * 1024;
 
 thread_local! {
@@ -126,8 +126,8 @@ impl<C> Upper<C> {
         }
     }
 
-    /// Moves the record of invalid replies to the worker's output, where the worker counts these
-    /// replies.
+    /// Moves the count of invalid replies, with their reasons, to `out`, from which the worker
+    /// takes it.
     pub(super) fn pass_misuses(&mut self, out: &mut Out) {
         out.take_misuses_of(&mut self.plain);
     }
@@ -159,7 +159,7 @@ impl<C> Upper<C> {
         matches!(self.after, Next::Close | Next::CloseClean | Next::CloseLinger)
     }
 
-    /// Encrypts the protocol's output, at most [`AHEAD_LEN_MAX`] bytes ahead of the peer.
+    /// Encrypts the protocol's output, at most [`AHEAD_LEN_MAX`] bytes.
     pub(super) fn write(
         &mut self,
         writer: &mut WriteTraffic<'_, ServerConnectionData>,
