@@ -1,12 +1,12 @@
-//! Skewed load with each balance between workers: about one connection in ten is heavy and
-//! long-lived.
+//! Skewed load with each mode of [`Balance`], which distributes connections to workers: about one
+//! connection in ten is heavy and long-lived.
 //!
 //! A heavy connection sends a request, waits for the reply, pauses for [`PAUSE`], and repeats this.
 //! Each request keeps its worker busy for [`WORK`]. After [`HEAVY_REQUESTS`] requests a new
-//! connection replaces it. About ten light connections come for each heavy one, at fixed times,
-//! with one request each and hardly any work. The figures are the times from the planned start of a
-//! light connection to its whole reply, and the share of the heavy requests that the busiest worker
-//! handles.
+//! connection replaces the heavy one. About ten light connections come for each heavy one, at fixed
+//! times, with one request each and hardly any work. The figures are the times from the planned
+//! start of a light connection to its whole reply, and the share of the heavy requests that the
+//! busiest worker handles.
 //!
 //! The work is a sleep, so the figures depend little on the number and the load of the processors.
 //! The connections have different source addresses, like those of different clients.

@@ -60,7 +60,8 @@ fn reply(mut machine: Box<Machine>) -> Box<Machine> {
     machine
 }
 
-// A token of 32 bytes, compared with one token and with eight tokens of that length.
+// Checks a token of 32 bytes against a policy with one token, and with eight tokens, of that
+// length.
 #[library_benchmark]
 #[bench::of_1(args = (guard::policy(1)), config = at_most(162))]
 #[bench::of_8(args = (guard::policy(8)), config = at_most(590))]

@@ -41,7 +41,7 @@ pub(crate) struct Check {
     pub(crate) name: String,
     /// Program and arguments, with paths of the guest.
     pub(crate) argv: Vec<String>,
-    /// Time limit in seconds of the guest, after which the program is killed.
+    /// Time limit in seconds of the guest's time, after which the program is killed.
     pub(crate) seconds_max: u32,
 }
 

@@ -1,8 +1,9 @@
 //! `#[derive(Table)]` and `#[derive(Words)]` of `doorbell-config`, which re-exports and explains
 //! them.
 //!
-//! Both generate only calls to plain functions of that crate, whose source shows the behaviour at
-//! run time. This crate turns the declaration of a field into the arguments of those calls.
+//! Both generate trait implementations that mostly call plain functions of that crate, whose source
+//! shows the behaviour at run time. This crate turns the declaration of a field into the arguments
+//! of those calls.
 #![forbid(unsafe_code)]
 
 mod field;
@@ -17,9 +18,9 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)`, or a `fn(&mut Self,
 /// &Section)`, that checks rules between keys of this table. `inherits = "TABLE"` names a top-level
-/// table from which missing keys are inherited. `useless = path` names a `fn(&Self) -> &[&str]`:
-/// keys (`http2`, `limits.headers`) that have no effect because of the values of other keys. A dump
-/// omits them.
+/// table from which missing keys are inherited. `useless = path` names a `fn(&Self) -> &[&str]`
+/// that returns keys, such as `http2` or `limits.headers`, that have no effect because of the
+/// values of other keys. A dump omits these keys.
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
 /// - `default = VALUE`: the value of an absent key, as written in a file. A field needs `default`,
@@ -40,8 +41,9 @@ use syn::{DeriveInput, parse_macro_input};
 ///   suggests the right one.
 /// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` that replaces the reader of the type.
 /// - `words = LIST`: a list of pairs of a word and its value, for enums of other crates.
-/// - `with = module`: uses the functions `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>`
-///   and `form(&Key) -> Json` of this module, for types of other crates.
+/// - `with = module`: for types of other crates; uses the functions `read(&Entry) -> Option<T>`,
+///   `dump(&T) -> Option<Json>` and `form(&Key) -> Json` of this module. `form` returns the JSON
+///   Schema of the values.
 /// - `table_name`: not a key; the field contains the name of the table, as in `[listener.NAME]`.
 /// - `table = "NAME"`: the key is in a subtable of this name, which several fields may share.
 /// - `flatten`: not a key; the type of the field is a table whose keys are also keys of this table.

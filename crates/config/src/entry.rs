@@ -22,10 +22,10 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Expected type of a list of tables, for messages.
+/// The expected type, in messages about a key that takes a list of tables.
 pub const TABLES: &str = "a list of tables";
 
-/// Expected type of a string or a list of strings, for messages.
+/// The expected type, in messages about a key that takes a string or a list of strings.
 pub const TEXTS: &str = "a string or a list of strings";
 
 /// The raw value of one key.

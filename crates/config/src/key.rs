@@ -1,7 +1,7 @@
 //! The declaration of one key, from which its reading, default, schema, dump and documentation
 //! follow.
 //!
-//! Does not know about: types of values, except their form.
+//! Does not know about: types of values, except their JSON Schema.
 
 use crate::units::format_duration;
 use crate::value::Value;
@@ -46,7 +46,8 @@ impl Key {
         Self { name, doc, form: T::form, ..Self::PLAIN }
     }
 
-    /// A key whose values have this form, for types that do not implement [`Value`].
+    /// A key with values of a type that does not implement [`Value`]; `form` returns the JSON
+    /// Schema of the values.
     #[must_use]
     pub const fn with(name: &'static str, doc: &'static str, form: fn(&Self) -> Json) -> Self {
         Self { name, doc, form, ..Self::PLAIN }
@@ -69,7 +70,7 @@ impl Key {
         form: |_| Json::Object(serde_json::Map::new()),
     };
 
-    /// The JSON Schema of the key: form of its values, documentation and default.
+    /// The JSON Schema of the key: the schema of its values, documentation and default.
     #[must_use]
     pub fn schema(&self) -> Json {
         let mut form = (self.form)(self);

@@ -60,8 +60,8 @@ const LONG_WORD_LEN: usize = 8;
 /// Characters between a key and its value on a line that is not TOML.
 const SEPARATORS: [char; 6] = ['=', ':', '"', '\'', ' ', '\t'];
 
-/// Similarity to a key in [`Program::secret_keys`] that an unknown name must exceed, as for
-/// suggestions ("did you mean").
+/// An unknown name may be that of a secret if its similarity to a key in [`Program::secret_keys`]
+/// exceeds this. Suggestions ("did you mean") use the same threshold.
 const SUGGESTED: f64 = 0.8;
 
 /// Number of characters of a name that are compared.

@@ -34,7 +34,7 @@ pub trait Value: Clone + Sized + 'static {
     /// The value as written in a file; `None` omits the key.
     fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json>;
 
-    /// The JSON Schema of its values.
+    /// The JSON Schema of the values.
     fn form(key: &Key) -> Json;
 }
 
@@ -43,7 +43,7 @@ pub trait Text: Clone + fmt::Display + 'static {
     /// Parses a string; reports problems.
     fn parse(text: String, entry: &Entry<'_>) -> Option<Self>;
 
-    /// Replaces a required value that is missing or invalid.
+    /// The placeholder for a required value that is missing or invalid.
     fn blank() -> Self;
 }
 

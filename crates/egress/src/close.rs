@@ -18,6 +18,7 @@ pub fn close(conn: impl Into<OwnedFd>) {
     let conn = conn.into();
     let peer_closed = sockopt::tcp_info(conn.as_fd()).is_ok_and(|info| info.state == TcpState::CloseWait);
     let linger = if peer_closed { None } else { Some(Duration::ZERO) };
-    // Errors are ignored: only TCP sockets have a TIME-WAIT to avoid.
+    // Errors are ignored: setting the option fails only if `conn` is not a socket, and then there
+    // is no TIME-WAIT to avoid.
     let _ = set_socket_linger(&conn, linger);
 }

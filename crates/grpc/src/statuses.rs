@@ -34,7 +34,7 @@ struct Service {
     changes: [watch::Sender<ServingStatus>; Audience::ALL.len()],
     /// On-demand checks.
     demands: Box<[RunTrigger]>,
-    /// Counts probes by prober; services may share an endpoint.
+    /// Counts the probes of the endpoint by prober; shared by all services of the endpoint.
     probe_counters: Arc<ProbeCounters>,
     /// Whether this is the first service of its endpoint.
     is_first: bool,

@@ -15,7 +15,7 @@ use crate::limits::{
 pub enum ConfigError {
     /// The maximum length of a body is outside its range.
     BodyLen,
-    /// A status code that is not final (below 200 or above 599), or a code of 400 or more for "up".
+    /// A status code outside 200 to 599, or a code of 400 or more for the state up.
     Code,
     /// Fail-open with a percentage above 99.
     FailOpen,

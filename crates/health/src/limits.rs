@@ -1,4 +1,4 @@
-//! The caps: capacities of a board, and maxima of configuration values.
+//! The caps: capacities of a board, and bounds of configuration values.
 //!
 //! Does not know about: the handling of input above a cap. No cap can be raised at run time.
 

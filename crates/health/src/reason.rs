@@ -6,8 +6,6 @@
 use crate::limits::REASON_LEN_MAX;
 
 /// At most [`REASON_LEN_MAX`] bytes of text without control characters.
-///
-/// Replacing the text reuses its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reason {
     text: String,
@@ -45,7 +43,7 @@ impl Reason {
 
     fn fill(&mut self, bytes: &[u8]) {
         self.text.clear();
-        // Only this many bytes can be stored; the cut is at a character boundary.
+        // Bytes beyond the maximum cannot be stored; the cut is at a character boundary.
         let mut len = bytes.len().min(REASON_LEN_MAX);
         while len > 0 && bytes.get(len).is_some_and(|byte| byte & 0xc0 == 0x80) {
             len -= 1;

@@ -57,7 +57,8 @@ impl Snapshot {
         Self { endpoint: endpoint.without_replies(), lines: lines.iter().map(keep).collect(), unix_at_zero }
     }
 
-    /// Returns [`Endpoint::weight`]; excluded checks do not change it.
+    /// Returns the weight of the endpoint, as in [`Endpoint::weight`]; excluded checks do not
+    /// change the weight.
     pub fn weight(&self) -> Option<u32> {
         self.endpoint.weight()
     }

@@ -132,7 +132,7 @@ pub enum CounterName {
     },
 }
 
-/// Maximum number of counts in a row.
+/// Maximum number of counts that one row contains.
 pub const COUNTS_MAX: usize = STATES.len();
 
 /// The arrival of a frame at the peer of a link.

@@ -137,9 +137,9 @@ impl RoutesBuilder {
     /// Builds the service.
     ///
     /// # Errors
-    /// All invalid paths and hosts, all routes that match the same requests, and the parameters
-    /// that a service needs and the path of its route does not have, as in a misspelt template of a
-    /// redirect.
+    /// All invalid paths and hosts, all routes that match the same requests, and all parameters
+    /// that a service requires but that are missing from its route's path, for example because a
+    /// redirect's template misspells them.
     pub fn build(self) -> Result<Routes, RouteErrors> {
         let missing =
             |service: &BoxedService, known: &[&str]| service.missing_param(known).map(str::to_owned);

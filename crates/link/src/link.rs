@@ -27,7 +27,7 @@ pub struct LinkOptions {
     /// Time without input after which a connection ends.
     pub dead_after: Duration,
     /// Maximum number of unacknowledged transitions. The latest one of each subject is always kept,
-    /// so more subjects than this exceed the limit.
+    /// so the number exceeds this limit if there are more subjects.
     pub transitions_max: usize,
     /// Maximum number of queued results; beyond it, the oldest is dropped.
     pub results_max: usize,
@@ -85,7 +85,9 @@ pub enum Event {
     Receipt(Receipt),
     /// The peer sent a result.
     Result(Statement, Option<Measured>),
-    /// The state of a subject changed at the peer. Each change is reported once and in order.
+    /// The peer stated the state of a subject: a change or, for a side without states, the latest
+    /// state. Transitions are reported once and in order; a full queue at the peer drops superseded
+    /// ones.
     Transition(Statement),
 }
 
@@ -316,8 +318,8 @@ impl Link {
             }
             self.outbox.acknowledge(opening.peer_sequence);
         }
-        // A new peer may already know this side, if it received this side's opening before it sent
-        // its own.
+        // A new peer has no states, even if it knows this side: this side's opening may have
+        // arrived before the peer sent its own.
         if is_new_peer || !is_known_there {
             self.outbox.restate();
         }

@@ -9,7 +9,7 @@
 //!
 //! [`Families`] collects the families; [`Exposition`] renders them in one of two text formats.
 //!
-//! Does not know about: HTTP, the counting of values.
+//! Does not know about: HTTP, except `Accept` and `Content-Type`; the counting of values.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]

@@ -22,7 +22,7 @@ pub struct PortableRequest<'a> {
 pub struct PortableReply {
     /// The status code.
     pub status: u16,
-    /// Names and values of the header fields, in their order, without those of the connection.
+    /// Names and values of the header fields, in their order, without connection-specific fields.
     pub fields: Vec<(String, String)>,
     /// The content; empty for HEAD.
     pub body: Bytes,

@@ -39,7 +39,7 @@ pub(super) struct Bars {
     pub(super) values: [Option<f64>; SERIES.len()],
 }
 
-/// Renders the chart of `run`. Returns `None` if `run` has no value for a load of [`SERIES`].
+/// Renders the chart of `run`. Returns `None` if `run` has no value for any load of [`SERIES`].
 pub(crate) fn render(run: &Run) -> Option<String> {
     chart(run).map(|chart| svg::write(&chart))
 }

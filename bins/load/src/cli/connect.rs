@@ -54,8 +54,8 @@ Exit codes:
    2  wrong command line, or more connections than there are ports
   69  --own-network is not possible here; the message says why";
 
-/// Measures the cost of each connect() to one address, by the number of the connection and the
-/// parity of its local port, for every port selection strategy.
+/// Measures the cost of each connect() to one address, by the position of the connection (first,
+/// second, ...) and the parity of its local port, for each selected port selection strategy.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load connect", version, after_help = EXAMPLES)]
 pub(crate) struct ConnectArgs {

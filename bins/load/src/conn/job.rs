@@ -13,6 +13,7 @@ use crate::reply::{Expect, Id};
 pub(crate) struct Job {
     pub(crate) expect: Expect,
     pub(crate) flow: Flow,
+    /// Delay of the request after the handshake.
     pub(crate) gap: Nanos,
     pub(crate) timeout: Nanos,
     /// The worker's number if requests contain an id.

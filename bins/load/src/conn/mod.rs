@@ -35,7 +35,7 @@ pub(crate) enum Next {
     Close(After),
     /// All replies are complete and the connection is open, so `begin` may follow.
     Idle,
-    /// Call `handle_gap_over` after the gap.
+    /// Wait for [`Job::gap`], then call `handle_gap_over`.
     Pause,
     /// Start to receive.
     Recv,
@@ -208,7 +208,7 @@ impl Conn {
         if left > 0 { Next::SendRest } else { Next::Wait }
     }
 
-    /// Handles the end of the gap.
+    /// Handles the end of [`Job::gap`].
     pub(crate) fn handle_gap_over(&mut self, now: Nanos, job: &Job) -> Next {
         debug_assert_eq!(self.phase, Phase::Paused);
         self.phase = Phase::Active;

@@ -1,5 +1,5 @@
-//! Study of the cost of `connect()`, by the number of the connection and the parity of its port,
-//! for any port selection strategy.
+//! Study of the cost of `connect()`, by the position of the connection (first, second, ...) and the
+//! parity of its port, for any port selection strategy.
 //!
 //! Does not know about: the command line; the format of the report.
 //!

@@ -1,6 +1,6 @@
 //! Connections to targets: counted by result, closed without TIME-WAIT.
 //!
-//! Does not know about: names, protocols.
+//! Does not know about: resolving names, protocols.
 
 use crate::connect::resolver::Resolver;
 use crate::options::EgressOptions;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Opens the connections of all checks, and resolves their names.
+/// Opens the connections of all checks, and holds the resolver of host names that they share.
 #[derive(Debug)]
 pub struct Connector {
     egress: Egress,

@@ -152,8 +152,8 @@ pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsSt
     })
 }
 
-/// The reason of a failed handshake. The texts of rustls for frequent causes name its own types, or
-/// times in seconds since 1970.
+/// The reason of a failed handshake. The texts of rustls for frequent causes are replaced, because
+/// they name types of rustls or times in seconds since 1970.
 fn reason_of(error: &rustls::Error) -> String {
     use rustls::{CertificateError as Certificate, Error, InvalidMessage};
     let text = match error {

@@ -119,8 +119,9 @@ struct Reply {
 #[derive(Default)]
 struct FirstFailed(Option<(String, String)>);
 
-/// The state of a reply, and its reason. A known description decides, but `up` with the status
-/// `fail` is down; without one, the status decides.
+/// The state that a reply reports, and the reason. A known state in the member `description`
+/// decides, except that `up` with `"status": "fail"` is down. Without a known state, the member
+/// `status` decides.
 fn parse(response: &HttpResponse) -> Result<(Class, String), Issue> {
     let HttpResponse { status: code, body, is_cut, .. } = response;
     let reply: Reply = match serde_json::from_slice(body) {

@@ -21,7 +21,8 @@ const NAME_LEN: usize = 15;
 /// Maximum number of processes to examine.
 const PROCESSES_MAX: usize = 1 << 16;
 
-/// Maximum number of bytes to read from a file in /proc; the fields in question come first.
+/// Maximum number of bytes to read from /proc/PID/status; the fields of [`Status`] are near its
+/// start.
 const STATUS_LEN_MAX: u64 = 1024;
 
 /// Maximum number of bytes to read from a pid file.

@@ -95,8 +95,9 @@ impl Watch {
         let _known = self.notice.set(notice);
     }
 
-    /// The last status if the server still responds. `None` if the connection is lost, or if the
-    /// call has ended and another may start. Dropping this future early ends the call.
+    /// The last status if the server still responds. `None` if no call has been made, if the
+    /// connection is lost, or if the call has ended and the next one may already start. Dropping
+    /// this future early ends the call.
     pub(crate) async fn known(
         &self,
         request: impl FnOnce() -> Request<HealthCheckRequest>,

@@ -12,7 +12,7 @@ pub const DECISION_TTL: Duration = Duration::from_secs(5);
 /// Time after which instances repeat a state that did not change.
 const REPEATED_AFTER: Duration = Duration::from_secs(5);
 
-/// Default maximum age of a statement.
+/// Default maximum age of a state received on a link.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// The state of a check or an endpoint at other instances, which state it on links.
@@ -39,7 +39,7 @@ impl LinkCheck {
         self.quorum.map_or(self.from.len() / 2 + 1, |quorum| quorum as usize)
     }
 
-    /// The maximum age of a statement. Its default does not depend on `interval`.
+    /// The maximum age of a state received on a link. The default does not depend on `interval`.
     pub(super) fn max_age(max_age: Duration, at: &Section<'_>) -> Duration {
         let Some(place) = at.right_place("max_age") else { return MAX_AGE };
         if max_age <= REPEATED_AFTER {

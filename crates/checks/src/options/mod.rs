@@ -100,8 +100,9 @@ pub struct Check {
     /// info.
     #[key(default = "required", words = SEVERITIES)]
     pub severity: Severity,
-    /// Whether one of all instances with the same options of this check runs it, and the others
-    /// apply its results, through `[shared]`. Without the store, each instance runs it.
+    /// Whether instances with the same options for this check share it through `[shared]`: one of
+    /// them runs the check, and the others apply the results. While the store is unavailable, each
+    /// instance runs the check.
     #[key(default = false)]
     pub share: bool,
     /// When the check runs and how its results become states.
@@ -175,7 +176,7 @@ impl Check {
                     ["a check whose results are pushed", "remove it; `ttl` is the lifetime of a result"],
                 );
             }
-            // `max_age` applies to the statement of each instance.
+            // `max_age` applies to the state that each instance sends on a link.
             #[cfg(feature = "link")]
             CheckKind::Link(_) => {
                 let max_age = LinkCheck::max_age(pace.max_age, at);

@@ -56,10 +56,10 @@ pub struct TlsCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct CertificateRule {
-    /// Remaining lifetime of a certificate of the chain below which the check fails.
+    /// The check fails if a certificate of the chain has less remaining lifetime than this.
     #[key(name = "certificate_expires_after", table = "expect", range = "1s..=3650d")]
     pub expires_after: Option<Duration>,
-    /// Remaining lifetime of a certificate of the chain below which the result is degraded.
+    /// The result is degraded if a certificate of the chain has less remaining lifetime than this.
     #[key(name = "certificate_expires_within", table = "degraded", range = "1s..=3650d")]
     pub expires_within: Option<Duration>,
 }

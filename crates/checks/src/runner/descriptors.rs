@@ -1,5 +1,5 @@
-//! Maximum number of descriptors that checks open at once. The connection limit is reduced by this
-//! number.
+//! Maximum number of descriptors that checks open at once. The limit on client connections is
+//! reduced by this number.
 //!
 //! Does not know about: the limit of the process.
 

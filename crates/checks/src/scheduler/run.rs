@@ -48,8 +48,8 @@ impl Run {
         self.schedule.renew(start, self.max_age).max(earliest)
     }
 
-    /// The scheduled form of a configured check. `position` is the sink's check number. `instance`
-    /// spreads the runs of replicas.
+    /// The scheduler's entry for a configured check. `position` is the sink's check number.
+    /// `instance` spreads the runs of replicas.
     #[cfg(feature = "kinds")]
     #[must_use]
     pub fn new(
@@ -65,9 +65,9 @@ impl Run {
         Self { cache: pace.cache, max_age: pace.max_age, is_scheduled, is_shared, ..run }
     }
 
-    /// A check that runs by the intervals of the sink, each run delayed by at most `jitter` percent
-    /// of an interval. `position` is the sink's check number. `instance` spreads the runs of
-    /// replicas.
+    /// A check that runs at the intervals that [`ResultSink::found`](crate::ResultSink::found)
+    /// returns, each run delayed by at most `jitter` percent of an interval. `position` is the
+    /// sink's check number. `instance` spreads the runs of replicas.
     #[must_use]
     pub fn every(
         position: usize,

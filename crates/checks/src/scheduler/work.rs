@@ -114,7 +114,7 @@ impl Work {
         }
     }
 
-    /// The first due entry that is not stale.
+    /// The earliest entry of `due` that is not stale. Stale entries before it are removed.
     fn first_due(&mut self) -> Option<(Time, usize)> {
         loop {
             let &Reverse((at, run)) = self.due.peek()?;

@@ -1,4 +1,5 @@
-//! The builder of a board, which validates the whole configuration and reserves memory for changes.
+//! The builder of a board: validates the configuration, and reserves memory for the changes that a
+//! call reports.
 //!
 //! Does not know about: results.
 
@@ -38,8 +39,8 @@ impl BoardBuilder {
         }
     }
 
-    /// Sets the Unix time of the origin of [`Time`]. health+json needs it to show when a result
-    /// arrived.
+    /// Sets the Unix time of the origin of [`Time`], from which health+json replies compute when a
+    /// result arrived.
     #[must_use]
     pub fn unix_at_zero(mut self, unix: Duration) -> Self {
         self.unix_at_zero = Some(unix);

@@ -20,7 +20,7 @@ pub enum Target {
 
 /// A command to a board.
 ///
-/// Repeating a command changes nothing.
+/// Commands are idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Begins a drain or, with `None`, ends it. A drain of all endpoints and a drain of one
@@ -55,7 +55,8 @@ pub enum Command {
 }
 
 impl Board {
-    /// Executes a command. A command for an unknown check or endpoint is counted and ignored.
+    /// Executes a command. A command for a check or endpoint that is not on this board is counted
+    /// and ignored.
     pub fn command(&mut self, command: Command, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         match command {

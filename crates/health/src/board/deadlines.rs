@@ -4,9 +4,9 @@
 //! Does not know about: the handling of a deadline.
 //!
 //! Most results of a check move the check's deadline later. The heap keeps the outdated entry: it
-//! is popped at its time, recognised as too early, and pushed again with the current deadline. Such
-//! a result therefore does not change the heap, and each check causes about one useless wake-up per
-//! `max_age`.
+//! is popped at its time, recognised as too early, and pushed again with the current deadline. A
+//! result that moves the deadline later therefore does not change the heap, and each check causes
+//! about one useless wake-up per `max_age`.
 
 use crate::time::Time;
 

@@ -39,7 +39,8 @@ pub struct Changes<'a> {
     pub events: &'a [Event],
     /// The endpoints whose replies changed; each once.
     pub rendered: &'a [EndpointIndex],
-    /// The checks whose own replies changed; each once.
+    /// The checks whose own replies ([`Board::check_reply`](super::Board::check_reply)) changed;
+    /// each once.
     pub checks: &'a [CheckIndex],
 }
 

@@ -67,11 +67,11 @@ impl Board {
         self.changes()
     }
 
-    /// Takes over the drain of all endpoints and, by name, the state of endpoints: latches, the
-    /// starts of grace and fail-open, the time of the last change, and their own drains. Checks
-    /// whose first result is awaited count as described at [`Inheritance::Awaits`]. A latch stays
-    /// set even if the endpoint has other checks now, because a reload does not restart the
-    /// process.
+    /// Takes over the drain of all endpoints and, by name, the state of endpoints: latches
+    /// ([`EndpointConfig::latch`](crate::EndpointConfig::latch)), the start times of grace and
+    /// fail-open, the time of the last change, and the endpoints' own drains. Checks whose first
+    /// result is awaited count as described at [`Inheritance::Awaits`]. A latch stays set even if
+    /// the endpoint has other checks now, because a reload does not restart the process.
     pub fn inherit_endpoints(&mut self, before: &Self, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         self.drain_all(before.drain_of_all.clone());

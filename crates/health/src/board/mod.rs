@@ -5,8 +5,8 @@
 //! [`Board::builder`].
 //!
 //! The cost of a result is that of its check plus one visit to each endpoint that uses the check.
-//! It does not depend on the total number of checks. Allocations and rendering happen only if a
-//! state or reason changed, or if the replies, which contain latencies, are 10 s old. After a
+//! This cost does not depend on the total number of checks. Allocations and rendering happen only
+//! if a state or reason changed, or if the replies, which contain latencies, are 10 s old. After a
 //! change of state, the endpoints that use the check are judged from their counts and rendered
 //! again.
 //!
@@ -40,7 +40,8 @@ use crate::snapshot::Snapshot;
 use crate::time::Time;
 use deadlines::Deadlines;
 
-/// Maximum age of the times and latencies in a body, relative to the latest result.
+/// Age at which replies are rendered again at the next result even without a change, because bodies
+/// contain the times and latencies of results.
 const RENDER_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Statistics of a board since it was built.
@@ -52,7 +53,7 @@ pub struct Counters {
     pub check_transitions: u64,
     /// Transitions of endpoints.
     pub endpoint_transitions: u64,
-    /// Endpoints rendered.
+    /// Number of times that an endpoint was rendered.
     pub renders: u64,
     /// Number of results and commands for a check or endpoint that is not on the board.
     pub ignored: u64,
@@ -86,13 +87,14 @@ pub struct Board {
     drain_of_all: Option<Reason>,
     /// True once the board has taken over checks of a predecessor.
     has_inherited: bool,
-    /// Deadlines of the checks, followed by those of the endpoints.
+    /// Deadlines of all checks and endpoints. Items are numbered: first the checks, then the
+    /// endpoints.
     deadlines: Deadlines,
-    // Changes of the running call.
+    // Changes of the current call.
     events: Vec<Event>,
     rendered: Vec<EndpointIndex>,
     checks_changed: Vec<CheckIndex>,
-    /// Endpoints to judge and render at the end of the running call, each once.
+    /// Endpoints to judge and render at the end of the current call, each once.
     dirty: Vec<u32>,
     is_dirty: Box<[bool]>,
     counters: Counters,
@@ -104,8 +106,8 @@ impl Board {
         BoardBuilder::new(now)
     }
 
-    /// Handles the result of a run that has just ended. A result for an unknown check is counted
-    /// and ignored.
+    /// Handles the result of a run that has just ended. A result for a check that is not on this
+    /// board is counted and ignored.
     pub fn apply(&mut self, check: CheckIndex, result: &CheckResult<'_>, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         if let Some(slot) = self.slots.get_mut(check.as_usize()) {
@@ -147,7 +149,8 @@ impl Board {
         self.deadlines.first()
     }
 
-    /// The time of the next run of a check; [`Time::MAX`] for a passive or unknown check.
+    /// The time of the next run of a check; [`Time::MAX`] for a passive check, or one that is not
+    /// on this board.
     pub fn next_due(&self, check: CheckIndex) -> Time {
         self.check(check).map_or(Time::MAX, Check::next_due)
     }
@@ -214,8 +217,8 @@ impl Board {
     }
 
     /// The reply to a probe of one check of an endpoint (`/readyz/NAME`) by a client that may see
-    /// details. The body contains the check's state; the status code is one of the endpoint's
-    /// codes. `out` is cleared, then the body is written into it.
+    /// details. The body contains the check's state; the status code comes from the endpoint's
+    /// configuration. `out` is cleared, then the body is written into it.
     ///
     /// `place` is the position of the check among the endpoint's uses.
     pub fn check_reply<'o>(
@@ -274,8 +277,8 @@ impl Board {
         self.counters = Counters::default();
     }
 
-    /// Records the effects of a result or of the passing of time on a check: events, counts, the
-    /// check's own reply, its deadline.
+    /// Records the effects of a result, a command or the passing of time on a check: events,
+    /// counts, the check's own reply, its deadline.
     fn follow(&mut self, check: CheckIndex, moved: [Option<Move>; 2], renew: bool, now: Time) {
         let slot = &mut self.slots[check.as_usize()];
         self.deadlines.arm(check.0, slot.check.deadline());

@@ -14,7 +14,7 @@ use crate::limits::{FLAP_TRANSITIONS_MAX, HISTORY_LEN_MAX};
 pub enum Initial {
     /// Down; a single result decides.
     Down,
-    /// Down; `rise` successes are needed.
+    /// Down until `rise` consecutive successes.
     FullyDown,
     /// Up until `fall` consecutive failures.
     FullyUp,
@@ -32,7 +32,7 @@ pub struct FlapRule {
     pub window: Duration,
     /// Maximum number of changes in the window; one more counts as flapping. Default 6.
     pub transitions_max: u32,
-    /// Time after its last change during which a flapping check is held down. Default 60 s.
+    /// Time for which a flapping check is held down after its last change. Default 60 s.
     pub hold: Duration,
 }
 

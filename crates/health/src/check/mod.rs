@@ -4,13 +4,13 @@
 //!
 //! The state is based on a *settled* value: unknown, up or down. `rise` consecutive successes
 //! settle the value up, `fall` consecutive failures settle it down. While the check is *undecided*,
-//! a single result settles the value. It is undecided before its first success or failure (unless
-//! [`Initial`] is fully up or fully down), and when its last result is too old. The first matching
-//! row applies:
+//! a single success or failure settles the value. A check is undecided before its first success or
+//! failure (unless [`Initial`] is fully up or fully down), and when its last result is too old. The
+//! first matching row of this table determines the state:
 //!
 //! | state | condition |
 //! |---|---|
-//! | maintenance | declared, or reported by the last result unless that is stale |
+//! | maintenance | declared, or reported by the last result unless this result is stale |
 //! | stale | the last result, or an initial state without any result, is `max_age` old |
 //! | unknown | reported by the last result |
 //! | flapping | more than `transitions_max` changes in `window`, and less than `hold` since the last |
@@ -55,8 +55,8 @@ enum Settled {
 pub struct Check {
     config: CheckConfig,
     settled: Settled,
-    /// Whether a single success or failure decides next, whether or not `stale` is set; see
-    /// [`is_undecided`](Self::is_undecided).
+    /// Whether a single success or failure decides next; [`is_undecided`](Self::is_undecided) also
+    /// takes `stale` into account.
     undecided: bool,
     /// Whether the last success included a warning.
     degraded: bool,
@@ -84,7 +84,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Creates a check that starts now and whose first run is due immediately.
+    /// Creates a check. Its first run is due immediately, unless the check is passive.
     ///
     /// # Errors
     /// The configuration is invalid.
@@ -178,8 +178,9 @@ impl Check {
         self.handle_time(now)
     }
 
-    /// Takes over the state of a previous check of the same target. Its results are judged by this
-    /// check's thresholds and `max_age`. Declared maintenance is not taken over.
+    /// Takes over the state of a previous check of the same target. The results of the previous
+    /// check are judged by this check's thresholds and `max_age`. Declared maintenance is not taken
+    /// over.
     ///
     /// A lower threshold takes effect immediately. A higher threshold does not revert a decision.
     pub(crate) fn inherit(&mut self, predecessor: &Self, now: Time) {
@@ -199,7 +200,7 @@ impl Check {
             } else if self.successes >= self.config.rise {
                 self.decide(Settled::Up, true, now);
             }
-            // Computed again below with the new `max_age`.
+            // `handle_time`, called below, sets `stale` again by the new `max_age`.
             self.stale = false;
         }
         if self.maintenance.is_some() && was == CheckState::Maintenance {
@@ -376,8 +377,8 @@ impl Check {
         self.reasons
     }
 
-    /// The reason of the last result if it was not a plain success, or the reason of the
-    /// maintenance.
+    /// The reason of the declared maintenance or, without maintenance, of the last result; may be
+    /// empty.
     pub fn reason(&self) -> &str {
         match &self.maintenance {
             Some(maintenance) => maintenance.reason.as_str(),

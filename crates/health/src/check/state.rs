@@ -13,11 +13,11 @@ pub enum CheckState {
     Down,
     /// Changed too often and is therefore held down.
     Flapping,
-    /// Up, with fewer than `fall` failures since the last success.
+    /// Up, with at least one, but fewer than `fall` failures since the last success.
     GoingDown,
-    /// Down, with fewer than `rise` successes since the last failure.
+    /// Down, with at least one, but fewer than `rise` successes since the last failure.
     GoingUp,
-    /// Declared, or reported by the target's last result unless that is too old.
+    /// Declared, or reported by the last result unless this result is too old.
     Maintenance,
     /// The last result is too old.
     Stale,
@@ -104,7 +104,7 @@ impl Outcome {
     }
 }
 
-/// The result of one run, passed in when it ended.
+/// The result of one run, passed in when the run ends.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckResult<'a> {
     /// The outcome.
@@ -121,7 +121,7 @@ impl<'a> CheckResult<'a> {
         Self { outcome: Outcome::Success, latency, reason: b"" }
     }
 
-    /// Any other outcome, with its reason.
+    /// A result with any outcome and a reason.
     pub const fn new(outcome: Outcome, latency: Duration, reason: &'a [u8]) -> Self {
         Self { outcome, latency, reason }
     }

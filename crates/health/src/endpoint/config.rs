@@ -41,8 +41,8 @@ pub struct Use {
     pub in_quorum: bool,
     /// The check's share of the endpoint's weight while the check is up or degraded.
     pub weight: u32,
-    /// The endpoint's status code when it is down because of this check. If several such checks
-    /// have a code, the first one applies.
+    /// The endpoint's status code when it is down because of this check. If the endpoint is down
+    /// because of several checks with a code, the code of the first such check applies.
     pub code: Option<u16>,
 }
 
@@ -108,9 +108,9 @@ pub enum OnStale {
 /// The group is the quorum's checks or, without a quorum, the required ones. Fail-open has two
 /// conditions. The endpoint must have been up or degraded before, which excludes a replica that
 /// never worked. At most `max_healthy` percent of the members may be healthy. A member counts as
-/// healthy unless its results say that it is down, so unknown members and members in maintenance
-/// count as healthy. Envoy's panic threshold and the load balancers of AWS also fail open, but
-/// without a time limit.
+/// healthy unless it is down, or stale and counted as down ([`OnStale`]), so unknown members and
+/// members in maintenance count as healthy. Envoy's panic threshold and the load balancers of AWS
+/// also fail open, but without a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOpen {
     /// Maximum duration of fail-open, from the time at which few enough members are healthy.
@@ -138,9 +138,9 @@ pub struct Grace {
 /// The kind of client. The reply during a drain is configured for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// The kubelet. The replies that it gets can cause restarts and alarms.
+    /// The kubelet: a reply can cause restarts and alarms.
     Kubelet,
-    /// A load balancer. The replies that it gets determine whether it sends new connections.
+    /// A load balancer: a reply determines whether the balancer sends new connections.
     LoadBalancer,
     /// Any other client.
     Other,
@@ -212,7 +212,7 @@ pub struct EndpointConfig {
     /// The name, unique among endpoints.
     pub name: String,
     /// The checks of the endpoint, each once. A body shows deciding checks first, then others that
-    /// are not up, then the rest, each group in this order.
+    /// are not up, then the rest; within each of the three groups, the order is that of this list.
     pub uses: Vec<Use>,
     /// Minimum number of uses with `in_quorum` whose checks must be up.
     pub quorum: Option<Quorum>,
@@ -271,7 +271,8 @@ impl EndpointConfig {
         self.uses.iter().any(|one| one.weight > 0)
     }
 
-    /// Validates everything but the existence of the checks, which the board validates.
+    /// Validates the values. The board validates that the name is unique, and that each check
+    /// exists and is used once.
     ///
     /// # Errors
     /// The first rule that the configuration breaks.

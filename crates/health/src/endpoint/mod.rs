@@ -81,7 +81,7 @@ pub struct Endpoint {
     was_up: bool,
     /// The time since which the fail-open group has counted as failed.
     group_failed_since: Option<Time>,
-    /// Start of a grace period.
+    /// Start of the grace period, if there is one.
     start: Time,
     grace_until: Time,
     in_grace: bool,
@@ -99,7 +99,7 @@ pub struct Endpoint {
     /// The verdict without a drain.
     without_drain: Verdict,
     since: Time,
-    /// Whether a change has affected replies with excluded checks.
+    /// Whether a change may have affected replies to requests that exclude checks.
     moved: bool,
     pub(crate) rendered: Rendered,
     pub(crate) rendered_at: Time,
@@ -259,7 +259,7 @@ impl Endpoint {
         match verdict::judge(&self.config, &self.tally, given).state {
             EndpointState::Down | EndpointState::Drain => Class::Unknown,
             // The endpoint fails open because its group counts as failed. One more healthy member
-            // could end that.
+            // could end fail-open.
             _ if self.may_fail_open && verdict::is_in_group(config, one) => Class::Down,
             EndpointState::Degraded | EndpointState::Up => Class::Up,
             EndpointState::Maintenance => Class::Maintenance,
@@ -313,8 +313,8 @@ impl Endpoint {
     }
 
     /// The verdict and the status code that would apply if the uses at the positions `left_out`
-    /// were up. Each position must occur only once. The Kubernetes API server treats excluded
-    /// checks in this way. Removing the uses instead could make a quorum unreachable.
+    /// were up, which is how the Kubernetes API server treats excluded checks. Removing the uses
+    /// instead could make a quorum unreachable. Each position must occur only once.
     pub(crate) fn answer_without(&self, left_out: &[usize], audience: Audience) -> (Verdict, u16) {
         let mut tally = self.tally;
         for &at in left_out {
@@ -349,7 +349,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether a change has affected replies with excluded checks since the last call.
+    /// Returns whether a change since the last call may have affected replies to requests that
+    /// exclude checks.
     pub(crate) const fn take_moved(&mut self) -> bool {
         std::mem::replace(&mut self.moved, false)
     }
@@ -373,7 +374,7 @@ impl Endpoint {
         self.not_up.ones().filter(decided).chain(others).chain(self.not_up.zeroes())
     }
 
-    /// The state and the rule that gave it.
+    /// The current state and the rule that determined it.
     pub const fn verdict(&self) -> Verdict {
         self.verdict
     }
@@ -388,10 +389,11 @@ impl Endpoint {
         self.since
     }
 
-    /// The weight reported to load balancers; `None` if no check has a weight. The weight is the
-    /// sum over the serving checks, including unknown ones within a [`Grace`]. It is the sum over
-    /// all checks while the endpoint serves although its checks fail, because a weight of 0 would
-    /// stop all traffic. A drain does not change the weight.
+    /// The weight reported to load balancers; `None` if no check has a weight. Normally the weight
+    /// is the sum of the weights of the serving checks, including unknown ones within a [`Grace`].
+    /// While the endpoint serves by fail-open, a forced state or the latch, the weight is the sum
+    /// over all checks, because a weight of 0 would stop all traffic. A drain does not change the
+    /// weight.
     pub fn weight(&self) -> Option<u32> {
         let is_regardless =
             matches!(self.without_drain.cause, Cause::FailOpen | Cause::Forced | Cause::Latch);

@@ -1,5 +1,5 @@
-//! The number of an endpoint's required checks, degrading checks and members of the quorum by
-//! class, updated one check at a time.
+//! Per class: the numbers of an endpoint's required checks, degrading checks and members of the
+//! quorum, and the sum of the weights. Updated one check at a time.
 //!
 //! Does not know about: the identity of checks, or the resulting state.
 

@@ -1,4 +1,5 @@
-//! The rules that derive one state and its cause from the tally, and the reply to each audience.
+//! The rules that derive an endpoint's state and its cause from the tally, and the status code for
+//! each audience.
 //!
 //! Does not know about: commands of operators, which override the rules; formats.
 
@@ -53,7 +54,8 @@ pub enum Cause {
     Checks,
     /// A drain.
     Drain,
-    /// Fail-open: most checks of the group are down, probably because of a shared dependency.
+    /// Fail-open: most checks of the group (see [`FailOpen`]) are down, probably because of a
+    /// shared dependency.
     FailOpen,
     /// A forced state, such as that of `on_worker_failure = "degrade"`.
     Forced,
@@ -100,7 +102,8 @@ impl Verdict {
 pub(super) struct Conditions {
     /// Whether unknown checks still count as up.
     pub(super) in_grace: bool,
-    /// Whether the group counts as failed, and the time limit of fail-open has not passed.
+    /// Whether the endpoint may fail open: the group counts as failed, and the time limit of
+    /// fail-open has not passed.
     pub(super) may_fail_open: bool,
 }
 
@@ -139,7 +142,8 @@ pub(super) fn is_in_group(config: &EndpointConfig, one: &Use) -> bool {
     if config.quorum.is_some() { one.in_quorum } else { one.severity == Severity::Required }
 }
 
-/// The members of the quorum that count as up, and the minimum; 0 and 0 without a quorum.
+/// The number of the quorum's members that count as up, and the minimum number; both 0 without a
+/// quorum.
 fn quorum_of(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> (u32, u32) {
     let members = &tally.quorum;
     let granted = if in_grace { members.of(Class::Unknown) } else { 0 };
@@ -147,8 +151,8 @@ fn quorum_of(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> (u32, u3
     (up, config.quorum.map_or(0, |quorum| quorum.min(members.total())))
 }
 
-/// Whether the fail-open group (see [`is_in_group`]) counts as failed: at most `max_healthy`
-/// percent of its members are healthy, and those that are down would make the endpoint down.
+/// Whether the fail-open group (see [`is_in_group`]) counts as failed: a member is down, at most
+/// `max_healthy` percent of the members are healthy, and the quorum, if there is one, is missed.
 pub(super) fn group_is_failed(config: &EndpointConfig, tally: &Tally, in_grace: bool) -> bool {
     let (quorum_up, quorum_min) = quorum_of(config, tally, in_grace);
     if config.quorum.is_some() && quorum_up >= quorum_min {

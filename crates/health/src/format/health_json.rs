@@ -3,8 +3,9 @@
 //! Does not know about: other formats.
 //!
 //! The draft ties `pass` and `warn` to codes of 2xx and 3xx and `fail` to 4xx and 5xx, so the
-//! status depends on the code as well as on the state. A key is `NAME:responseTime`. A colon in a
-//! name would be read as the separator, so it is written as `%3A`, and a percent sign as `%25`.
+//! status depends on the code as well as on the state. The key of a check is `NAME:responseTime`. A
+//! colon in a name would be read as the separator, so it is written as `%3A`, and a percent sign as
+//! `%25`.
 
 use super::body::{Body, REMARK_LEN_MAX, remark};
 use super::{Line, Page, json, stamp};
@@ -40,7 +41,7 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
             json::string(out, page.note);
         });
     }
-    // After a long note there may be no room even for an empty `checks` object.
+    // After a long reason there may be no room even for an empty `checks` object.
     let opened = body.fit(|out| out.extend_from_slice(b",\"checks\":{"));
     let lines = if opened { page.lines } else { &[] };
     let missing = body.fit_all(lines, page.lines_total, |out, at, line| {

@@ -61,7 +61,7 @@ impl Format {
     }
 }
 
-/// A complete reply without its head.
+/// The parts of a reply that depend on health: status code, content type and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// The status code.
@@ -113,7 +113,7 @@ impl Page<'_> {
 }
 
 /// Length of the shortest line in any format. A body cannot contain more lines than its maximum
-/// length divided by this.
+/// length divided by this length.
 pub(crate) const LINE_LEN_MIN: usize = 6;
 
 /// One reply in all formats.

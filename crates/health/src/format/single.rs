@@ -8,8 +8,8 @@
 use super::{Format, Line, json, spring};
 use crate::check::CheckState;
 
-/// Writes the reply into an empty buffer, for clients that see details. The reason is a single
-/// line.
+/// Writes the reply into an empty buffer, for clients that see details. The reason must be a single
+/// line, as a [`Reason`](crate::Reason) is.
 pub(crate) fn write(out: &mut Vec<u8>, line: &Line<'_>, code: u16, format: Format) {
     match format {
         Format::HealthJson => write_health_json(out, line, code),

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// The last second of the year 9999, the latest that the format can show.
 const SECS_MAX: u64 = 253_402_300_799;
 
-/// Appends `2026-11-21T10:07:38Z` (RFC 3339) for a time since 1970, at most the end of the year
-/// 9999.
+/// Appends `2026-11-21T10:07:38Z` (RFC 3339) for a time since 1970; a time after the year 9999 is
+/// written as the last second of that year.
 pub fn stamp(out: &mut Vec<u8>, unix: Duration) {
     let secs = unix.as_secs().min(SECS_MAX);
     let (year, month, day) = civil(secs / 86_400);

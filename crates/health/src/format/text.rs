@@ -13,7 +13,7 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     }
     let mut body = Body::new(out, page.body_len_max, REMARK_LEN_MAX + 1);
     if !page.note.is_empty() {
-        // A note that does not fit is omitted; the state remains.
+        // A reason that does not fit is omitted; the state remains.
         body.fit(|out| {
             out.extend_from_slice(b"reason: ");
             plain(out, page.note);

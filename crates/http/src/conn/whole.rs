@@ -10,7 +10,7 @@ use crate::{RequestError, Responder, Service};
 
 /// The point at which the fast path ended.
 pub(super) enum FastPathEnd {
-    /// The end of the input or of the connection.
+    /// The next action of the caller: all input was handled or stored, or the connection ends.
     Next(Next),
     /// A request that the fast path does not handle, at this position.
     Rest(usize),

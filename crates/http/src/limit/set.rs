@@ -63,8 +63,8 @@ impl Places {
         self.place(self.hasher.hash(key))
     }
 
-    /// Like [`Self::of`], for the bytes of [`KeyBytes::ip`](super::KeyBytes::ip), which are one or
-    /// two numbers and a zero byte.
+    /// Like [`Self::of`], for the bytes of [`KeyBytes::ip`](super::KeyBytes::ip): 4 or 16 bytes of
+    /// an address, and a zero byte.
     #[inline]
     pub(super) fn of_ip(&self, addr: IpAddr, v6_len: u8) -> Place {
         self.place(match addr.to_canonical() {
@@ -100,8 +100,8 @@ pub(super) const fn tag_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The debt of a word's key: the number of ticks from `now` to its TAT. Zero for an empty or
-/// expired word.
+/// The debt of a word's key: the number of ticks from `now` to its theoretical arrival time (TAT,
+/// see [the module](super)). Zero for an empty or expired word.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "time wraps")]
 pub(super) const fn owed(word: u64, now: u64) -> u32 {

@@ -89,18 +89,20 @@ pub struct Head {
     host: Span,
     /// Start of the request line. Once that line is read: start of the field lines.
     lines_at: u32,
-    /// The next byte to read. After the end of the head: its length.
+    /// The next byte to read. After the end of the head: the length of the head.
     at: u32,
     /// Start of the current token.
     mark: u32,
     name_end: u32,
     value_at: u32,
     fields: u32,
-    /// Number of tolerated empty lines; [`u16::MAX`] stands for any larger number.
+    /// Number of empty lines skipped before the request line; [`u16::MAX`] stands for this and any
+    /// larger number.
     empty_lines: u16,
     /// Position of the value of the first `Authorization`.
     authorization_at: u32,
-    /// Length of that value; `u16::MAX` stands for this and any larger length.
+    /// Length of the value of the first `Authorization`; `u16::MAX` stands for this and any larger
+    /// length.
     authorization_len: u16,
     flags: u16,
     method: Method,

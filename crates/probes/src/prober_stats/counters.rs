@@ -128,8 +128,8 @@ impl ProberCounters {
         for pair in self.recent().windows(2) {
             let [(from, before), (to, after)] = [pair[0], pair[1]];
             apart += (to >> STATE_BITS).saturating_sub(from >> STATE_BITS);
-            // After a change of state, the number of further probes with the former state is
-            // unknown.
+            // If the state differs between two samples, the number of probes between them is
+            // unknown, so only the probe of the later sample is counted.
             come += if from & NEVER == to & NEVER { after.saturating_sub(before) } else { 1 };
         }
         let since = last.saturating_sub(self.last()?.0);

@@ -40,10 +40,11 @@ impl SameChecks {
 
 impl Registry {
     /// Takes over the state of `before`. Checks that test the same target keep their results, to
-    /// which the new thresholds apply. Endpoints keep their latches, drains and times of change. If
-    /// a check now tests another target, endpoints use its previous state until its first result.
-    /// From this call on, results are also forwarded to `before` while it exists. A second call
-    /// takes over results only.
+    /// which the new thresholds apply. Endpoints keep their latches
+    /// ([`EndpointConfig::latch`](doorbell_health::EndpointConfig::latch)), drains and times of
+    /// change. If a check now tests another target, endpoints use its previous state until its
+    /// first result. From this call on, results are also forwarded to `before` while it exists. A
+    /// second call takes over results only.
     pub fn inherit(&self, before: &Arc<Self>, same: &SameChecks, now: Time) {
         let is_first = self.predecessors.set(before.with_predecessors(&same.places)).is_ok();
         let known = before.lock();

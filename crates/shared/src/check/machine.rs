@@ -61,7 +61,7 @@ pub enum Action {
 /// Counters of a shared check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareCounters {
-    /// Runs for all instances.
+    /// Runs of this instance as the holder of the lease, for all instances.
     pub runs: u64,
     /// Runs of this instance for itself.
     pub own_runs: u64,

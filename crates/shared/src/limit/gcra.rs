@@ -58,7 +58,8 @@ pub struct Gcra {
     price_us: f64,
     /// Maximum time until the whole burst is available again, after a token was granted.
     window_us: f64,
-    /// Maximum time until the whole burst is available again, with the credits of all instances.
+    /// Maximum time until the whole burst is available again, including the credits of
+    /// [`INSTANCES_REMEMBERED`] instances.
     debt_max_us: f64,
     lifetime: Duration,
     credit: Credit,

@@ -76,8 +76,8 @@ struct Record {
 }
 
 impl Leaser {
-    /// Creates a leaser for these leases. Credit that was used before counts as charged by an
-    /// earlier leaser.
+    /// Creates a leaser for these leases. Credit that clients have already used is treated as
+    /// charged by an earlier leaser.
     #[must_use]
     pub fn new(leases: Arc<Leases>, gcra: Gcra, now: Time) -> Self {
         let record = |slot| match leases.usage(slot, now) {

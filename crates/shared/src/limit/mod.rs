@@ -1,13 +1,15 @@
 //! Shared limits: each instance leases tokens in advance, in batches.
 //!
 //! [`Gcra`] is the algorithm of the store; [`Leaser`] determines the lease requests of an instance.
-//! Requests take tokens from [`Leases`](doorbell_http::limit::Leases), which never waits for the
-//! store.
+//! Requests of clients take tokens from [`Leases`](doorbell_http::limit::Leases), which never waits
+//! for the store.
 //!
-//! **Not more than the limit,** except by credits beyond the reserve. The store counts a token when
-//! it is granted, and the token is used within the lifetime of its lease. The store therefore
-//! shortens the burst by this time. It also reserves credits (see [`INSTANCES_COVERED`]), because a
-//! credit is charged after its use.
+//! **All instances together allow no more than the limit,** except for credits beyond the reserve.
+//! A credit is the number of requests that an instance allows a client without tokens before it
+//! asks the store. The store counts a token when it is granted, and the token is used within the
+//! lifetime of its lease. The store therefore reduces the burst by the number of requests that the
+//! rate allows in this lifetime. It also reserves a part of the burst for credits (see
+//! [`INSTANCES_COVERED`]), because a credit is charged after its use.
 //!
 //! Does not know about: connections, configuration files, the identity of a client.
 

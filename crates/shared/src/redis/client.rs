@@ -184,7 +184,7 @@ impl Commands {
         let mut unsent = Vec::new();
         let why = loop {
             tokio::select! {
-                // The driver of the connection is a task, too.
+                // `<=`, because `tasks` contains the driver of the connection besides the commands.
                 request = self.queue.recv(), if conn.tasks.len() <= PIPELINE_MAX => {
                     let (redis, state) = (conn.redis.clone(), Arc::clone(&conn.state));
                     conn.tasks.spawn(run(request?, redis, state));

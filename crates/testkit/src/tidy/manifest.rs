@@ -44,8 +44,9 @@ pub const ARROWS: &[Arrow] = &[
         ],
         may_in_tests: &["doorbell-testkit"],
     },
-    // The floor programs set a socket option through the ring crate, because the call needs
-    // `unsafe`. `doorbell-tokio` is needed to compare axum behind doorbell with axum alone.
+    // The bare accept loops, which show the minimum cost of a connection, set a socket option
+    // through the ring crate, because the call needs `unsafe`. `doorbell-tokio` is needed to
+    // compare axum behind doorbell with axum alone.
     Arrow {
         folder: "benches/peers",
         may: &["doorbell", "doorbell-ring", "doorbell-tokio"],
@@ -101,8 +102,8 @@ pub const ARROWS: &[Arrow] = &[
     // no socket, no runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
-    // State that instances share. Uses states and the reconnect delay of links, and leases of
-    // limits; depends on neither health nor configuration.
+    // State that instances share. Uses the states and the reconnect delay of `doorbell-link`, and
+    // the leases of limits of `doorbell-http`; depends on neither health nor configuration.
     Arrow {
         folder: "crates/shared",
         may: &["doorbell-http", "doorbell-link"],

@@ -96,7 +96,7 @@ pub(super) fn login(is_tls: bool, user: &str, hashed: &[u8], method: &str) -> Ve
     let mut out = head(if is_tls { CAPABILITY_TLS } else { 0 });
     out.extend_from_slice(user.as_bytes());
     out.push(0);
-    // Hashes have 20 or 32 bytes.
+    // The length fits: a hash has 20 or 32 bytes, and is empty for an empty password.
     out.push(u8::try_from(hashed.len()).unwrap_or_default());
     out.extend_from_slice(hashed);
     out.extend_from_slice(method.as_bytes());

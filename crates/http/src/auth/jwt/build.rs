@@ -51,14 +51,14 @@ impl JwtBuilder {
         }
     }
 
-    /// Adds a key that may sign tokens.
+    /// Adds a key that verifies the signatures of tokens.
     #[must_use]
     pub fn key(mut self, key: Key) -> Self {
         self.policy.keys.push(key);
         self
     }
 
-    /// Adds keys that may sign tokens.
+    /// Adds keys that verify the signatures of tokens.
     #[must_use]
     pub fn keys(mut self, keys: impl IntoIterator<Item = Key>) -> Self {
         self.policy.keys.extend(keys);

@@ -48,7 +48,7 @@ pub enum JwksError {
     NotKeySet,
     /// There is no key for any of the allowed algorithms.
     NothingUsable {
-        /// Number of keys for other purposes.
+        /// Number of skipped keys, as in [`Jwks::skipped`].
         skipped: usize,
     },
     /// More than [`JWKS_LEN_MAX`] bytes.
@@ -91,7 +91,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads the key; `None` if the key is for another purpose.
+    /// Reads the key; `None` if the key is skipped (see [`Jwks::skipped`]).
     fn key(&self, allowed: &[Algorithm]) -> Result<Option<Key>, JwksError> {
         let kind = self.text("kty")?.ok_or(JwksError::Member { number: self.number, name: "kty" })?;
         let curve = self.text("crv")?;

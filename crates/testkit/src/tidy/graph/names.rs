@@ -120,8 +120,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Collects definitions by a macro call between items: the identifiers after `struct`, `enum`
-    /// and the like.
+    /// Collects the definitions that a macro call in item position makes: the identifiers after
+    /// `struct`, `enum` and the like.
     fn define_from_tokens(&mut self, tokens: TokenStream) {
         let mut after_keyword = false;
         for token in tokens {
