@@ -18,9 +18,9 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     /// Starts the runtime and opens the control socket. A failure to open the socket is logged and
-    /// does not prevent the start, because probes do not need it. The log level is error if the
-    /// configuration file sets the socket or its group, warning if the file sets neither, and info
-    /// without a file (`is_configured` is false), because the default directory may not exist.
+    /// does not prevent the start, because probes do not need the socket. The log level is error if
+    /// the configuration file sets the socket or its group, warning if the file sets neither, and
+    /// info without a file (`is_configured` is false), because the default directory may not exist.
     pub(crate) fn start(config: &Config, operator: &Operator, is_configured: bool) -> io::Result<Self> {
         let runtime = AdminRuntime::start(operator.reply_permits())?;
         let control = match control::open(&config.control) {

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Exit code of a command. Numbers from 64 on follow sysexits.h.
+/// Exit code of a command. The named codes from 64 on follow sysexits.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// 73: another process listens on an address (sysexits: cannot create).

@@ -1,7 +1,7 @@
 //! Reaps orphaned processes, so that zombies do not fill the process table. As process 1 of a
 //! container, this process is the parent of all orphans.
 //!
-//! Does not know about: the programs of checks, which their checks wait for.
+//! Does not know about: the programs of checks; each check waits for its own.
 
 use doorbell_checks::CHILDREN;
 use rustix::process::{Pid, WaitOptions, waitpid};

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Connects within `timeout`. `UnixStream::connect` has no limit: it waits while the queue of the
-/// listener is full, as it is when the server hangs. The send timeout of a socket also limits
+/// listener is full, for example because the server hangs. The send timeout of a socket also limits
 /// `connect` (unix(7), `SO_SNDTIMEO` in socket(7)).
 pub(crate) fn connect_within(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let addr = SocketAddrUnix::new(path)?;

@@ -37,7 +37,7 @@ use tokio::time::{sleep, timeout};
 /// Name of the configuration table.
 const TABLE: &str = "blackbox";
 
-/// Maximum number of connections to one address; further ones wait in the backlog.
+/// Maximum number of connections to one bound address; further ones wait in the backlog.
 const CONNS_MAX: usize = 64;
 
 /// Maximum number of concurrent name lookups of all generations together, because a lookup may
@@ -69,7 +69,7 @@ pub(crate) struct Probes {
 #[derive(Debug)]
 pub(crate) struct Unopened {
     ports: Vec<(SocketAddr, Port)>,
-    /// Channel that starts the thread; dropping it ends the thread.
+    /// Passes the listeners to the waiting thread; dropping the sender ends the thread.
     start: SyncSender<Vec<std::net::TcpListener>>,
     phase: watch::Sender<Phase>,
     thread: JoinHandle<()>,
@@ -88,7 +88,7 @@ impl Probes {
     /// Binds the addresses, or takes them over from the predecessor.
     ///
     /// # Errors
-    /// If an address cannot be bound, or a file of a module cannot be used.
+    /// If an address cannot be bound, a module's file cannot be used, or the thread cannot start.
     pub(crate) fn prepare(
         config: &Config,
         before: Option<&Self>,
@@ -218,7 +218,7 @@ async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
     after.map_or(Phase::Stopped, |phase| *phase)
 }
 
-/// Accepts connections while the phase is `Serving`, then waits for the open ones.
+/// Accepts connections while the phase is `Serving`, then waits until all connections have ended.
 async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch::Receiver<Phase>) {
     let mut conns = JoinSet::new();
     let leaving = phase.clone();
@@ -259,7 +259,7 @@ async fn serve_conn(
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // Every connection gets at least one reply.
+    // When the phase ends, a connection without a request stays open until its first request.
     let ready_to_close = async {
         after_serving(&mut phase).await;
         has_request.wait_for(|has_request| *has_request).await.is_ok()

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Maximum size of content that built-in modules read.
 const BODY_BYTES: u32 = 256 << 10;
 
-/// What a probe does with its target.
+/// A check without a target, and its timeout.
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) name: Box<str>,
@@ -41,7 +41,7 @@ impl Module {
         own.chain(built_in).collect()
     }
 
-    /// The corresponding prober of blackbox_exporter.
+    /// The corresponding value of `prober` in a module of blackbox_exporter.
     pub(super) const fn prober(&self) -> Kind {
         match self.kind {
             CheckKind::Dns(_) => Kind::Dns,

@@ -24,7 +24,8 @@ use tokio::time::{Instant, timeout_at};
 /// Maximum number of redirects, as in blackbox_exporter.
 const REDIRECTS_MAX: u32 = 10;
 
-/// Limit of lookups, separate from that of checks, so that checks do not wait.
+/// Limit of the name lookups of probes. Checks have their own limit, so that probes do not delay
+/// them.
 static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
 
 /// Runs probes.
@@ -75,10 +76,11 @@ impl Prober {
             report.lookup += lookup;
             let addr = match found {
                 Ok(Ok(addr)) => addr,
-                // A name without an address is a failed probe, not an invalid request.
+                // If a name has no usable address or its lookup times out, the probe fails, but the
+                // request is valid.
                 Ok(Err(None)) | Err(_) => return Ok(ProbeResult::of(report, start)),
-                // A redirect to a forbidden address is a failed probe, because the target chose the
-                // address.
+                // A redirect to a forbidden address is a failed probe instead of a refused request,
+                // because the target chose the address.
                 Ok(Err(Some(_))) if report.redirects > 0 => return Ok(ProbeResult::of(report, start)),
                 Ok(Err(Some(refused))) => return Err(refused),
             };

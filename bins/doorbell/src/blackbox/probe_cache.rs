@@ -172,7 +172,8 @@ impl ProbeCache {
     }
 }
 
-/// Returns the shorter of the module's timeout and the scrape timeout of the request.
+/// Returns the shorter of the module's timeout and the request's scrape timeout less
+/// [`TIMEOUT_OFFSET`].
 fn limit_of(module: &Module, scrape_timeout: Option<&str>) -> Duration {
     let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
     let timeout = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());

@@ -9,8 +9,8 @@ use std::fmt;
 const TARGET_LEN_MAX: usize = 1024;
 
 /// Unsupported parameters of blackbox_exporter, each with the value that changes the reply; `None`
-/// if any non-empty value does. Such values are refused, because ignoring them would hide a
-/// difference.
+/// if any non-empty value does. Such values are refused, because the reply would differ from that
+/// of blackbox_exporter.
 const UNSUPPORTED: [(&str, Option<&str>); 2] = [("debug", Some("true")), ("hostname", None)];
 
 /// A target and a module.

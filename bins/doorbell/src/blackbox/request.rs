@@ -23,7 +23,7 @@ impl ProbeRequest {
         let mut kind = module.kind.clone();
         let mut follows = FollowRedirects::No;
         let at = match &mut kind {
-            // The exporter accepts an IPv6 address without brackets.
+            // blackbox_exporter accepts an IPv6 address without brackets.
             CheckKind::Dns(_) => HostPort::parse(target, Some(53))
                 .or_else(|| Some(HostPort { port: 53, ..HostPort::parse_host(target)? }))?,
             CheckKind::Grpc(_) | CheckKind::Tcp(_) | CheckKind::Udp(_) => HostPort::parse(target, None)?,

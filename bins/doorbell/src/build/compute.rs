@@ -15,7 +15,7 @@ use std::time::Duration;
 /// scans take a millisecond.
 const SCAN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Starts the threads; `None` if the configuration does not need them.
+/// Starts the compute threads; `None` if the configuration does not need them.
 pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
     if !config.needs_compute() {
         return Ok(None);
@@ -39,7 +39,7 @@ pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
     builder.build().map(Some).map_err(|error| Failure::new(Exit::Failure, error.to_string()))
 }
 
-/// Runs the scans of one reader.
+/// Runs the scans of one [reader](crate::reload::watch::Watched) of files.
 #[derive(Debug)]
 pub(crate) struct ScanRunner {
     lane: Option<Offload>,

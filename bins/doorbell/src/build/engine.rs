@@ -1,6 +1,6 @@
 //! Builds the engine from the configuration, and logs its start or explains its failure.
 //!
-//! Does not know about: listeners, other generations.
+//! Does not know about: how listeners are built, other generations.
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Driver, OnWorkerFailure};
@@ -158,7 +158,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
     Failure::new(exit, message)
 }
 
-/// Whether the address is not an address of this machine.
+/// Whether a listener failed because its address is not an address of this machine.
 fn is_elsewhere(error: &StartError) -> bool {
     matches!(error, StartError::Listen(listen) if listen.error.kind() == std::io::ErrorKind::AddrNotAvailable)
 }

@@ -1,6 +1,6 @@
-//! Builds objects of the engine from the configuration.
+//! Builds parts of a generation from its configuration.
 //!
-//! Does not know about: generations, reloads.
+//! Does not know about: when a generation is built or replaced.
 pub(crate) mod access_log;
 pub(crate) mod checks;
 pub(crate) mod compute;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Builds the service of the first listener, without an access log.
 ///
 /// # Errors
-/// The problem of the configuration.
+/// If a part of the configuration cannot be built.
 pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String> {
     let registry = HealthRegistry::build(config)?;
     let lane = compute::start(config).map_err(|error| error.to_string())?;

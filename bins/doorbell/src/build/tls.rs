@@ -1,6 +1,6 @@
 //! Builds acceptors from `[tls.NAME]` and replaces their certificates while the server runs.
 //!
-//! Does not know about: handshakes, watching.
+//! Does not know about: how handshakes are performed, how files are watched.
 
 use crate::config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
 use crate::guards::seed;
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Maximum number of tracked addresses.
+/// Maximum number of client addresses that a handshake limit tracks.
 const GATE_KEYS_MAX: usize = 65_536;
 
-/// Shared limit of handshakes by address.
+/// Limit of handshakes by client address, shared by listeners.
 pub(crate) type Gate = Arc<HandshakesPerClient>;
 
 /// A rate of handshakes for each client.
@@ -51,8 +51,8 @@ pub(crate) struct Pairs {
 }
 
 /// Creates the acceptor of one listener. `auth_mode` is the client certificate mode of its
-/// handshakes, which is weaker than that of the table if a route is exempt. With `http2`,
-/// connections that negotiate HTTP/2 are handed over to the Tokio lane.
+/// handshakes, which is weaker than that of the table if a route needs no client certificate. With
+/// `http2`, connections that negotiate HTTP/2 are handed over to the Tokio lane.
 pub(crate) fn open(
     Pairs { loaded, stamps }: Pairs,
     tls: &Tls,
@@ -81,8 +81,8 @@ impl HandshakeGate for HandshakesPerClient {
 }
 
 impl Pairs {
-    /// Reads the certificates of a table and their keys. Warnings are logged when the certificates
-    /// are used.
+    /// Reads the certificates of a table and their keys. Their warnings are logged later, when an
+    /// acceptor gets the certificates.
     pub(crate) fn read(tls: &Tls) -> Result<Self, TlsError> {
         // Recorded before reading, so that the next scan detects a change during reading.
         let stamps = Stamps::of(paths(tls));
@@ -175,7 +175,8 @@ fn paths(tls: &Tls) -> impl Iterator<Item = &Path> {
 }
 
 impl TlsReader {
-    /// Replaces the certificates if the files have changed.
+    /// Reads the files again, and replaces the certificates if they differ. Returns whether they
+    /// differ.
     fn replace(&mut self) -> Result<bool, TlsError> {
         let Pairs { loaded, stamps } = Pairs::read(&self.tls)?;
         let Material { config, crl_end } = material(loaded, &self.tls, self.auth_mode, self.http2)?;
@@ -196,7 +197,8 @@ impl Watched for TlsReader {
 
     fn scan(&mut self) -> Scan {
         let stamps = Stamps::of(paths(&self.tls));
-        // Reading the files again logs a revocation list that expired without a replacement.
+        // Reading the files again logs a warning if a revocation list has expired and was not
+        // replaced.
         let ended = self.crl_end.is_some_and(|end| end < unix_secs());
         if stamps == self.stamps && !ended {
             return Scan::Same;

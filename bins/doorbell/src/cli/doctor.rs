@@ -113,7 +113,7 @@ fn json_of(diagnosis: &Diagnosis) -> serde_json::Value {
     })
 }
 
-/// Parses a link speed with a decimal unit into bits per second.
+/// Parses a bandwidth with a decimal unit into bits per second.
 fn parse_link(text: &str) -> Result<u64, String> {
     let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("Kbit", 1_000)];
     let parsed = units.iter().find_map(|(unit, scale)| {

@@ -113,7 +113,7 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     match status {
         Ok(status @ 200..=399) => {
             if !global.quiet {
-                // The exit code is the result.
+                // The exit code reports the result even if printing fails.
                 let _lost = print(&format!("{address}{path}: {status}\n"));
             }
             Exit::Success
@@ -130,8 +130,9 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
 }
 
 /// Returns the target. The address is taken from the first of these sources that exists: the
-/// command line, the given file, the only running instance, [`DEFAULT_FILE`], the built-in
-/// configuration if variables override its keys, `DOORBELL_LISTEN`, the default address.
+/// command line, the given file, the only running instance (unless variables override keys of a
+/// listener), [`DEFAULT_FILE`], the built-in configuration if variables override its keys,
+/// `DOORBELL_LISTEN`, the default address.
 fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target, String> {
     let plain = |address| Target { address, host: None, is_tls: false, needs_proxy_header: false };
     if let Some(address) = &args.address {
@@ -215,7 +216,7 @@ fn find(config: &Config, path: &str) -> Option<Target> {
 }
 
 /// Address to connect to for a bound address; `None` if it is unknown (inherited socket, port 0),
-/// or if the listener does not trust a PROXY header from it.
+/// or if the listener requires a PROXY header and trusts none from this machine.
 fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
     let needs_trust = listener.proxy_protocol == ProxyProtocol::Require;
     let trusted: Networks = listener.trusted().collect();

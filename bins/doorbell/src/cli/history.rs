@@ -192,7 +192,7 @@ pub(super) fn ask<T>(
 }
 
 impl Availability {
-    /// Reads a line of the server. Old servers write large integers as strings.
+    /// Reads a line of a reply. Old servers write large integers as strings.
     fn read(line: &str) -> Option<Self> {
         let row: Value = serde_json::from_str(line).ok()?;
         let number = |name: &str| {

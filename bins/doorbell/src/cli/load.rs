@@ -192,7 +192,7 @@ fn variable(name: &str) -> Option<String> {
     Some(value.to_string_lossy().into_owned())
 }
 
-/// Logs a warning for each variable that has no effect.
+/// Logs a warning for each variable of [`UNREAD`] that is set.
 pub(super) fn warn_of_unread() {
     for (name, instead) in UNREAD.iter().filter(|(name, _)| variable(name).is_some()) {
         tracing::warn!("{name} has no effect: use {instead}");
@@ -262,8 +262,8 @@ pub(super) fn with_global(mut config: Config, global: &Global) -> Config {
     config
 }
 
-/// Under systemd the state file defaults to the unit's state directory (`StateDirectory=` in
-/// systemd.exec(5)).
+/// Under systemd the state file defaults to `state` in the unit's state directory
+/// (`StateDirectory=` in systemd.exec(5)).
 pub(super) fn with_state(mut config: Config) -> Config {
     let path = &mut config.lifecycle.state_file;
     *path = path.take().or_else(|| state_file(&std::env::var_os("STATE_DIRECTORY")?));

@@ -44,7 +44,7 @@ pub(super) fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
     is_colored(when, stream.is_terminal(), |name| std::env::var_os(name))
 }
 
-/// Whether to print colors. Any non-empty value of `NO_COLOR` disables them
+/// Whether to print colors. With `auto`, any non-empty value of `NO_COLOR` disables them
 /// (<https://no-color.org>), and so does `TERM=dumb`, because a dumb terminal prints the codes as
 /// text.
 fn is_colored(when: ColorWhen, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {

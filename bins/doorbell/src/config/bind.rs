@@ -13,7 +13,7 @@ pub(crate) const BIND_FORM: &str = "one of \"0.0.0.0:8080\", \"[::]:8080\", \":8
 /// A bind address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bind {
-    /// Number of a listening socket that the parent process passed.
+    /// Descriptor number of a listening socket that the parent process passed.
     Fd(u32),
     /// Name of a passed socket in `LISTEN_FDNAMES`.
     Systemd(String),

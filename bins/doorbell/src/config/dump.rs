@@ -18,7 +18,7 @@ pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser
 #[must_use]
 pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let mut root = config.to_json(with_defaults);
-    // `livez` and `readyz` exist without a table, so an empty table is omitted.
+    // `livez` and `readyz` exist without a table, so their tables are omitted if empty.
     if let Some(health) = root.get_mut("health").and_then(Value::as_object_mut) {
         let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
         health.retain(|name, value| !is_empty(value) || !["livez", "readyz"].contains(&&**name));

@@ -53,16 +53,17 @@ pub struct Parsed {
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "contains only functions and a time")]
 pub struct Outside<'a> {
-    /// `${NAME}`
+    /// Values of `${NAME}`.
     pub env: Env<'a>,
-    /// `${file:PATH}`
+    /// Contents of `${file:PATH}`.
     pub read_secret: ReadSecret<'a>,
-    /// Current time in seconds since 1970; `None` skips the validation of files.
+    /// Current time in seconds since 1970. With `None`, files are not validated and reply files are
+    /// not read.
     pub files_at: Option<i64>,
 }
 
-/// Variable with the seconds between SIGTERM and SIGKILL (`terminationGracePeriodSeconds` of a
-/// pod). Kubernetes does not set the variable: the manifest has to.
+/// Environment variable with the time between SIGTERM and SIGKILL (`terminationGracePeriodSeconds`
+/// of a pod). Kubernetes does not set the variable: the manifest has to.
 const GRACE_VARIABLE: &str = "TERMINATION_GRACE_PERIOD";
 
 /// Parses a configuration file and validates the files that it names. Reports every problem, not

@@ -1,4 +1,5 @@
-//! Parameters of the configuration reader: names of variables, and names of secrets.
+//! Parameters of the configuration reader: prefix of environment variables, names of secrets, and
+//! help for keys.
 //!
 //! Does not know about: how values are read.
 
@@ -27,8 +28,8 @@ pub(super) const PROGRAM: Program = Program {
     example,
 };
 
-/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` that are not secret. All other keys count
-/// as secret, so that a secret under a misspelled key is hidden.
+/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` that are not secret. All other keys of
+/// these tables count as secret, so that a secret under a misspelled key is hidden.
 const OPEN_KEYS: &[&str] =
     &["algorithm", "audience", "bind", "issuer", "jwks_file", "key_file", "leeway", "realm", "require"];
 

@@ -108,7 +108,8 @@ impl Schedule {
     }
 }
 
-/// Whether this is a field of times (a day of the week, a number, a star) rather than a time zone.
+/// Whether this is a field of a schedule (a day of the week, a number, a star) rather than a time
+/// zone.
 fn is_field(text: &str) -> bool {
     let days = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
     let first = text.split([',', '-', '/', '#', '?']).next().unwrap_or_default();

@@ -67,7 +67,7 @@ impl Template {
         &self.0
     }
 
-    /// Names of the path parameters in use.
+    /// Names of the path parameters that the template uses.
     pub(crate) fn params(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
             Part::Param(name) => Some(&**name),

@@ -73,7 +73,7 @@ impl Client {
         self.next()
     }
 
-    /// Returns the process of the instance. A reply to a later call confirms that the process ID
+    /// Returns the process of the instance. A response to a later call confirms that the process ID
     /// has not been reused. Fails if the process is not visible, because it runs in another PID
     /// namespace.
     pub(crate) fn process(&self) -> io::Result<Process> {

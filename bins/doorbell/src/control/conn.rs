@@ -172,8 +172,8 @@ async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
             return;
         }
     }
-    // All events are sent. The connection stays open, because its end shows `quit --wait` that the
-    // process is about to exit.
+    // All events are sent. The connection stays open, because `quit --wait` takes the end of the
+    // connection as the exit of the process.
     drop(follower);
     let _left = stream.read(&mut [0]).await;
 }

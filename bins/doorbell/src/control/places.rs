@@ -15,8 +15,8 @@ pub(crate) const NAME: &str = "control.sock";
 /// Maximum number of sockets to examine in one directory.
 const SOCKETS_MAX: usize = 64;
 
-/// The default directories of control sockets, in the order in which they are tried: the directory
-/// of the systemd unit (`RuntimeDirectory=`), of system services, and of the user.
+/// The default directories of control sockets, in the order in which they are tried: that of the
+/// systemd unit (`RuntimeDirectory=`), `/run/doorbell`, and that of the user.
 pub(crate) fn directories(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> Vec<PathBuf> {
     let given = env("RUNTIME_DIRECTORY").and_then(|all| {
         // The variable may contain several directories, separated by colons (systemd.exec(5)).
@@ -31,8 +31,8 @@ pub(crate) fn directories(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> V
     all
 }
 
-/// Socket name of another instance in the same directory. `round` distinguishes equal process IDs
-/// of different PID namespaces.
+/// Socket name of a further instance in a directory. `round` distinguishes equal process IDs of
+/// different PID namespaces.
 pub(super) fn name_of(pid: u32, round: u32) -> String {
     match round {
         0 => format!("control-{pid}.sock"),
@@ -61,7 +61,7 @@ pub(super) fn sockets(directory: &Path) -> Vec<PathBuf> {
 pub(crate) struct Found {
     /// Sockets with a listening process.
     pub(crate) running: Vec<PathBuf>,
-    /// Sockets without permission to connect.
+    /// Sockets to which this user may not connect.
     pub(crate) denied: Vec<PathBuf>,
 }
 
@@ -78,8 +78,8 @@ pub(crate) fn find_running(directories: &[PathBuf]) -> Found {
     found
 }
 
-/// Whether a process listens on a socket. Does not block: `EAGAIN` means that the backlog of a
-/// listening process is full.
+/// Succeeds if a process listens on a socket. Does not block; `EAGAIN` counts as success, because
+/// it means that the backlog of a listening process is full.
 pub(super) fn try_connect(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -1,5 +1,5 @@
-//! The file of a control socket: created if no other process listens at its path, removed at the
-//! end.
+//! The file of a control socket: created if no other process listens at its path, removed when the
+//! server ends.
 //!
 //! Does not know about: the protocol.
 //!
@@ -22,7 +22,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of names that are tried for another instance in a directory.
+/// Number of names to try for a further instance in a directory.
 const ROUNDS_MAX: u32 = 4;
 
 /// Mode of a socket file without and with a group.
@@ -56,8 +56,8 @@ impl Drop for ControlFile {
         if fs::metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
             // The file may have been removed with its directory.
             let _gone = fs::remove_file(&self.path);
-            // A process that opened the lock file before its removal detects the race by connecting
-            // to the socket.
+            // A process that opened the lock file before its removal may hold a lock together with
+            // the owner of a new lock file. `claim` therefore also connects to the socket.
             let _gone = fs::remove_file(lock_path(&self.path));
         }
     }
@@ -196,7 +196,8 @@ fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixList
     Ok((file, UnixListener::from(socket)))
 }
 
-/// Changes the group, unless the file already has it: chown may be denied (`SystemCallFilter=`).
+/// Changes the group. Skips chown if the file already has the group, because chown may be denied
+/// (`SystemCallFilter=`).
 fn set_group(path: &Path, group: u32) -> io::Result<()> {
     if fs::metadata(path)?.gid() == group {
         return Ok(());

@@ -19,14 +19,14 @@ pub(super) type Module = Map<String, Json>;
 pub(crate) struct Converted {
     /// `[blackbox.module.NAME]` tables as TOML; empty if there are none.
     pub(crate) toml: String,
-    /// The lines that were not kept, in the order of the file.
+    /// The lines that were not converted, in the order of the file.
     pub(crate) notes: Vec<Unconverted>,
 }
 
 /// Limits of `timeout`.
 const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(120);
 
-/// Key of the source address, and why it has no equivalent.
+/// Key of the source address, why it has no equivalent, and what to do instead.
 pub(super) const SOURCE: (&str, &str, &str) =
     ("source_ip_address", "the source address is common to all modules", "set `check_defaults.egress`");
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// A line that could not be kept.
+/// A line that was not converted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unconverted {
     pub(super) line: usize,

@@ -21,7 +21,7 @@ pub(crate) struct Link {
     pub(crate) measured: Option<Measured>,
 }
 
-/// Rates of the busiest moments, with the round-trip time.
+/// Rates in the busiest 100 ms of the last minute, with the median round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Measured {
     pub(crate) sending: Path,
@@ -42,7 +42,7 @@ pub(super) struct Settings {
 /// connections, or is recommended regardless of links.
 type Advice = (Finding, Option<Change>);
 
-/// Examines the settings for each link. `links` is an error text without a running instance.
+/// Examines the settings for each link. `links` is an error text if they are unknown.
 pub(super) fn findings(
     read: Read<'_>,
     links: &Result<Vec<Link>, String>,

@@ -1,4 +1,4 @@
-//! Examines the system that doorbell runs on and recommends settings. It changes nothing.
+//! Examines the system that doorbell runs on and recommends settings, but changes nothing.
 //!
 //! Does not know about: command lines, configurations. Entry: [`examine`].
 

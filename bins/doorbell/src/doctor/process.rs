@@ -1,5 +1,5 @@
-//! The limits of this process (descriptors, memory, CPUs, system calls), and the variables from
-//! systemd.
+//! The limits of this process (descriptors, memory, CPUs, system calls), its time zone, and the
+//! variables from systemd.
 //!
 //! Does not know about: the network.
 

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A token policy. A policy without a key file is fixed, which saves a check for changes.
+/// A token policy. A policy without a key file is fixed, which saves each request an atomic load.
 #[derive(Clone, Debug)]
 pub(super) enum Auth {
     Fixed(Arc<RequireAuth>),

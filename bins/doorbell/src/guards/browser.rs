@@ -9,7 +9,7 @@
 use rustix::system::uname;
 use std::net::IpAddr;
 
-/// Prefixes of fields in which proxies report the client.
+/// Prefixes of header fields that proxies add; [`FORWARDED`] contains whole names.
 const FORWARDED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-envoy-"];
 const FORWARDED: [&str; 7] = [
     "cf-connecting-ip",
@@ -48,7 +48,7 @@ pub(crate) fn is_cross_site<'a>(
     is_elsewhere || field("origin").is_some_and(is_foreign)
 }
 
-/// Whether one of these fields is one that proxies add. The peer is then not the client.
+/// Whether `names` contain a field that proxies add. If so, the peer is not the client.
 pub(crate) fn is_forwarded<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     let begins = |name: &str, prefix: &str| {
         name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
@@ -66,7 +66,8 @@ fn without_port(host: &str) -> &str {
 
 fn is_address(name: &str) -> bool {
     let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    // Connections to the unspecified address reach this machine from pages of any site.
+    // The unspecified address is excluded, because pages of any site can use it to reach this
+    // machine.
     bracketed.unwrap_or(name).parse::<IpAddr>().is_ok_and(|addr| !addr.to_canonical().is_unspecified())
 }
 

@@ -12,10 +12,11 @@ use doorbell_shared::limit;
 use doorbell_shared::redis::SharedLimit;
 use std::sync::Arc;
 
-/// Maximum number of clients with leases of one limit. For further clients, the limit is local.
+/// Maximum number of clients for which a shared limit leases tokens from the store. For further
+/// clients, the limit is local.
 const LEASES_MAX: usize = 65_536;
 
-/// The tables of a configuration.
+/// The counters of clients and of refusals of a configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     limits: Vec<Counting>,

@@ -172,7 +172,8 @@ impl Guards {
     }
 }
 
-/// Returns the job that verifies the token of a request; `None` if verifying is cheap.
+/// Returns the job that verifies the token of a request; `None` without a lane, or if verifying is
+/// cheap.
 #[inline(never)]
 fn token_job_for(
     lane: Option<&Offload>,

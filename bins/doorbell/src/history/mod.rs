@@ -123,7 +123,7 @@ impl HistorySlot {
     }
 
     /// Activates a prepared history, and returns it. Rows in the buffer are written to the new
-    /// target. If the history is no longer configured, they are written in the background.
+    /// target, or to the old one in the background if no history is configured any more.
     pub(crate) fn commit(&self, prepared: Prepared) -> Option<Arc<History>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match prepared.0 {

@@ -1,4 +1,4 @@
-//! Events, results and receipts of links as rows.
+//! Events, results of checks, and receipts of links as rows.
 //!
 //! Does not know about: the buffer and the writer of the history.
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses(Arc<Mutex<HashMap<IpAddr, u32>>>);
 
-/// Counts a connection until it is dropped. Connections without an address are not counted.
+/// Counts a connection until this value is dropped. Connections without an address are not counted.
 #[derive(Debug)]
 pub(super) struct Counted {
     addresses: Addresses,

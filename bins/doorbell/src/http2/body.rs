@@ -1,6 +1,6 @@
-//! Reply bodies: the bytes of a service, or a message stream of gRPC.
+//! Reply bodies: bytes in memory, or a message stream of gRPC.
 //!
-//! Does not know about: replies.
+//! Does not know about: status and header fields of replies.
 
 use super::grpc::Call;
 use bytes::Bytes;
@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tonic::Status;
 
-/// Maximum size of a piece, which limits the memory of a stream whose client does not read.
+/// Maximum size of a piece of a body, which limits the memory of a stream whose client does not
+/// read.
 const PIECE_LEN_MAX: usize = 16 << 10;
 
 /// Body of a reply.

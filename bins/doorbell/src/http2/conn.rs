@@ -1,6 +1,6 @@
 //! One HTTP/2 connection from its hand-over to its end: handshake, hyper, timeouts.
 //!
-//! Does not know about: other connections, replies.
+//! Does not know about: other connections, how requests are converted.
 
 use super::Phase;
 use super::body::ReplyBody;
@@ -35,9 +35,9 @@ use tokio_rustls::TlsAcceptor;
 /// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Maximum time that a reply waits for a send window on a connection that has not used its initial
-/// window. A client that opens the window only when the reply begins needs one round trip; all
-/// known clients open it earlier.
+/// Maximum time that a reply waits for a send window on a connection that has not used up its
+/// initial window. A client that opens the window only when the reply begins needs one round trip;
+/// all known clients open it earlier.
 const WINDOW_WAIT: Duration = Duration::from_millis(700);
 
 /// The context of a connection.
@@ -77,8 +77,8 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, context: ConnContext) 
     // The handshake began on a worker; `time_left` is the rest of its timeout.
     match tokio::time::timeout(time_left, accepted).await {
         Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
-            // Only h2 is accepted here. If no protocol was negotiated, the second ClientHello of
-            // the client no longer offered h2.
+            // Only h2 is accepted here. If no protocol was negotiated, the client's second
+            // ClientHello (after a HelloRetryRequest) no longer offered h2.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
                 let silent = context.config.times.silent;
                 http2(stream, peer, Some(info), silent, context).await;
@@ -300,7 +300,7 @@ impl ConnService {
         Ok(reply)
     }
 
-    /// Applies routes and guards as to any request; admitted and refused calls get replies in gRPC.
+    /// Applies routes and guards as to any request; admitted and refused calls get gRPC replies.
     async fn serve_grpc(
         &self,
         grpc_service: &GrpcService,

@@ -1,5 +1,5 @@
-//! Counters of the lane: refused and ended connections and requests by reason, for the last log
-//! line and for metrics.
+//! Counters of the lane: refused and ended connections and requests by reason, for the log line at
+//! exit and for metrics.
 //!
 //! Does not know about: how the values are shown.
 
@@ -27,7 +27,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Refused and ended connections and requests, by name.
+            /// Counters of refused and ended connections and requests, with their names.
             pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((concat!("http2_", stringify!($name)), self.$name.load(Ordering::Relaxed)),)*].into_iter()
             }

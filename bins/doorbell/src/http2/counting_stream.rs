@@ -2,7 +2,7 @@
 //! end it lingers: closing the socket immediately could cause a TCP reset, which discards data that
 //! the client has not read.
 //!
-//! Does not know about: the limits.
+//! Does not know about: which frames are limited.
 
 use super::flood_limits::{Abuse, FloodLimits};
 use doorbell::time::{Clock as _, OsClock};
@@ -71,7 +71,7 @@ impl<S> CountingStream<S> {
     fn count_sent(&self, bytes: &[u8]) {
         let mut state = self.account.lock();
         if let Err(abuse) = state.limits.handle_sent(bytes, OsClock.now()) {
-            // Reported at the next read, because the writer is in the middle of a frame.
+            // Reported at the next read, because the writer may be in the middle of a frame.
             state.abuse.get_or_insert(abuse);
         }
     }

@@ -1,7 +1,8 @@
 //! The queue from the workers to the lane: connections arrive in batches, with one wake-up per
 //! batch. The first connection starts the thread of the lane.
 //!
-//! Does not know about: serving the connections. The permits of the hand-over limit their number.
+//! Does not know about: serving the connections. The permits of the hand-over limit the number of
+//! connections.
 
 use doorbell::{HandedConn, Taker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +38,7 @@ enum Thread {
         has_failed: bool,
     },
     Running(JoinHandle<()>),
-    /// Connections are closed.
+    /// Further connections are closed.
     #[default]
     Ended,
 }
@@ -75,7 +76,7 @@ impl Inbox {
         }
     }
 
-    /// Closes the inbox if no connection has arrived.
+    /// Closes the inbox if the thread was not started.
     pub(super) fn close_idle(&self) {
         let mut conns = self.lock();
         if matches!(conns.thread, Thread::Idle { .. }) {

@@ -52,7 +52,7 @@ pub(crate) enum Phase {
     Serving,
     /// Every connection is being shut down gracefully.
     Draining,
-    /// No new connections arrive: the lane ends with the last open one.
+    /// No new connections arrive: the lane ends after its last open connection.
     Ending,
     /// The lane ends immediately.
     Stopped,
@@ -137,15 +137,15 @@ impl Plan {
 }
 
 impl Http2 {
-    /// Shuts every connection down gracefully within `timeout`. Watch streams end now; before a
-    /// stop they have received NOT_SERVING.
+    /// Shuts every connection down gracefully within `timeout`. Watch streams end now; during a
+    /// stop, their clients have already received NOT_SERVING.
     pub(crate) fn drain(&self, timeout: Duration) {
         self.set_deadline(timeout);
         self.ends.send_replace(true);
         self.advance_to(Phase::Draining);
     }
 
-    /// Sets the deadline of [`Self::end`] to `timeout` from now, unless it is earlier already.
+    /// Sets the deadline of [`Self::end`] to `timeout` from now, unless an earlier deadline is set.
     pub(crate) fn set_deadline(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
         let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);

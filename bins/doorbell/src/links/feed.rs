@@ -149,7 +149,7 @@ fn measured(result: ResultView) -> Option<Measured> {
     Some(Measured { outcome, latency_us: u64::from(result.latency_us) })
 }
 
-/// The state of a check to send. A check that is about to change still has its old state.
+/// The state that is sent for a check: the old state while the check is going up or down.
 const fn of_check(state: CheckWord) -> State {
     match state {
         CheckWord::Degraded => State::Degraded,

@@ -46,7 +46,7 @@ const LAST_TRANSITIONS: Duration = Duration::from_secs(1);
 /// The running thread of the links.
 #[derive(Debug)]
 pub(crate) struct Links {
-    /// The configured addresses with their sockets. A successor copies the sockets.
+    /// The configured addresses with their sockets, which the links of the next configuration copy.
     listeners: Vec<Listening>,
     made_of: MadeOf,
     stop: watch::Sender<Stop>,
@@ -71,14 +71,15 @@ pub(crate) struct Unopened {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     No,
-    /// At once, because a successor opens the connections again.
+    /// At once, because the links of the next configuration open the connections again.
     Now,
     /// After the last transitions have been sent.
     WhenSent,
 }
 
 impl Links {
-    /// Binds the addresses, or takes them over from the predecessor, and reads the certificates.
+    /// Binds the addresses, or takes them over from the previous links `before`, and reads the
+    /// certificates.
     ///
     /// # Errors
     /// If an address cannot be bound, or a file cannot be used.
@@ -129,7 +130,7 @@ impl Links {
         self.made_of == made_of(config)
     }
 
-    /// Ends all connections at once, because a successor opens them again.
+    /// Ends all connections at once, because the links of the next configuration open them again.
     pub(crate) fn leave(mut self) {
         self.end(Stop::Now);
     }

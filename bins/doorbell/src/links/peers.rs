@@ -33,7 +33,7 @@ pub(crate) struct LinkPeers {
     history: Arc<Mutex<Option<Sampled>>>,
 }
 
-/// Subjects of rules whose state has changed at a peer.
+/// Subjects of [rules](Rule), and those of them whose state has changed at a peer.
 #[derive(Debug, Default)]
 struct Changed {
     subjects: Mutex<ChangedSubjects>,
@@ -48,7 +48,7 @@ struct ChangedSubjects {
     changed: HashSet<Subject>,
 }
 
-/// A history and its sampling interval: it stores one of this many receipts.
+/// A history, and the number of receipts of which it stores one.
 type Sampled = (Arc<History>, u32);
 
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use doorbell_link::{Decision, RemoteState, State, Subject, decide};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum length of a reason. Each decision is stored with its reason, and there may be hundreds
-/// of instances.
+/// Maximum length of a reason in bytes. Each decision is stored with its reason, and there may be
+/// hundreds of instances.
 const REASON_LEN_MAX: usize = 512;
 
 /// A check of type `link`.

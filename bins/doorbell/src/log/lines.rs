@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Maximum size of the queue in bytes. Lines that do not fit are dropped and counted.
 const QUEUED_LEN_MAX: usize = 1 << 20;
 
-/// Maximum size of an empty buffer; a larger one is freed.
+/// Maximum capacity that a buffer keeps when it is emptied; a larger buffer is freed.
 const IDLE_LEN_MAX: usize = 64 << 10;
 
 /// `PIPE_BUF` of pipe(7): writes up to this size are atomic, so lines of other processes do not

@@ -1,4 +1,4 @@
-//! The log: text on a terminal, JSON elsewhere; flushed when the process ends.
+//! The log: by default text on a terminal and JSON elsewhere; flushed when the process ends.
 //!
 //! Does not know about: the content of lines.
 //!

@@ -75,7 +75,8 @@ impl Operator {
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
         messages
             .extend(windows.into_iter().map(|target| format!("{target}: maintenance window ended early")));
-        // The end of the drain may be refused, and then this function returns early.
+        // Logged and saved first, because this function returns early if the end of the drain is
+        // refused.
         if !ended.is_empty() {
             tracing::info!("maintenance ended: {}", ended.join(", "));
             messages.extend(self.save().filter(|_| self.has_state_file()));
@@ -103,8 +104,8 @@ impl Operator {
         self.apply_files(&mut inside, self.0.clock.now())
     }
 
-    /// Sets the maintenance of the targets that files declare. Returns targets that the current
-    /// registry does not have.
+    /// Applies the maintenance in `inside.files`. Returns targets that the current registry does
+    /// not have.
     pub(super) fn apply_files(&self, inside: &mut Inside, now: Duration) -> BTreeSet<String> {
         let mut unknown = BTreeSet::new();
         let mut declared = BTreeMap::new();

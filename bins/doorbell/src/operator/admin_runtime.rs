@@ -35,8 +35,8 @@ pub(crate) const DESCRIPTORS: u32 = 3;
 /// number of open event streams.
 const FOLLOWERS_MAX: u32 = 1024;
 
-/// Counts replies of the control socket, replies to `POST /-/quit` and event streams, for which the
-/// shutdown of the thread waits, and commands that wait for a check.
+/// Counts replies of the control socket, replies to `POST /-/quit`, event streams, and commands that
+/// wait for a check. The shutdown of the thread waits for the replies and the event streams.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyPermits {
     replies: Arc<Semaphore>,
@@ -79,7 +79,8 @@ impl Default for ReplyPermits {
     }
 }
 
-/// The running thread. Dropping it stops all its servers; end the event log first.
+/// The running thread. Dropping it stops all its servers; end the event log first, because the drop
+/// waits for event streams.
 #[derive(Debug)]
 pub(crate) struct AdminRuntime {
     handle: Handle,

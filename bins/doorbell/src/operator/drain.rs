@@ -1,6 +1,6 @@
 //! Drains by operators, of all endpoints or of one. A drain takes effect before the call returns.
 //!
-//! Does not know about: where commands come from, the end of the program.
+//! Does not know about: where commands come from, how the program stops.
 //!
 //! A drain changes only what probers see; requests are served as before.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Debug)]
 enum DrainTarget {
     All,
-    /// An endpoint, by the name under which it is stored.
+    /// An endpoint, by the name under which its drain is stored.
     Endpoint(String),
 }
 
@@ -62,8 +62,8 @@ impl Operator {
         Ok(with_note(&done, if is_kept { self.save() } else { None }))
     }
 
-    /// Cancels the drain of an endpoint; with `all`, every drain including one that precedes a
-    /// stop.
+    /// Cancels the drain of an endpoint; with `all`, every drain, and a stop that has not closed
+    /// the listeners yet.
     pub(crate) fn undrain(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         inside.refuse_if_closing()?;
@@ -149,9 +149,9 @@ impl Operator {
         self.0.event_log.record(EventKind::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
-    /// Publishes the drain of all endpoints with its reason, or its end. During a drain,
-    /// connections are accepted without TCP_DEFER_ACCEPT, so that none remains unaccepted when
-    /// listeners close.
+    /// Publishes the drain of all endpoints with its reason, or the end of that drain. During a
+    /// drain, connections are accepted without TCP_DEFER_ACCEPT, so that none remains unaccepted
+    /// when listeners close.
     pub(super) fn publish_drain(&self, inside: &Inside) {
         let reason = inside.life.drain_reason();
         inside.registries().for_each(|registry| registry.drain(reason));
@@ -174,9 +174,10 @@ impl Operator {
         true
     }
 
-    /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain
-    /// of all endpoints, connections are open. The requests of one connection may be for several
-    /// endpoints, so the drain of one endpoint does not depend on connections.
+    /// Whether a command that waits for the drain of a target must wait longer: `drain_delay` has
+    /// not passed or, for a drain of all endpoints, connections are open. The requests of one
+    /// connection may be for several endpoints, so the drain of one endpoint does not depend on
+    /// connections.
     pub(crate) fn is_drain_pending(&self, target: &str) -> bool {
         let Some(running) = self.running() else { return false };
         let inside = self.lock();

@@ -93,7 +93,7 @@ impl EventLog {
         if inside.stored.len() == STORED_MAX {
             inside.stored.pop_front();
         }
-        // Recording in a history only waits for its lock, never for the store.
+        // Recording in a history only waits for its lock, never for the database.
         inside.history.iter().for_each(|history| history::record(history, &event));
         inside.stored.push_back(Arc::clone(&event));
         // Sent under the lock, so that a new follower gets each event exactly once. An error only

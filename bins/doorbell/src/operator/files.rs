@@ -123,7 +123,7 @@ impl Watched for MaintenanceFiles {
             );
         }
         self.has_more = skipped > 0;
-        // A reload may have added or removed targets.
+        // Called even if no file changed, because a reload may have added or removed targets.
         let unknown = self.operator.set_file_maintenance(&reasons);
         for name in unknown.difference(&self.unknown) {
             tracing::warn!("{}: unknown endpoint or check {name:?}", self.name());

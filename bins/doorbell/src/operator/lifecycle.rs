@@ -3,9 +3,9 @@
 //!
 //! Does not know about: clocks, signals, what a drain does to endpoints.
 //!
-//! An operator's drain lasts until it is cancelled; a stop drains for `drain_delay` before
-//! listeners close. Both can be cancelled until the listeners close. The exit of the command of
-//! `doorbell run` starts a drain that cannot be cancelled.
+//! An operator's drain lasts until it is cancelled or its time limit is reached; a stop drains for
+//! `drain_delay` before listeners close. Both can be cancelled until the listeners close. The exit
+//! of the command of `doorbell run` starts a drain that cannot be cancelled.
 
 use crate::wire::Lifecycle;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct Life {
     drain: Option<Drain>,
     stop: Option<Stop>,
     closing: bool,
-    /// The reason, if the command of `doorbell run` has exited.
+    /// How the command of `doorbell run` exited, if it has.
     command_exit: Option<String>,
     /// Time at which the current state was reached.
     since: Duration,
@@ -104,7 +104,7 @@ impl Life {
         self.is_draining().then(|| self.drain.as_ref().map_or("", |drain| &drain.reason))
     }
 
-    /// The reason of a drain that cannot be cancelled.
+    /// The reason of the drain that the exit of the command of `doorbell run` started.
     pub(super) fn command_exit(&self) -> Option<&str> {
         self.command_exit.as_deref()
     }
@@ -154,14 +154,14 @@ impl Life {
         })
     }
 
-    /// Closes the listeners if the delay of a stop has passed.
+    /// Enters [`Lifecycle::Stopping`] if the delay of a stop has passed.
     pub(super) fn close_if_due(&mut self, now: Duration) -> StateChange {
         self.change_state(now, |life| {
             life.closing |= life.stop.as_ref().is_some_and(|stop| stop.closes_at <= now);
         })
     }
 
-    /// Closes the listeners immediately.
+    /// Enters [`Lifecycle::Stopping`] immediately.
     pub(super) fn close(&mut self, reason: &str, now: Duration) -> StateChange {
         self.change_state(now, |life| {
             life.stop.get_or_insert_with(|| Stop { reason: reason.to_owned(), closes_at: now });

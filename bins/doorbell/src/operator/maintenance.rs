@@ -1,4 +1,4 @@
-//! The maintenance in effect, by target and source.
+//! Declarations of maintenance, and which of them are in effect.
 //!
 //! Does not know about: clocks, registries, the state file.
 //!

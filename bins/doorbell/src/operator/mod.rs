@@ -129,9 +129,9 @@ impl Operator {
         self.0.admin.get_or_init(|| addr.to_string());
     }
 
-    /// Prepares the registry of a new configuration: the current drains and maintenance apply to
-    /// it, and so do later ones. The configuration takes effect with [`Self::adopt`]; until then
-    /// the registry can be dropped.
+    /// Prepares the registry of a new configuration: current and later drains and maintenance apply
+    /// to the registry. The configuration takes effect with [`Self::adopt`]; until then the
+    /// registry can be dropped.
     pub(crate) fn prepare(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         registry.report_to(&self.0.event_log);
@@ -297,7 +297,7 @@ impl Inside {
         })
     }
 
-    /// Ends the open windows of one target or of all, and returns these targets.
+    /// Ends the open windows of one target or of all, and returns the targets of these windows.
     fn end_windows(&mut self, subject: Subject, name: &str) -> Vec<String> {
         let open: Vec<String> = self.windows.open().map(str::to_owned).collect();
         let is_meant = |target: &String| subject == Subject::All || target == name;

@@ -57,7 +57,8 @@ impl Operator {
         matches!(self.0.state_file.get(), Some(Ok(_)))
     }
 
-    /// Saves the current state. Returns a note for the operator if saving failed.
+    /// Saves the current state. Returns a note for the operator if the state is not kept across
+    /// restarts.
     pub(super) fn save(&self) -> Option<String> {
         let state_file = match self.0.state_file.get() {
             Some(Ok(state_file)) => state_file,

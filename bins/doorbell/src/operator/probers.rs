@@ -11,7 +11,7 @@ use doorbell_health::EndpointState;
 use doorbell_history::{Counter, CounterName, STATES};
 use doorbell_probes::{ProberRow, ProberStats};
 
-/// All probers by endpoint, known ones first.
+/// All probers by endpoint, recognized kinds first.
 pub(super) fn views(stats: &ProberStats) -> Vec<ProberView> {
     let now = OsClock.now();
     let view = |row: ProberRow| ProberView {

@@ -49,7 +49,7 @@ pub(crate) struct Running {
 }
 
 /// Fallbacks and failures of the workers of one server. An earlier server, whose workers may still
-/// have connections, has its own.
+/// have connections, has its own `Incidents`.
 #[derive(Debug, Default)]
 pub(crate) struct Incidents(Mutex<BTreeMap<u16, Incident>>);
 

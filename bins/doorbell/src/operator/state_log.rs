@@ -3,7 +3,7 @@
 //! Does not know about: signals.
 //!
 //! One line of JSON, then one for the program and for each worker, endpoint, check, drain,
-//! maintenance and prober. The lines are logged at every log level.
+//! maintenance and prober. The lines are logged regardless of the configured log level.
 
 use super::Operator;
 use crate::config::format_duration;
@@ -13,8 +13,8 @@ use serde::Serialize;
 use std::time::Duration;
 use tracing::info;
 
-/// Maximum size of the JSON line; a larger one is omitted, because it would displace all other
-/// lines.
+/// Maximum size of the JSON line; a larger one is omitted, so that the other lines fit into the log
+/// queue.
 const JSON_LEN_MAX: usize = 256 << 10;
 
 /// The content of the JSON line.

@@ -66,7 +66,7 @@ impl Operator {
         closes_now
     }
 
-    /// Closes the listeners immediately.
+    /// Records an immediate stop; the caller closes the listeners.
     pub(crate) fn close(&self, reason: &str) {
         let mut inside = self.lock();
         let change = inside.life.close(reason, self.0.clock.now());

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Maximum time to wait for a requested run of a check.
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// The state of an endpoint as other instances know it.
+/// The state of an endpoint in announcements to other instances.
 const fn shared_state(state: EndpointWord) -> State {
     match state {
         EndpointWord::Degraded => State::Degraded,

@@ -32,7 +32,7 @@ pub(super) struct Windows {
     open: BTreeMap<String, Open>,
     /// Windows that an operator ended early: index, start and target.
     ended: BTreeSet<(usize, u64, String)>,
-    /// Time of the next evaluation by [`Self::evaluate`], since the start of the program.
+    /// Time of the next [`Self::evaluate`], as the time since the start of the program.
     evaluate_at: Option<Duration>,
 }
 
@@ -113,7 +113,7 @@ impl Windows {
         self.evaluate_at = Some(Duration::ZERO);
     }
 
-    /// Time of the next evaluation by [`Self::evaluate`], since the start of the program.
+    /// Time of the next [`Self::evaluate`], as the time since the start of the program.
     pub(super) const fn evaluate_at(&self) -> Option<Duration> {
         self.evaluate_at
     }
@@ -149,7 +149,8 @@ impl Windows {
         let mut changes: Changes = over.map(|target| (target.clone(), None)).collect();
         for (target, one) in &mut open {
             match self.open.get(target).filter(|known| one.is_same(known)) {
-                // Compares with the reported end, so that small shifts add up to a step.
+                // Keeps the reported end for later comparisons, so that small shifts add up to a
+                // step.
                 Some(known) => one.until = known.until,
                 None => {
                     let reason =

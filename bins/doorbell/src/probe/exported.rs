@@ -19,13 +19,13 @@ pub(crate) struct Exported {
     /// Time of the name lookups.
     pub(crate) lookup: Duration,
     pub(crate) redirects: u32,
-    /// Sums over all redirects.
+    /// Sums over the first request and all redirects.
     pub(crate) phases: Phases,
     /// Observations of the last response.
     pub(crate) seen: Seen,
 }
 
-/// The corresponding prober of blackbox_exporter.
+/// The corresponding value of `prober` in a module of blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Dns,
@@ -96,7 +96,7 @@ impl Exported {
         all.0
     }
 
-    /// The metrics of a question to a name server that precede the time of the name lookups.
+    /// The metrics of a DNS query that sort before `probe_dns_lookup_time_seconds`.
     fn records(&self, all: &mut Metrics) {
         let answer = self.seen.dns.unwrap_or_default();
         all.gauge("probe_dns_additional_rrs", "Number of additional records", answer.additional);
@@ -105,7 +105,7 @@ impl Exported {
         self.exchange(all, "probe_dns_duration_seconds", ["resolve", "connect", "request"]);
     }
 
-    /// The metrics of a question to a name server that follow the time of the name lookups.
+    /// The metrics of a DNS query that sort after `probe_dns_lookup_time_seconds`.
     fn query(&self, all: &mut Metrics) {
         let is_answered = u8::from(self.seen.dns.is_some());
         all.gauge("probe_dns_query_succeeded", "1 if the name server answered", is_answered);

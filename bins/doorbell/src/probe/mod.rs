@@ -35,7 +35,7 @@ pub(crate) enum Target {
     Redis(HostPort),
     /// `tcp://HOST:PORT`
     Tcp(HostPort),
-    /// `tls://HOST:PORT`: a handshake with a valid certificate.
+    /// `tls://HOST:PORT`: a TLS handshake.
     Tls(HostPort),
     /// `udp://HOST:PORT`: a datagram that causes no ICMP error.
     Udp(HostPort),
@@ -70,7 +70,7 @@ pub(crate) enum Verdict {
     /// The connection failed.
     ConnectFailed,
     Healthy,
-    /// The response is invalid.
+    /// The TLS handshake failed, or the response is invalid.
     ProtocolFailed,
     TimedOut,
     /// The response is negative.
@@ -91,11 +91,11 @@ pub(crate) struct Report {
     /// The reason, without a full stop.
     pub(crate) reason: String,
     pub(crate) status: Option<u16>,
-    /// Sums over all redirects.
+    /// Sums over the first request and all redirects.
     pub(crate) phases: Phases,
     pub(crate) facts: Facts,
     pub(crate) total: Duration,
-    /// Sent bytes.
+    /// Bytes sent on the last connection.
     pub(crate) sent: Vec<u8>,
     /// Received bytes, truncated to a limit.
     pub(crate) received: Vec<u8>,

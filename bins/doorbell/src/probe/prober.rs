@@ -171,9 +171,9 @@ impl Prober {
         }
     }
 
-    /// User agent of the gRPC probes; `None` if the prober does not support gRPC. Go's library
-    /// appends the name of the library to the user agents of the kubelet and of grpc_health_probe;
-    /// Consul and blackbox_exporter only send that name. Other probers send the same user agent as
+    /// User agent of the gRPC probes; `None` if the prober does not support gRPC. grpc-go appends
+    /// its name to the user agents of the kubelet and of grpc_health_probe; Consul and
+    /// blackbox_exporter only send the name of grpc-go. Other probers send the same user agent as
     /// over HTTP.
     pub(super) const fn grpc_agent(self) -> Option<&'static str> {
         match self {

@@ -28,7 +28,7 @@ pub(super) struct Head {
     pub(super) len: usize,
 }
 
-/// End of the content.
+/// How the end of the content is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Chunked,

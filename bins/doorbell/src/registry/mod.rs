@@ -45,9 +45,8 @@ impl HealthRegistry {
         Self::finish(config, Registry::builder(Time::ZERO, time_of_day()), Instant::now())
     }
 
-    /// Builds the registry of a server that replaces another server at a reload: with the clock
-    /// origin of `before`, and without reports of transitions before
-    /// [`Registry::report_instead_of`].
+    /// Builds the registry of a server that replaces another server at a reload. It has the clock
+    /// origin of `before`, and reports no transitions until [`Registry::report_instead_of`].
     pub(crate) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
         Self::finish(config, before.successor(before.now()), before.origin())
     }

@@ -7,7 +7,7 @@ use crate::wire::EventKind;
 use doorbell_probes::{Transition, TransitionSink};
 use std::sync::Arc;
 
-/// Records transitions as events for followers.
+/// Records transitions as events.
 pub(super) struct EventSink(pub(super) Arc<EventLog>);
 
 impl TransitionSink for EventSink {

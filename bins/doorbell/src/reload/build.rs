@@ -149,7 +149,7 @@ fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) ->
     Ok((registry, checks, push))
 }
 
-/// The tables of clients, with the counts of unchanged limits of the previous generation.
+/// The counters of clients; unchanged limits keep those of the previous generation.
 fn tables(config: &Config, before: Option<&Generation>) -> Result<Tables, Failure> {
     let none = Tables::default();
     Tables::after(before.map_or(&none, |before| &before.tables), config).map_err(bad_config)

@@ -21,7 +21,8 @@ use std::time::Duration;
 /// HTTP/2 connections end. Many clients close idle connections earlier.
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum number of retired generations; beyond it the oldest one is drained.
+/// Maximum number of retired generations; beyond it, the connections of the oldest one must end
+/// within `drain_timeout`.
 const RETIRED_MAX: usize = 2;
 
 /// Maximum time of a scan of all files.
@@ -129,10 +130,10 @@ impl Generations {
         outcome
     }
 
-    /// Whether a reload of this configuration has an effect: it differs from the current one, has
-    /// new differences in fixed keys, or follows a refused one, whose failure is then no longer
-    /// reported. For an invalid configuration: whether its problems differ from those of the last
-    /// refused one.
+    /// Whether a reload of this configuration has an effect: the configuration differs from the
+    /// current one, has new differences in fixed keys, or follows a refused configuration, whose
+    /// failure the reload clears. For an invalid configuration: whether its problems differ from
+    /// those of the last refused one.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {
@@ -145,13 +146,13 @@ impl Generations {
         had_refused || !current.is_same(&config) || fixed_keys != inside.fixed_keys
     }
 
-    /// Whether SIGHUP reloads.
+    /// Whether SIGHUP reloads the configuration.
     pub(crate) fn reloads_on_sighup(&self) -> bool {
         self.read.is_some()
             && self.with_config(|config| config.lifecycle.reloads_on(ReloadOn::Sighup)).unwrap_or_default()
     }
 
-    /// Whether this is the current generation.
+    /// Whether the generation with this number is the current one.
     pub(crate) fn is_current(&self, number: u64) -> bool {
         self.lock().current.as_ref().is_some_and(|current| current.number == number)
     }
@@ -173,7 +174,7 @@ impl Generations {
         self.lock().each(Generation::reopen_log);
     }
 
-    /// Stops accepting; open connections may take up to `timeout`.
+    /// Stops accepting; open connections must end within `timeout`.
     pub(crate) fn drain(&self, timeout: Duration) {
         let mut inside = self.lock();
         inside.closing = true;
@@ -187,7 +188,7 @@ impl Generations {
         inside.each(Generation::stop);
     }
 
-    /// Records the end of a server. True if it was the last one.
+    /// Records the end of a server. Returns true if it was the last one.
     pub(crate) fn ended(&self, number: u64) -> bool {
         self.shared.process_stats.close(number);
         let mut inside = self.lock();
@@ -252,7 +253,7 @@ impl Generations {
         )
     }
 
-    /// Starts a generation with this configuration, which replaces the current one.
+    /// Replaces the current generation with a new one that has this configuration.
     fn replace(&self, inside: &mut Inside, config: Config) -> Result<String, String> {
         let started = Generation::start(&self.shared, config, inside.current.as_ref())
             .map_err(|failure| failure.to_string())?;
@@ -312,7 +313,7 @@ impl Generations {
         waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
         self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         generation.awaited.log();
-        // Transitions are reported from here on, so no state is missed.
+        // Transitions are already reported, so no state is missed.
         if let Some(history) = history {
             let endpoints = generation.registry.endpoints();
             let states = endpoints.iter().map(|endpoint| (endpoint.name.as_str(), endpoint.state.as_str()));
@@ -326,8 +327,8 @@ impl Generations {
         self.shared.operator.install(running);
         self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);
-        // Followed at the end, because the predecessor may open and close ports until it has
-        // retired.
+        // The UDP ports follow their endpoints last, because the predecessor may open and close
+        // ports until it has retired.
         let (closable, registry) =
             (std::mem::take(&mut generation.closable), Arc::clone(&generation.registry));
         inside.current = Some(generation);

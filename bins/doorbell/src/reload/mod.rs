@@ -119,7 +119,7 @@ type SharedLog = Arc<Mutex<AccessLog>>;
 pub(crate) struct Started {
     generation: Generation,
     server: Server,
-    /// The checks that are unchanged.
+    /// The checks whose target is unchanged.
     same: SameChecks,
     checks: Option<ReadyScheduler>,
     ports: Unopened,
@@ -210,7 +210,7 @@ impl Generation {
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
-        // Recorded before the files are read, so that the next scan detects a change during
+        // Recorded before the files are read, so that the next reload detects a change during
         // reading.
         let stamps = stamps(&config);
         let Built {
@@ -325,7 +325,7 @@ impl Generation {
         }
     }
 
-    /// Stops accepting; open connections may take up to `timeout`.
+    /// Stops accepting; open connections must end within `timeout`.
     fn drain(&self, timeout: Duration) {
         self.http2.iter().for_each(|http2| http2.set_deadline(timeout));
         self.handle.drain_within(timeout);
@@ -337,7 +337,8 @@ impl Generation {
         self.http2.iter().for_each(|http2| http2.stop());
     }
 
-    /// Whether a configuration is the same, including the stamps of the files that are read once.
+    /// Whether this generation has the same configuration, and files that are read once have the
+    /// same stamps.
     fn is_same(&self, config: &Config) -> bool {
         self.config == *config && self.stamps == stamps(config)
     }

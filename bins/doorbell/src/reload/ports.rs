@@ -34,7 +34,7 @@ pub(super) struct Unopened {
 enum Next<T> {
     New(T),
     None,
-    /// The port is unchanged.
+    /// The ports are unchanged.
     Same,
 }
 
@@ -98,8 +98,8 @@ impl Ports {
 }
 
 impl Unopened {
-    /// Opens new ports for endpoints of this registry, and closes removed ones. Unchanged ports
-    /// stay open all the time.
+    /// Opens new ports, and closes removed ones. Unchanged ports stay open all the time. TCP gates
+    /// follow endpoints of this registry.
     pub(super) fn open(
         self,
         before: Ports,

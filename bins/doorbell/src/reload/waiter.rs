@@ -1,5 +1,5 @@
-//! Waits on a thread for the end of a server. The thread is started before the server, so that a
-//! failed start of the thread cannot leave a server without one.
+//! Waits on a thread for the end of a server. The thread is started first, so that its failure to
+//! start cannot leave a running server without a waiting thread.
 //!
 //! Does not know about: reactions to the end.
 

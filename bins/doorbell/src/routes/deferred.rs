@@ -79,7 +79,7 @@ impl RouteService {
         })
     }
 
-    /// The reply to a request with a valid token. The routes of a service never change, so the
+    /// Replies to a request with a valid token. The routes of a service never change, so the
     /// look-up finds the route whose guards required the token.
     fn handle_verified<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {

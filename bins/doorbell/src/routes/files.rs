@@ -1,8 +1,9 @@
 //! Serves small files of a directory from memory. Jobs of the compute lane read changed files.
 //!
-//! Does not know about: routes, watching. Designed for `/.well-known/acme-challenge/` (RFC 8555
-//! 8.3): few files, which exist for minutes and are requested immediately after their creation. If
-//! a file is not in memory, a job looks it up before the reply is 404.
+//! Does not know about: routes, how directories are watched. Designed for
+//! `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, which exist for minutes and are
+//! requested immediately after their creation. If a file is not in memory, a job looks it up before
+//! the reply is 404.
 
 use crate::build::compute::ScanRunner;
 use crate::config::model::Files;

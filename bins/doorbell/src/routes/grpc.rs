@@ -10,7 +10,7 @@ use crate::http2::{GrpcAdmission, is_grpc};
 use crate::stats::requests::RequestCounters;
 use std::sync::Arc;
 
-/// The prepared results of both decisions.
+/// The prepared results: admission, and 415.
 #[derive(Debug)]
 pub(super) struct GrpcHandler {
     admission: GrpcAdmission,

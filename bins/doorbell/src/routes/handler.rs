@@ -39,7 +39,7 @@ pub(super) enum RouteHandler {
     Push(Arc<PushHandler>),
     Redirect(Arc<RedirectHandler>),
     Reply(StaticReply),
-    /// A health route for whose details jobs verify tokens.
+    /// A health route whose details may require a token that a job verifies.
     Viewed(Arc<Health>),
 }
 

@@ -25,8 +25,8 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Creates the route. `trusted` are the load balancers whose reported states are accepted; if
-    /// empty, all are accepted.
+    /// Creates the route. `trusted` are the load balancers whose reports of the state of this
+    /// server are accepted; if empty, the reports of all load balancers are accepted.
     pub(super) fn new(
         cache: Arc<ReplyCache>,
         viewers: Viewers,
@@ -66,7 +66,7 @@ impl Health {
         }
     }
 
-    /// Replies as [`Self::send_either`] does, to a client whose token a job has verified.
+    /// Replies as [`Self::send_either`] does, after a job has determined `is_authenticated`.
     pub(super) fn send_verified<'a>(
         &self,
         name: Option<&[u8]>,

@@ -86,7 +86,8 @@ impl LayeredService {
 }
 
 impl LogContext {
-    /// The name of the token takes precedence over that of the certificate.
+    /// Adds the route and `subject`, the holder of the token, which takes precedence over the name
+    /// in the client certificate.
     #[inline]
     fn entry<'a>(&self, entry: Entry<'a>, subject: Option<&'a str>) -> Entry<'a> {
         Entry {

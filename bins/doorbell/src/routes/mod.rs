@@ -169,14 +169,14 @@ impl RouteService {
         self.hands_over_http2 && matches!(begun, MessageStart::Http2 | MessageStart::NotHttp1)
     }
 
-    /// Whether requests are counted. Evaluated once, to select a variant of [`Self::serve`].
+    /// Whether requests are counted; selects the variant of [`Self::serve`].
     pub(crate) const fn counts(&self) -> bool {
         self.unrouted.is_some()
     }
 
     /// Replies, and returns the route. Routes that depend on neither the host nor parameters are
     /// looked up first. `subject` receives the name of a token's holder. `COUNTS` equals
-    /// [`Self::counts`]: calling it for each probe would cost as much as counting the probe.
+    /// [`Self::counts`], a call of which would cost as much as counting a probe.
     #[inline(always)]
     fn serve<'a, const COUNTS: bool>(
         &self,

@@ -94,8 +94,9 @@ fn value_of<'q>(query: &'q [u8], name: &[u8]) -> &'q [u8] {
     value.unwrap_or_default()
 }
 
-/// Returns the duration of the work that led to the result: `latency` in a query, zero without it.
-/// `None` if it is not a duration. A number without a unit is in seconds, as on the admin address.
+/// Returns the duration of the work that led to the result: `latency` in a query, zero without it;
+/// `None` if the value is not a duration. A number without a unit is in seconds, as on the admin
+/// address.
 fn latency_of(query: &[u8]) -> Option<Duration> {
     match value_of(query, b"latency") {
         b"" => Some(Duration::ZERO),

@@ -60,10 +60,10 @@ impl RouteServices {
 }
 
 impl Successor {
-    /// Replies from the current configuration. `has_client`: the address of the client was recorded
-    /// when the connection was accepted. There is no reply if the listener was removed, or if it
-    /// needs the address and the address was not recorded; the client may then repeat the request
-    /// on a new connection.
+    /// Replies from the current configuration. `has_client` is true if the address of the client
+    /// was recorded when the connection was accepted. There is no reply if the listener was
+    /// removed, or if its service needs the address and the address was not recorded; the client
+    /// may then repeat the request on a new connection.
     #[cold]
     #[inline(never)]
     pub(super) fn call<'a>(

@@ -67,7 +67,7 @@ impl SharedChecks {
         &self.shared.zone
     }
 
-    /// Number of dropped messages of the store and reports of runs.
+    /// Number of messages of the store and reports of runs that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared.shares.dropped()
     }
@@ -77,7 +77,7 @@ impl SharedChecks {
         self.shared.shares.view(self.place(position)?)
     }
 
-    /// Returns the position of a check among the shared ones. `positions` is in ascending order.
+    /// Returns the position of a check among the shared checks. `positions` is in ascending order.
     fn place(&self, position: usize) -> Option<usize> {
         self.positions.binary_search(&position).ok()
     }
@@ -153,7 +153,7 @@ impl Local for LocalChecks {
     }
 }
 
-/// Passes all results on, and publishes those of shared checks to the other instances.
+/// Passes all results on, and publishes those of runs of shared checks to the other instances.
 pub(crate) struct SharedSink<S> {
     sink: S,
     checks: Option<SharedChecks>,

@@ -157,7 +157,7 @@ impl SharingSlot {
         }
     }
 
-    /// Replaces the limits that instances share, for the thread in use and later ones.
+    /// Replaces the limits that instances share, for the current thread and later ones.
     pub(crate) fn set_limits(&self, limits: Vec<SharedLimit>) {
         self.limits.send_replace(limits);
     }

@@ -1,7 +1,7 @@
 //! TCP gates: ports that refuse or end connections while an endpoint does not serve, for load
 //! balancers whose checks only connect.
 //!
-//! Does not know about: the rules of a state. No data is exchanged on a connection.
+//! Does not know about: how a state is determined. No data is exchanged on a connection.
 //!
 //! Gates run on their own thread, because workers cannot open and close listeners.
 
@@ -102,7 +102,8 @@ struct Gate {
     is_up: watch::Receiver<bool>,
     following: Following,
     stopped: watch::Receiver<bool>,
-    /// The address, bound at the start, so that an address in use is detected at that time.
+    /// The address, bound before the gate opens, so that an address in use makes the start or
+    /// reload fail.
     port: Option<Port>,
     process_stats: Arc<ProcessStats>,
 }

@@ -1,6 +1,6 @@
 //! Sockets: opened here, inherited from the parent process or systemd, or stored during a restart.
 //!
-//! Does not know about: routes, replies.
+//! Does not know about: how routes reply.
 pub(crate) mod activation;
 pub(crate) mod descriptor_store;
 pub(crate) mod gate;

@@ -48,7 +48,7 @@ static IS_READY: AtomicBool = AtomicBool::new(false);
 
 impl Manager {
     /// Starts the thread. Announces readiness now or, depending on the configuration, when every
-    /// check that runs has a result or the grace period has passed.
+    /// scheduled check has a result or the grace period has passed.
     pub(crate) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
         descriptor_store::begin(operator, config.systemd);
         if !config.systemd.notify || std::env::var_os("NOTIFY_SOCKET").is_none() {

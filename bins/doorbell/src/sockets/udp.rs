@@ -1,7 +1,7 @@
 //! `[udp.NAME]`: replies to datagrams, and ports that are closed while an endpoint does not
 //! serve.
 //!
-//! Does not know about: receiving, limits; the rules of a state.
+//! Does not know about: receiving, limits, how a state is determined.
 
 use crate::config::model::{Config, Udp, UdpReply, UdpWhenDown};
 use crate::registry::HealthRegistry;
@@ -14,7 +14,7 @@ use doorbell_probes::{ProbeCounters, Published, RunTrigger};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Number of client addresses that the limit of a listener remembers: 512 KiB.
+/// Number of client addresses that the limit of a listener remembers; they take 512 KiB.
 const ADDRESSES_MAX: usize = 1 << 16;
 
 /// The replies of one listener.
@@ -76,8 +76,8 @@ fn options(listen: DatagramListen, udp: &Udp) -> DatagramListen {
 }
 
 impl Closable {
-    /// Closes and opens the ports of a running server, now and after every change of a state. A
-    /// server that drains keeps its ports as they are.
+    /// Closes and opens the ports of a running server, now and after every change of a state. Once
+    /// the server has begun to close its listeners, the ports stay as they are.
     pub(crate) fn follow(&self, registry: &HealthRegistry, handle: &Handle) {
         for &(index, endpoint) in &self.0 {
             let Some(endpoint) = endpoint else {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of counters outside running servers, most of them of listeners and rate limits
-/// that a reload removed. Needed if every reload brings new names.
+/// that a reload removed. Limits the memory if every reload brings new names.
 const ENDED_MAX: usize = 16_384;
 
 /// Totals of the process.
@@ -50,9 +50,9 @@ pub(crate) struct Reloads {
     pub(crate) failed: u64,
     /// Whether the last reload failed, so that the configuration in use differs from the file.
     pub(crate) has_last_failed: bool,
-    /// Number of retired servers that were drained because there were too many.
+    /// Number of retired servers whose connections got a deadline, because too many were retired.
     pub(crate) hurried: u64,
-    /// Time of the start or of the last successful reload, on the clock of requests.
+    /// Time of the start or of the last successful reload, on the clock of the workers.
     pub(crate) since: Time,
 }
 
@@ -120,7 +120,7 @@ impl ProcessStats {
         }
     }
 
-    /// The engine's counters.
+    /// The engine's counters, summed over all workers.
     pub(crate) fn stats(&self) -> Snapshot {
         let mut sum = Snapshot::default();
         self.worker_stats().iter().for_each(|worker| sum.merge(worker));

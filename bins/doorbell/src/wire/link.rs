@@ -55,7 +55,7 @@ pub struct LinkMinuteView {
     pub one_way: QuantilesView,
     /// Maximum error of `one_way`.
     pub one_way_error_us: u64,
-    /// Correlation of size and round trip, from -1 to 1.
+    /// Correlation of frame size and round trip, from -1 to 1.
     pub size_correlation: Option<f64>,
     /// Rate of sending in the busiest 100 ms.
     pub sent_max_bytes_per_s: u64,

@@ -69,8 +69,7 @@ pub enum Request {
     },
     /// Show the status of the program.
     Status,
-    /// Cancel a drain; with `all`, every drain. Before the listeners close, this includes a drain
-    /// that precedes a stop.
+    /// Cancel a drain; with `all`, every drain, and a stop that has not closed the listeners yet.
     Undrain {
         /// An endpoint, or `all`.
         target: String,

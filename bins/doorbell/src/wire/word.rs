@@ -1,5 +1,5 @@
 //! Enums with a word for each value: counterparts of enums of `doorbell_health`, which does not
-//! know about formats, and enums of the lifecycle.
+//! know about formats, and enums for maintenance and the lifecycle.
 //!
 //! Does not know about: the current state of the program, an endpoint or a check.
 
@@ -7,7 +7,7 @@ use bitcode::{Decode, Encode};
 use serde::Serialize;
 use std::fmt;
 
-/// Defines an enum with the variants and words of an enum of another crate.
+/// Defines an enum with the variants and words of an enum of `doorbell_health`.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident of $origin:ident { $($variant:ident),+ $(,)? })+) => {$(
         $(#[$doc])*
@@ -106,7 +106,7 @@ own_words! {
         Other = "other",
     }
 
-    /// The class of a check for an endpoint.
+    /// How an endpoint counts the state of a check.
     ClassWord {
         /// Serving, degraded.
         Degraded = "degraded",

@@ -40,7 +40,7 @@ impl CheckHandover {
     }
 }
 
-/// Plans the checks; `None` without checks. The scheduler counts in `counters`. Unchanged checks
+/// Plans the checks; `None` without checks. The scheduler updates `counters`. Unchanged checks
 /// reuse their state from `handover`. Alias checks read the states of `registry`.
 ///
 /// # Errors
@@ -86,8 +86,8 @@ pub(crate) fn plan(
     Ok(Some((plan.with_connector(connector), push)))
 }
 
-/// Identifies this instance among its replicas by host name and addresses, which are the same after
-/// a restart.
+/// Identifies this instance among its replicas by its host name and the addresses of its listeners,
+/// which are the same after a restart.
 fn instance(config: &Config) -> String {
     let host = rustix::system::uname();
     let binds = config.listeners.iter().flat_map(|listener| listener.addresses()).map(ToString::to_string);

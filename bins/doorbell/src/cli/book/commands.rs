@@ -13,7 +13,7 @@ Every command of `doorbell`, with its arguments and options. `doorbell COMMAND -
 a terminal, and `doorbell man COMMAND` as a manual page.
 ";
 
-/// Renders the page.
+/// Renders `reference/commands.md`.
 #[must_use]
 pub fn commands() -> String {
     let mut root = command_line();

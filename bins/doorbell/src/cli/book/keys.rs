@@ -26,7 +26,7 @@ A key without a default is optional unless its text says otherwise. A key of `[c
 in `[check_defaults]` takes its default from there.
 ";
 
-/// Renders the page.
+/// Renders `reference/keys.md`.
 #[must_use]
 pub fn keys() -> String {
     let schema = schema();
@@ -92,7 +92,7 @@ fn rows(page: &mut String, path: &str, keys: &[(&String, &Value)]) {
     }
 }
 
-/// Tables with keys that this schema allows, with their paths.
+/// Tables with keys that the schema `form` allows, with their paths.
 fn tables<'f>(path: &str, form: &'f Value) -> Vec<(String, &'f Value)> {
     let forms = form["anyOf"].as_array().into_iter().flatten();
     let own = [form].into_iter().chain(forms).map(|form| (path.to_owned(), form));

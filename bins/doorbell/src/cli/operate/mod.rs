@@ -241,7 +241,8 @@ fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
             Ok(Response::Refused(refusal)) => return Err(refused(&refusal)),
             Ok(_) => response = client.next(),
             Err(error) if error.is_end() => {
-                // If the process is not visible, the end of the connection is taken as its exit.
+                // If the process runs in another PID namespace, the end of the connection is taken
+                // as its exit.
                 let _exited = process.and_then(|process| process.wait());
                 return Ok(Exit::Success);
             }

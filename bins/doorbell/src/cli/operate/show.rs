@@ -115,7 +115,7 @@ fn traffic(status: &Status) -> String {
     format!("{open} open, {} accepted, {requests}", count(status.counter("conns_accepted")))
 }
 
-/// State of the history; empty if none is configured.
+/// State of the history; empty if no history is configured.
 fn history(status: &Status, paint: Paint) -> String {
     let counter = |name: &str| status.counters.get(name).copied();
     let Some(written) = counter("history_rows_written") else { return String::new() };
@@ -244,7 +244,7 @@ pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
     table(heads, &rows, paint)
 }
 
-/// Formats the time until the next run of a check.
+/// Formats the time until the next run of a check, or what causes the run.
 fn next(check: &CheckView) -> String {
     if let Some(from) = &check.from {
         return format!("by {from}");

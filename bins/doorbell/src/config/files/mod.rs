@@ -114,7 +114,7 @@ pub(super) fn check_secrets(files: &[At<PathBuf>], problems: &Problems) {
     }
 }
 
-/// Warns if other users can read this file.
+/// Warns if the mode of this file gives every user access.
 fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
     let Ok(meta) = std::fs::metadata(&file.value) else { return };
     let mode = meta.permissions().mode() & 0o777;
@@ -179,7 +179,7 @@ fn check_writable(path: &Path) -> std::io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Validates a link map with the parser of the server.
+/// Validates a link map with the parser that `doorbell serve` uses.
 fn check_links(map: &At<PathBuf>, problems: &Problems) {
     let Some(bytes) = read(map, MAP_BYTES_MAX as u64, problems) else { return };
     let Ok(text) = String::from_utf8(bytes) else {

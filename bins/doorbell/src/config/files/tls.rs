@@ -188,7 +188,7 @@ fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>)
     }
 }
 
-/// Formats a duration: two days and more in days, shorter ones in smaller units.
+/// Formats a duration: two days and more in whole days, shorter ones exactly.
 fn format_rounded(secs: u64) -> String {
     match secs / 86_400 {
         0 | 1 => format_duration(Duration::from_secs(secs)),

@@ -18,19 +18,19 @@ pub struct Admin {
     #[key(default = "127.0.0.1:9130", read = Bind::address, shown)]
     pub bind: SocketAddr,
     /// Accepted host names; one or a list. IP addresses, localhost and the name of the machine are
-    /// always accepted. A request for another host without the token is refused if the client is on
-    /// the same machine (to prevent DNS rebinding) or if this key is set.
+    /// always accepted. A request with another host name and without the token is refused if it
+    /// comes from the same machine (to prevent DNS rebinding), or if this key is set.
     #[key(read = hosts)]
     pub hosts: Vec<String>,
-    /// Bearer token for changes. Default: changes are limited to clients on the same machine, and
-    /// refused if a proxy forwarded them (X-Forwarded-For, Via, Forwarded and similar fields).
+    /// Bearer token for changes. Default: only clients on the same machine may make changes, and
+    /// not through a proxy (X-Forwarded-For, Via, Forwarded and similar fields).
     pub token: Option<Secret>,
     /// Confirms that remote access is intended; otherwise `doorbell validate` warns of an address
     /// that is not a loopback address, unless `token` is set.
     #[key(default = false)]
     pub open: bool,
-    /// Whether this is the default without a configuration file: read-only, and skipped if the port
-    /// is in use.
+    /// Whether this is the default without a configuration file: read-only, and skipped if its
+    /// address cannot be bound.
     #[key(skip)]
     pub is_implicit: bool,
 }

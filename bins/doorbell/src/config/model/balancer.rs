@@ -6,7 +6,7 @@ use super::super::bind::{Bind, addresses};
 use doorbell_config::{At, Link, Table, Words};
 use std::net::SocketAddr;
 
-/// One agent. The replies show every client the checks that are down and the operator's reason.
+/// One agent. Every client sees the checks that are down and the operator's reason.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Agent {
     /// Named in logs and errors.

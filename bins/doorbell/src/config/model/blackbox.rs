@@ -30,8 +30,9 @@ pub struct Blackbox {
     /// How long a result is shared between identical requests.
     #[key(default = "5s", range = "0s..=1h")]
     pub cache: Duration,
-    // Prometheus waits for ten seconds.
-    /// Maximum duration of a probe; the scrape timeout of Prometheus shortens it.
+    // Prometheus waits for ten seconds by default.
+    /// Maximum duration of a probe, or the scrape timeout of Prometheus minus 500ms if that is
+    /// shorter.
     #[key(default = "9s500ms", range = "100ms..=2m")]
     pub timeout: Duration,
     /// Further modules, `[blackbox.module.NAME]`, which replace built-in modules of the same name.

@@ -18,7 +18,7 @@ const CPU_MAX: u32 = 1023;
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Compute {
-    /// Number of threads; auto is the number of processors minus one, at least one.
+    /// Number of threads; auto is the number of usable processors minus one, at least one.
     #[key(default = "auto", none = "auto", range = 1..=1024)]
     pub threads: Option<u32>,
     /// Prefix of the thread names, followed by a number.
@@ -34,11 +34,11 @@ pub struct Compute {
     /// Nice value added to that of the process, so that probes take precedence over jobs.
     #[key(default = offload::NICE, range = 0..=19)]
     pub nice: u8,
-    /// Maximum number of jobs of health and gRPC routes, and of scans for changed files, that wait
-    /// for a thread; further requests get 503.
+    /// Maximum number of waiting jobs of health and gRPC routes and scans for changed files;
+    /// further requests get 503.
     #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_high: u32,
-    /// Maximum number of jobs of other routes that wait for a thread; further requests get 503.
+    /// Maximum number of waiting jobs of other routes; further requests get 503.
     #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_normal: u32,
     /// Maximum time of a request in the queue and on a thread; then 503.

@@ -15,8 +15,8 @@ const SOCKET_PATH_LEN_MAX: usize = 102;
 /// Control socket, for `doorbell status`, `maint`, `drain` and similar commands.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Control {
-    /// Absolute path, off, or auto: a socket in $RUNTIME_DIRECTORY, /run/doorbell or
-    /// $XDG_RUNTIME_DIR/doorbell.
+    /// Absolute path, off, or auto: a socket in the first usable directory of $RUNTIME_DIRECTORY,
+    /// /run/doorbell and $XDG_RUNTIME_DIR/doorbell.
     #[key(default = "auto")]
     pub socket: ControlSocket,
     /// Group that may use the socket in addition to root and the user of the process, by name or
@@ -39,8 +39,8 @@ pub enum ControlSocket {
 /// Maintenance of endpoints and checks by files and schedules.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Maintenance {
-    /// Directory of maintenance files: a file named like an endpoint or a check puts it into
-    /// maintenance, a file named `all` every readiness endpoint; the first line of a file is the
+    /// Directory of maintenance files. A file puts the endpoint or check with its name into
+    /// maintenance, a file named `all` every readiness endpoint. The first line of a file is the
     /// reason.
     pub file_dir: Option<PathBuf>,
     /// Recurring maintenance windows.
@@ -57,7 +57,7 @@ pub struct Window {
     /// `doorbell ready` ends the open window; later windows are unaffected. Required.
     #[key(required = "\"0 3 * * SUN\"")]
     pub cron: Schedule,
-    // A longer window can be written as several.
+    // A longer window can be written as several windows.
     /// Duration of each window. Required.
     #[key(name = "for", required = "\"30m\"", range = "1s..=1d")]
     pub length: Duration,

@@ -70,14 +70,16 @@ pub struct Health {
     /// Sends `x-envoy-degraded: true` while the endpoint is degraded and serves.
     #[key(default = false)]
     pub envoy_degraded: bool,
-    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of `weight` of the serving checks, or of
-    /// all checks if the endpoint serves because of `fail_open` or `latch`; 0 if it does not serve.
+    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of `weight` of the checks that are up or
+    /// degraded, or of all checks if the endpoint serves although its checks fail; 0 if the
+    /// endpoint does not serve.
     #[key(default = false)]
     pub endpoint_weight: bool,
-    /// Maximum size of a reply's body; load balancers read at most 1KiB.
+    /// Maximum size of a reply's body; some load balancers read only 1KiB.
     #[key(default = "1KiB", range = BODY_LEN_MIN..=BODY_LEN_MAX, size)]
     pub max_body: u32,
-    /// The checks of the endpoint in the order of display, without duplicates.
+    /// The checks of the endpoint without duplicates, in the order of their lists: `require`,
+    /// `degrading`, `info`, `quorum`.
     #[key(skip)]
     pub uses: Vec<CheckUse>,
 }
@@ -110,13 +112,13 @@ pub struct FailOpen {
 /// Replies to each audience during a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct DrainReplies {
-    /// Clients other than kubelets and load balancers, and the default for these two.
+    /// Reply to other clients, and default of `kubelet` and `load_balancer`.
     #[key(with = on_drain)]
     pub default: Option<OnDrain>,
-    /// Kubelets.
+    /// Reply to kubelets.
     #[key(with = on_drain)]
     pub kubelet: Option<OnDrain>,
-    /// Load balancers, recognized by their requests.
+    /// Reply to load balancers, which are recognized by their requests.
     #[key(with = on_drain)]
     pub load_balancer: Option<OnDrain>,
 }

@@ -17,8 +17,9 @@ pub struct History {
     pub clickhouse: Option<ClickHouse>,
 }
 
-/// History in ClickHouse: transitions, results, operations, the time of each endpoint in each state,
-/// probes by prober, and receipts of links. `doorbell history init` creates the tables.
+/// History in ClickHouse: transitions, results, operations, the time of each endpoint in each
+/// state, probes by prober, and receipts of links (the latency of each frame). `doorbell history
+/// init` creates the tables.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct ClickHouse {

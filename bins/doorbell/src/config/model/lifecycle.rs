@@ -18,7 +18,7 @@ pub struct Lifecycle {
     #[key(default = "20s", range = "0s..=1d")]
     pub drain_timeout: Duration,
     /// Time from the start in which checks without a result count as up; with 0s they count as
-    /// down. Ignored by endpoints with a latch and by startup endpoints.
+    /// down. Ignored by endpoints with `latch = true` and by startup endpoints such as startupz.
     #[key(default = "0s", range = "0s..=1d")]
     pub startup_grace: Duration,
     /// Causes of a reload: SIGHUP, file (a change of the configuration file, of a secret or of

@@ -16,13 +16,13 @@ pub struct Links {
     #[key(name = "bind", read = addresses)]
     pub binds: Vec<At<SocketAddr>>,
     /// PEM file with the certificate of this instance and its chain, for both directions; read when
-    /// links start and at a reload.
+    /// links start and at a reload. Required.
     #[key(required = "\"/etc/doorbell/tls/link.crt\"")]
     pub cert: At<PathBuf>,
-    /// PEM file with the key of `cert`.
+    /// PEM file with the key of `cert`. Required.
     #[key(required = "\"/etc/doorbell/tls/link.key\"")]
     pub key: At<PathBuf>,
-    /// PEM file with the CA certificates of the peers.
+    /// PEM file with the CA certificates of the peers. Required.
     #[key(required = "\"/etc/doorbell/tls/links-ca.crt\"")]
     pub ca: At<PathBuf>,
 }

@@ -42,8 +42,8 @@ pub struct Listener {
     /// built-in listener of a configuration without listeners has HTTP/2.
     #[key(default = false)]
     pub http2: bool,
-    /// How new connections are distributed between the workers: kernel (by addresses and ports), cpu
-    /// (to the worker on the processor that received them), source-hash (by the address of the
+    /// How new connections are distributed between the workers: kernel (by addresses and ports),
+    /// cpu (to the worker on the processor that received them), source-hash (by the address of the
     /// client), round-robin (in turn) or least-connections (to the worker with the fewest open
     /// connections).
     #[key(default = "kernel")]
@@ -186,8 +186,8 @@ pub struct Tcp {
     pub send_buffer: Option<u32>,
     // The kernel accepts at most 32,767 seconds.
     /// Time without a segment after which the kernel probes the client (SO_KEEPALIVE), in whole
-    /// seconds, or off. The connection ends if the client acknowledges nothing for twice this time, at
-    /// least 15s.
+    /// seconds, or off. The connection ends if the client acknowledges nothing for twice this time,
+    /// but at least 15s.
     #[key(default = "off", none = "off", range = "1s..=9h")]
     pub keepalive: Option<Duration>,
     /// Maximum number of connections in the handshake whose first segment has data (TCP_FASTOPEN),
@@ -316,7 +316,8 @@ impl Listener {
         self.check_proxies(at);
     }
 
-    /// All workers share a Unix or passed socket, so the kernel has nothing to choose.
+    /// Reports cpu and source-hash on a Unix or passed socket: all workers share the socket, so the
+    /// kernel has no choice.
     fn check_balance(&self, at: &Section<'_>) {
         let shared = self.binds.iter().find(|bind| !matches!(bind.value, Bind::Tcp(_)));
         if let (true, Some(bind), Some(place)) =

@@ -16,8 +16,8 @@ pub struct Log {
     /// Minimum severity of log lines.
     #[key(default = "info")]
     pub level: LogLevel,
-    // An access log line identifies the client by the name of its bearer token, by the claim `sub`
-    // of a signed token, or by its certificate. The line never contains the token.
+    // An access log line identifies the client by the name of the bearer token's holder, by the
+    // claim `sub` of a signed token, or by its certificate. The line never contains the token.
     /// Requests in the access log: off, errors, or all; only all includes successful probes.
     #[key(default = "off")]
     pub access: Access,
@@ -35,10 +35,10 @@ pub struct Log {
 /// Requests in the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Access {
-    /// All requests, including probes.
+    /// All requests, including probes; with `access_sample`, a sample of the successful ones.
     All,
-    /// Requests with status 400 or above; with `access_sample`, also a sample of successful
-    /// requests other than probes.
+    /// Requests with status 400 or above, or without a reply; with `access_sample`, also a sample
+    /// of successful requests other than probes.
     Errors,
     /// No requests.
     Off,

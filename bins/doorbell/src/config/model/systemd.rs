@@ -18,7 +18,8 @@ pub struct Systemd {
     /// unit has WatchdogSec=.
     #[key(default = true)]
     pub watchdog: bool,
-    /// Stores sockets in systemd for the next start: off, on, or auto (systemd 254 and later).
+    /// Stores listening TCP sockets in systemd for the next start: off, on, or auto (systemd 254
+    /// and later).
     #[key(default = "auto")]
     pub fd_store: FdStore,
 }

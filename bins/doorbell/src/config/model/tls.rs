@@ -18,8 +18,8 @@ pub struct Tls {
     pub cert: Option<At<PathBuf>>,
     /// PEM file with the key of `cert`.
     pub key: Option<At<PathBuf>>,
-    /// Pairs of certificate and key, chosen by the server name of the client; the first is for
-    /// clients without a server name.
+    /// Pairs of certificate and key, instead of `cert` and `key`. The server name of the client
+    /// selects the pair; the first pair is for clients without a server name.
     #[key(filled)]
     pub certificates: Vec<CertificateFiles>,
     /// Starts without a usable certificate and key, and binds the addresses of the TLS listeners of
@@ -43,7 +43,7 @@ pub struct Tls {
     #[key(default = "5s", range = "10ms..=1d")]
     pub handshake_timeout: Duration,
     /// Maximum rate of handshakes per client address, such as "600/m", or off. Behind a load
-    /// balancer, all clients have its address.
+    /// balancer without PROXY headers, all clients have the address of the balancer.
     #[key(default = "50/s", none = "off")]
     pub handshakes_per_ip: Option<Rate>,
     /// `Strict-Transport-Security` of every reply, including refusals and errors; `headers` of a
@@ -55,10 +55,10 @@ pub struct Tls {
 /// A certificate chain and its private key.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct CertificateFiles {
-    /// PEM file with the certificate and its chain; reloaded when it changes.
+    /// PEM file with the certificate and its chain; reloaded when it changes. Required.
     #[key(required = "\"/etc/doorbell/tls/tls.crt\"")]
     pub cert: At<PathBuf>,
-    /// PEM file with the key of `cert`.
+    /// PEM file with the key of `cert`. Required.
     #[key(required = "\"/etc/doorbell/tls/tls.key\"")]
     pub key: At<PathBuf>,
 }

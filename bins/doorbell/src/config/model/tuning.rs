@@ -61,8 +61,8 @@ pub struct Tuning {
     /// With direct descriptors: a successful close produces no completion (IOSQE_CQE_SKIP_SUCCESS).
     #[key(default = false)]
     pub skip_success: bool,
-    /// After a turn that accepted connections: time to wait for more of them before the worker
-    /// handles them, for fewer wake-ups at a higher latency. Best with `accept = "poll"`.
+    /// After a turn that accepted connections: time for which the next wait gathers further
+    /// connections, for fewer wake-ups at a higher latency. Best with `accept = "poll"`.
     #[key(default = "0s", range = Duration::ZERO..=doorbell::Tuning::WAIT_MIN_MAX)]
     pub wait_min: Duration,
 }

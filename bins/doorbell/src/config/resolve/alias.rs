@@ -28,7 +28,7 @@ pub(super) fn resolve(config: &Config, endpoints: &Names<'_>, places: &Places, p
             Some(Followed::Endpoint(name)) => ("health", name, endpoints),
             None => continue,
         };
-        // A key without a position: another problem of the check is already reported.
+        // A key has no position only if another problem of the check is already reported.
         let Some(span) = places.key(["check", &check.name, key]) else { continue };
         let base = if key == "check" { 0 } else { count };
         *node = names.position(&At { value: target.to_owned(), span }).map(|at| base + at);

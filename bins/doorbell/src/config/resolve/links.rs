@@ -31,7 +31,7 @@ pub(super) fn resolve(config: &mut Config, places: &Places, problems: &Problems)
     lint(config, places, problems);
 }
 
-/// Reports links that cannot be opened.
+/// Reports links that cannot be opened, and tables and keys without effect.
 fn lint(config: &Config, places: &Places, problems: &Problems) {
     if let Some(extra) = config.peers.get(LINKS_MAX) {
         let message = format!("more than {LINKS_MAX} links");

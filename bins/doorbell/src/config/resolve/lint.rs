@@ -111,7 +111,7 @@ fn unused_health(config: &Config, places: &Places, problems: &Problems) {
             // With `select_by_send`, HAProxy can select any endpoint by name.
             || config.agents.iter().any(|agent| agent.select_by_send)
             || followed_subjects(config).any(|followed| followed == Followed::Endpoint(name));
-        // An endpoint without a table is not reported: its checks may serve metrics only.
+        // An endpoint without a table is not reported: its checks may exist for metrics only.
         let is_written = places.get(&format!("health.{name}")).is_some();
         if is_written && !used {
             let message = format!("no route reports health endpoint `{name}`");

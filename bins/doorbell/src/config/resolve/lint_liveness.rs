@@ -1,7 +1,7 @@
 //! Warnings: liveness or startup probes that fail during a drain or maintenance and would cause a
 //! restart.
 //!
-//! Does not know about: errors; other parts of a reply.
+//! Does not know about: errors; parts of a reply other than the status code.
 
 use super::super::model::{Config, Health, OnDrain, Role, Route};
 use doorbell_config::{At, Link, Problem, Problems};
@@ -23,7 +23,7 @@ fn role_of(path: &str) -> Role {
     Role::of(last)
 }
 
-/// The path of a route for liveness or startup probes.
+/// The first of these paths that is for liveness or startup probes.
 fn restarting_path(paths: &[At<String>]) -> Option<&String> {
     paths.iter().map(|path| &path.value).find(|path| role_of(path) != Role::Readiness)
 }

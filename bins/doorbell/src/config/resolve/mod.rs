@@ -105,8 +105,8 @@ pub(super) fn report_exec(config: &Config, places: &Places, problems: &Problems)
     }
 }
 
-/// Resolves the listeners, and adds the default listener if no other table has an address for
-/// clients. Links and the admin API do not count.
+/// Resolves the listeners, and adds the default listener if no table has an address for clients;
+/// `[links]` and `[admin]` do not count.
 fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {

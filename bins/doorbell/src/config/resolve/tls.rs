@@ -6,8 +6,8 @@ use super::super::bind::Bind;
 use super::super::model::Config;
 use doorbell_config::{Places, Problem, Problems};
 
-/// Reports listeners that cannot wait for their certificate: their socket cannot be closed, or no
-/// other listener would be open.
+/// Reports listeners that cannot wait for their certificate: a passed socket is already open, or
+/// every listener would wait.
 pub(super) fn check_waits(config: &Config, places: &Places, problems: &Problems) {
     let waits = |listener: usize| config.tls_of(listener).is_some_and(|tls| tls.wait_for_certificate);
     for (position, listener) in config.listeners.iter().enumerate().filter(|(position, _)| waits(*position)) {

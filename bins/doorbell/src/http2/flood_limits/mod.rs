@@ -1,7 +1,7 @@
 //! Limits frames that an HTTP/2 client can send cheaply: budgets for a window of ten seconds.
 //!
 //! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module
-//! counts frame headers before they reach it, and ends a connection before a flood is processed.
+//! counts frame headers before they reach hyper, and ends a connection before a flood is processed.
 //!
 //! Floods consist of frames that are rare in normal use: RST_STREAM, PING, and empty or tiny DATA
 //! frames. [`Budget`] contains the maxima for each window, based on the defaults of Envoy,
@@ -13,17 +13,17 @@ use crate::http::Time;
 use frames::{CONTINUATION, DATA, Frame, Frames, HEADERS, RST_STREAM, WINDOW_UPDATE};
 use std::time::Duration;
 
-/// The client connection preface (RFC 9113 3.4).
+/// Length of the client connection preface (RFC 9113 3.4).
 const PREFACE_LEN: usize = 24;
 
-/// Length of a counting window.
+/// Length of a window in which frames are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Minimum length of a DATA frame; a shorter one that does not end its stream counts as tiny.
 const TINY_LEN: u32 = 16;
 
-/// Initial window of every connection (RFC 9113 6.9.2). A client that has used it up is considered
-/// slow instead of hostile.
+/// Initial flow-control window of every connection (RFC 9113 6.9.2). A client that has used up this
+/// window is considered slow instead of hostile.
 const WINDOW_LEN: u32 = 65_535;
 
 /// Maximum number of open streams. Refused streams count until they are reset.
@@ -61,7 +61,7 @@ pub(super) enum Abuse {
     Windowless,
 }
 
-/// Counters of a window.
+/// Counters of one window of length [`WINDOW`].
 #[derive(Debug, Default)]
 struct Counts {
     resets: u32,
@@ -248,9 +248,9 @@ impl FloodLimits {
         }
     }
 
-    /// Detects replies that wait for a window. When the header of a reply is sent, its content is
-    /// available: all of a body, or the first message of a message stream. If the content does not
-    /// follow immediately, it waits for a window or for the network.
+    /// Detects replies that wait for a flow-control window. When the header of a reply is sent, its
+    /// content is available: all of a body, or the first message of a message stream. If the
+    /// content does not follow immediately, it waits for a window or for the network.
     fn track_window(&mut self, sent: &Frame, now: Time) {
         if sent.kind == DATA {
             self.content_sent = self.content_sent.saturating_add(sent.len);
@@ -290,8 +290,8 @@ impl FloodLimits {
         self.is_blocked = is_blocked;
     }
 
-    /// Time since which replies wait for a window, on a connection that has not used its initial
-    /// window. For slow clients, [`Due::Stalled`] applies instead.
+    /// Time since which replies wait for a flow-control window, on a connection that has not used
+    /// up its initial window. For slow clients, [`Due::Stalled`] applies instead.
     pub(super) const fn windowless(&self) -> Option<Time> {
         if self.is_blocked || self.content_sent >= WINDOW_LEN || self.stalled_replies() == 0 {
             return None;

@@ -1,6 +1,6 @@
 //! gRPC: serves the health service only.
 //!
-//! Does not know about: routes, except for their results; frames.
+//! Does not know about: how routes admit calls, frames.
 //!
 //! Every other method gets UNIMPLEMENTED, code 12. By default, an AWS load balancer treats code 12
 //! as healthy at `/AWS.ALB/healthcheck`. Unless `alb` is "always", the reply to this path has code

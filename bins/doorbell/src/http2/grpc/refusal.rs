@@ -2,9 +2,9 @@
 //!
 //! Does not know about: reasons, requests.
 //!
-//! Follows gRPC's table of HTTP statuses, with more precise codes for some: RESOURCE_EXHAUSTED for
-//! a rate limit, which clients do not treat as a broken server; UNAUTHENTICATED for a missing
-//! certificate, PERMISSION_DENIED for a wrong one.
+//! Follows gRPC's table of HTTP statuses, with more precise codes for some refusals: for example
+//! RESOURCE_EXHAUSTED for a rate limit, so that clients do not treat the server as broken, and
+//! UNAUTHENTICATED for a missing certificate.
 
 use crate::http2::body::ReplyBody;
 use hyper::{Response, StatusCode, header};

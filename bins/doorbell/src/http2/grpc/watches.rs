@@ -1,6 +1,6 @@
 //! Limits Watch streams: of all connections together, and of one connection.
 //!
-//! Does not know about: statuses, responses.
+//! Does not know about: health statuses, responses.
 
 use crate::config::model::Grpc;
 use crate::http2::common::Common;
@@ -18,7 +18,7 @@ pub(super) struct Watches {
     per_conn_max: u32,
 }
 
-/// A Watch stream in the account of its connection.
+/// Counts a Watch stream in the account of its connection until this value is dropped.
 #[derive(Debug)]
 struct Waiting(Account);
 

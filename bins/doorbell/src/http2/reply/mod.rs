@@ -1,11 +1,11 @@
 //! Converts an HTTP/2 request to HTTP/1.1, so that routes, guards and the log handle it like any
 //! other request; converts the reply back.
 //!
-//! Does not know about: connections, frames, gRPC.
+//! Does not know about: connections, frames, gRPC messages.
 //!
 //! The request is encoded as HTTP/1.1 and parsed by the state machine for HTTP/1.1 clients, so that
-//! validity does not depend on hyper. A body is read and dropped, because no route uses one; its
-//! limits are those of HTTP/1.1.
+//! its validity does not depend on hyper. A body is read and dropped, because no route uses one;
+//! its limits are those of HTTP/1.1.
 //!
 //! # Decision: a fragment in `:path` is not refused
 //!

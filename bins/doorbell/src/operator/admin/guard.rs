@@ -126,8 +126,8 @@ impl Requirement {
         }
         let Some(token) = &admin.token else { return Self::Local };
         let mut tokens = Tokens::new();
-        // An unusable token is a configuration error; if it is missing here, every change is
-        // denied.
+        // An unusable token is a configuration error, found earlier. If adding the token fails
+        // here, every change is denied.
         let _checked = tokens.add("admin", token.reveal().as_bytes());
         Self::Token(tokens)
     }

@@ -149,7 +149,7 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     html.write_str("</dd></div></dl></div>")
 }
 
-/// Returns the headline, its tone and an explanation.
+/// Returns the headline, its CSS class and an explanation.
 fn headline(view: &View) -> (&'static str, &'static str, String) {
     let status = &view.status;
     let failed = status.workers.iter().filter(|worker| worker.has_failed).count();

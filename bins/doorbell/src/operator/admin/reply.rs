@@ -30,13 +30,13 @@ use tokio::time::sleep;
 /// Maximum number of event streams.
 pub(super) const FOLLOWERS_MAX: usize = 16;
 
-/// Maximum time that a request waits for the end of a drain.
+/// Maximum time that a request waits for a drain (see [`Operator::is_drain_pending`]).
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Maximum size of a note in a request.
 const NOTE_LEN_MAX: usize = 1024;
 
-/// Polling interval of a request that waits for the end of a drain.
+/// Polling interval of a request that waits for a drain.
 const WAIT_STEP: Duration = Duration::from_millis(100);
 
 /// Content security policy: no foreign resources, and no inline scripts or styles.
@@ -55,7 +55,7 @@ type FullReply = Response<Bytes>;
 /// Why a request is invalid, with the code of the reply.
 type Invalid = (StatusCode, String);
 
-/// Shared by all connections.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     operator: Operator,
@@ -78,7 +78,7 @@ struct AdminRequest {
     ends: Ends,
 }
 
-/// A command for the operator.
+/// A command of an operator.
 enum Operation {
     Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
     Maintain { target: String, reason: String, time: Option<Duration> },
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Reports whether the program works, regardless of the checks.
+    /// Reports whether all workers run, regardless of the checks.
     fn alive(&self) -> FullReply {
         let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
         match failed {
@@ -262,8 +262,8 @@ impl Shared {
         }
     }
 
-    /// Waits until the drain has finished or was cancelled. Two consecutive polls must agree,
-    /// because workers publish their connection counts only at the end of a turn.
+    /// Waits while [`Operator::is_drain_pending`], for at most `wait`. Two consecutive polls must
+    /// agree, because workers publish their connection counts only at the end of a turn.
     async fn wait(&self, target: &str, wait: Duration) {
         let (mut left, mut is_over) = (wait.min(WAIT_MAX), false);
         while !left.is_zero() {

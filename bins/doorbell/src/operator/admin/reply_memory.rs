@@ -10,7 +10,7 @@ use hyper::Response;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Memory for all replies.
+/// Memory for all replies in progress.
 const MEMORY_KIB: u32 = 64 << 10;
 
 /// Minimum size of a counted reply. Smaller replies need no limit, because the number of

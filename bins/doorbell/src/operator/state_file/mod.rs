@@ -34,7 +34,7 @@ const CLAIMS_MAX: u32 = 100;
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
-    /// `None` until the lock file can be created.
+    /// `None` until the lock is acquired.
     lock: Option<File>,
     /// Cause, if the last write failed; the same cause is not logged twice in a row.
     failed: Option<String>,

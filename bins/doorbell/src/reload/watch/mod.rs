@@ -1,4 +1,4 @@
-//! Watches directories on one thread, and lets readers of files read them again after a change.
+//! Watches directories on one thread, and lets readers read their files again after a change.
 //!
 //! Does not know about: the content of files. Symbolic links are resolved at every scan, so that
 //! the `..data` swap with which Kubernetes updates a mounted ConfigMap or Secret is detected.
@@ -182,7 +182,7 @@ impl Directories {
             let _gone = watcher.unwatch(gone);
         }
         self.watched.clear();
-        // Each swap of a mounted directory creates a new path.
+        // Forgets old paths: each swap of a mounted directory creates a new one.
         self.unwatchable.retain(|directory| directories.contains(directory));
         for directory in directories {
             // Watched again, because the path may belong to a new directory.

@@ -120,7 +120,7 @@ pub(crate) fn update() {
     }
     let Some(running) = operator.running() else { return };
     let Ok(listening) = running.handle.listening() else { return };
-    // Checked after reading the sockets: during a drain there are no listeners, but the next
+    // Checked after reading the sockets: a server that has stopped accepting has none, but the next
     // process needs the copies.
     if running.handle.is_draining() {
         return;

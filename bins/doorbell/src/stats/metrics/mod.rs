@@ -105,8 +105,8 @@ impl Origins {
         origins
     }
 
-    /// Returns the previous origins, except those that differ by a step. If reading the clocks took
-    /// too long to detect a step, returns all previous origins.
+    /// Returns the previous origins, except those that a step of the system clock has changed. If
+    /// reading the clocks took too long to detect a step, returns all previous origins.
     fn or_previous(self, last: Option<Self>, took: Duration) -> Self {
         match last {
             None => self,

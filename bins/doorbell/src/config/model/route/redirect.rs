@@ -25,7 +25,8 @@ pub struct Redirect {
     /// Port of the location. Default: the port of the scheme.
     #[key(range = 1..=65_535)]
     pub port: Option<u16>,
-    /// Path of the location, with the parameters of `path`. Default: the path of the request.
+    /// Path of the location; may contain the parameters of the route's `path`. Default: the path of
+    /// the request.
     #[key(default = "{path}")]
     pub path: String,
     // 302 with `map`, because the path may be added to the map later and browsers cache a 308
