@@ -168,11 +168,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         conn.begin_close(CloseReason::Done);
     }
 
-    /// Serves a connection whose bytes should have arrived: a connection that became readable, or a
-    /// new connection.
+    /// Serves a new connection whose bytes should have arrived.
     #[inline(always)]
     pub(super) fn begin(&mut self, id: ConnId) {
-        match self.driver.recv(id, Expect::Now) {
+        let step = self.driver.recv(id, Expect::Now);
+        self.begin_with(id, step);
+    }
+
+    #[inline(never)]
+    fn begin_with(&mut self, id: ConnId, step: Step<Received>) {
+        match step {
             Step::Done(Received::Data { chunk, drained }) => self.exchange(id, chunk, drained),
             Step::Done(received) => self.drive(id, Todo::Received(received)),
             Step::Pending => {
@@ -190,16 +195,23 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return;
         };
         conn.recv_in_flight = false;
-        if conn.phase() == Phase::Open && !conn.send_in_flight {
-            self.begin(id);
-        } else {
-            self.drive(id, Todo::Recv(Expect::Now));
+        if conn.phase() != Phase::Open || conn.send_in_flight {
+            return self.drive(id, Todo::Recv(Expect::Now));
+        }
+        match self.driver.recv(id, Expect::Now) {
+            Step::Done(Received::Data { chunk, drained }) => self.exchange_ready(id, chunk, drained),
+            step => self.begin_with(id, step),
         }
     }
 
     /// Processes bytes of an open connection with nothing in flight.
-    #[inline]
+    #[inline(never)]
     pub(super) fn exchange(&mut self, id: ConnId, chunk: Chunk, drained: bool) {
+        self.exchange_ready(id, chunk, drained);
+    }
+
+    #[inline(always)]
+    fn exchange_ready(&mut self, id: ConnId, chunk: Chunk, drained: bool) {
         let Chunk { source: ChunkSource::Scratch(number), len } = chunk else {
             return self.drive(id, Todo::Received(Received::Data { chunk, drained }));
         };

@@ -147,6 +147,7 @@ impl Epoll {
         self
     }
 
+    #[inline(always)]
     fn socket(&mut self, conn: ConnId) -> &mut Socket {
         self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot")
     }
@@ -285,7 +286,7 @@ impl Socket {
         received
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_send(&mut self, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
         if !self.writable {
             return None;

@@ -201,6 +201,7 @@ impl Uring {
         }
     }
 
+    #[inline(always)]
     fn socket(&mut self, conn: ConnId) -> &mut Socket {
         self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot")
     }
@@ -304,7 +305,9 @@ impl Driver for Uring {
         if let Some(received) = socket.try_recv(&mut self.scratch) {
             return Step::Done(received);
         }
-        if self.direct || self.tuning.receive == Receiving::SingleShot {
+        if socket.poll == Poll::Armed {
+            socket.recv = true;
+        } else if self.direct || self.tuning.receive == Receiving::SingleShot {
             self.push_recv(conn);
         } else {
             self.poll_for_bytes(conn);
