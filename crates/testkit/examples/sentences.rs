@@ -5,7 +5,8 @@
 //! and the sentence, separated by tabs. The same sources and word give the same sentences.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::io::{self, Write as _};
+use std::iter;
 
 use doorbell_testkit::tidy::{Source, load};
 
@@ -15,18 +16,15 @@ const SENTENCES_MAX: usize = 200;
 /// Shorter texts are names or numbers.
 const WORDS_MIN: usize = 4;
 
-fn main() -> ExitCode {
-    let Some(word) = std::env::args().nth(1) else {
-        eprintln!("usage: sentences COMMIT");
-        return ExitCode::from(2);
-    };
-    let sources = load().expect("the sources of the workspace are readable");
+fn main() -> io::Result<()> {
+    let word = std::env::args().nth(1).ok_or_else(|| io::Error::other("expected the hash of a commit"))?;
+    let sources = load()?;
     let mut packages: BTreeMap<&str, Vec<(u64, String)>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {
         let drawn = packages.entry(package(&source.path)).or_default();
         for (line, comment) in comments(source) {
             let sentences = sentences(&comment);
-            let before = std::iter::once("").chain(sentences.iter().map(String::as_str));
+            let before = iter::once("").chain(sentences.iter().map(String::as_str));
             for (before, sentence) in before.zip(&sentences) {
                 let place = format!("{}:{line}", source.path);
                 let order = hash(&format!("{word} {place} {sentence}"));
@@ -34,12 +32,14 @@ fn main() -> ExitCode {
             }
         }
     }
+    let mut out = io::stdout().lock();
     for (package, mut drawn) in packages {
         drawn.sort_unstable();
-        drawn.truncate(SENTENCES_MAX);
-        drawn.iter().for_each(|(_, line)| println!("{package}\t{line}"));
+        for (_, line) in drawn.iter().take(SENTENCES_MAX) {
+            writeln!(out, "{package}\t{line}")?;
+        }
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 /// `crates/NAME`, `bins/NAME`, or the first folder.

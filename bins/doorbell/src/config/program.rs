@@ -108,9 +108,8 @@ mod tests {
         assert!(PROGRAM.secret_keys.iter().all(|key| is_like_secret(key)));
     }
 
-    #[test]
-    fn only_secrets_are_masked() {
-        let text = r#"
+    /// Values with "hidden" and "shown" in their text, among others.
+    const WITH_SECRETS: &str = r#"
 realm = "one"
 [auth.a]
 realm = "two"
@@ -166,6 +165,10 @@ header = { Cookie = "hidden-m", Accept = "shown-j" }
 secret = "hidden-j"
 reason = "shown-i"
 "#;
+
+    #[test]
+    fn only_secrets_are_masked() {
+        let text = WITH_SECRETS;
         let (table, _) = DeTable::parse_recoverable(text);
         let mut spans = secret_spans(&PROGRAM, table.get_ref());
         spans.sort_unstable_by_key(|span| span.start);
