@@ -27,7 +27,7 @@ Needs: qemu-system-x86, dpkg and apt (busybox-static and the kernels are fetched
 `compare`, `native` and `latency` are nginx-light, haproxy, h2o, and programs built with cargo and golang-go; one that cannot be had
 is skipped and named.
 
-Exit codes: 0 every row was measured without a failed request, 1 not, 2 wrong command line";
+Exit codes: 0 done and within limits, 1 a row failed or exceeds its limit, 2 invalid command line";
 
 /// Counts the instructions of doorbell and its peers, kernel included, in a virtual machine where
 /// one instruction takes one nanosecond.

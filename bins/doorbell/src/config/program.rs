@@ -30,8 +30,19 @@ pub(super) const PROGRAM: Program = Program {
 
 /// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` that are not secret. All other keys of
 /// these tables count as secret, so that a secret under a misspelled key is hidden.
-const OPEN_KEYS: &[&str] =
-    &["algorithm", "audience", "bind", "issuer", "jwks_file", "key_file", "leeway", "realm", "require"];
+const OPEN_KEYS: &[&str] = &[
+    "algorithm",
+    "audience",
+    "bind",
+    "hosts",
+    "issuer",
+    "jwks_file",
+    "key_file",
+    "leeway",
+    "open",
+    "realm",
+    "require",
+];
 
 /// Returns a one-line example of a table that is often mistaken for a single value.
 fn example(key: &str) -> Option<&'static str> {

@@ -35,8 +35,8 @@ Examples:
   doorbell links report --from 2026-11-01 --to 2026-12-01 --svg links.svg
   doorbell links report -o json | jq -r '.losses[] | select(.frames_lost > 0) | .link'
 
-The numbers come from the database of [history.clickhouse], of all instances that write to it. Lost frames were sent and did not arrive, \
-because a connection broke; dropped ones were not sent, because too many waited. A round trip has no time in which the peer collected receipts. \
+The numbers come from the database of [history.clickhouse] and cover all instances that write to it. Lost frames were sent and did not arrive, \
+because a connection broke; dropped ones were not sent, because too many waited. Round trips exclude the time in which the peer collected receipts. \
 A latency in one direction is known with an error, because the clocks differ.
 
 Exit codes: 0 done, 1 the picture cannot be written, 2 invalid command line, 69 the server refuses or does not reply, 78 invalid configuration";

@@ -269,6 +269,7 @@ impl Listener {
                 "limits.requests_in_flight",
                 "forwarded",
                 "http2",
+                "timeouts.body",
             ],
         }
     }

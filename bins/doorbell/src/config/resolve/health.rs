@@ -161,7 +161,7 @@ impl Reader<'_> {
         }
         let Some(min) = &quorum.min else { return };
         if min.min(members) > members && members > 0 {
-            let message = format!("the quorum has {members} checks and requires more of them");
+            let message = format!("`min` is larger than the quorum, which has {members} checks");
             let problem = Problem::error("out-of-range", min.span.clone(), message);
             self.names.problems.add(problem.help(format!("at most {members}")));
         }

@@ -77,7 +77,7 @@ impl GrpcService {
     /// The status for an AWS application load balancer, which treats code 12 as healthy by default.
     fn alb_status(&self, prober: Option<Prober>) -> Status {
         match (self.health.is_serving(prober), self.alb) {
-            (true, _) | (_, AlbReply::Always) => Status::unimplemented("well"),
+            (true, _) | (_, AlbReply::Always) => Status::unimplemented("unknown method"),
             (false, AlbReply::Verdict) => Status::unavailable("not serving"),
         }
     }
