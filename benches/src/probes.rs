@@ -17,7 +17,7 @@ pub const ELB: &[u8] = b"GET /livez HTTP/1.1\r\nHost: 10.0.12.34:8080\r\nConnect
 /// Envoy's active check, which keeps its connection.
 pub const ENVOY: &[u8] = b"GET /livez HTTP/1.1\r\nhost: doorbell\r\nuser-agent: Envoy/HC\r\n\r\n";
 
-/// The request of [`KUBELET`] on a persistent connection, as of a load generator.
+/// The request of [`KUBELET`] on a persistent connection, as a load generator sends it.
 pub const KEEP_ALIVE: &[u8] =
     b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\n\r\n";
 

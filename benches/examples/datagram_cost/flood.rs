@@ -69,7 +69,7 @@ impl Flooded {
         probe
     }
 
-    /// The nanoseconds of the server for a round.
+    /// Elapsed time of the server's turns in a round, in nanoseconds.
     fn round(&mut self, probes: usize, flood: u64) -> f64 {
         let (closed, received) = self.handled();
         let end = (closed + probes as u64, received + flood);
@@ -101,7 +101,7 @@ impl Flooded {
         nanos as f64
     }
 
-    /// The nanoseconds of the server for [`ROUNDS`] such rounds.
+    /// Elapsed time of the server's turns in [`ROUNDS`] such rounds, in nanoseconds.
     fn rounds(&mut self, probes: usize, flood: u64) -> f64 {
         (0..ROUNDS).map(|_| self.round(probes, flood)).sum()
     }

@@ -12,7 +12,7 @@ use crate::session::Session;
 /// Time limit in seconds. The programs take a few seconds of the guest's time.
 const SECONDS_MAX: u32 = 120;
 
-/// An example of a package, and the meaning of its figures.
+/// An example program (`--example`) of a package, and the meaning of its figures.
 pub(crate) struct GuestProgram {
     package: &'static str,
     example: &'static str,

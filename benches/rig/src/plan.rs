@@ -63,7 +63,8 @@ pub(crate) struct Server {
     pub(crate) name: String,
     /// Program and arguments, with paths of the guest.
     pub(crate) argv: Vec<String>,
-    /// Only threads with this name are counted. `None` counts all threads.
+    /// Name of the threads whose run time and context switches are counted; `None` counts those of
+    /// all threads.
     #[serde(default)]
     pub(crate) thread: Option<String>,
 }

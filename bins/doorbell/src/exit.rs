@@ -24,7 +24,7 @@ pub enum Exit {
     Success,
     /// 71: the limit of open files is too low (sysexits: system error).
     TooFewDescriptors,
-    /// 69: no instance replies (sysexits: unavailable).
+    /// 69: no instance replies, or a database cannot be used (sysexits: unavailable).
     Unavailable,
     /// 2: invalid command line.
     Usage,

@@ -1,9 +1,10 @@
 //! The connection between `doorbell run` and the server that it starts: the server reports that its
-//! listeners close or that a stop was cancelled, and `run` reports the exit of the command.
+//! listeners close or that a stop was cancelled, and `run` reports the exit of the command, CMD in
+//! `doorbell run -- CMD`.
 //!
 //! Does not know about: the effect of a report.
 //!
-//! The socket is the standard input of the server, which is otherwise unused.
+//! The server's end is its standard input, which is otherwise unused.
 
 use rustix::net::{SendFlags, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -13,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// Environment variable with the process ID of the parent, set by `doorbell run` for its server.
+/// Environment variable in which `doorbell run` passes its process ID to the server.
 pub(crate) const PARENT: &str = "DOORBELL_RUN_PARENT";
 
 /// A report of the server to `run`.

@@ -1,7 +1,7 @@
 //! Reaps orphaned processes, so that zombies do not fill the process table. As process 1 of a
 //! container, this process is the parent of all orphans.
 //!
-//! Does not know about: the programs of checks; each check waits for its own.
+//! Does not know about: the results of checks. Each check waits for its own program.
 
 use doorbell_checks::CHILDREN;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Delay after a SIGCHLD, so that several zombies are reaped together.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts the thread if this is process 1. The thread runs until the process ends.
+/// If this is process 1, starts the reaping thread, which runs until the process ends.
 pub(crate) fn start() -> io::Result<()> {
     if std::process::id() != 1 {
         return Ok(());
@@ -27,8 +27,8 @@ pub(crate) fn start() -> io::Result<()> {
 fn reap_all() {
     loop {
         std::thread::sleep(PAUSE);
-        // No program of a check may start meanwhile: its process could not be distinguished from an
-        // orphan.
+        // While zombies are reaped, no check may start a program: its process could not be
+        // distinguished from an orphan.
         let taken = CHILDREN.with_children(|is_own| {
             for pid in zombies().filter(|pid| !is_own(*pid)) {
                 // The exit status of an orphan is not used.
@@ -52,8 +52,8 @@ fn zombies() -> impl Iterator<Item = Pid> {
     .filter_map(Pid::from_raw)
 }
 
-/// Whether `PID (NAME) STATE PARENT ...` describes a zombie child of this parent. A name may
-/// contain any character, including brackets.
+/// Whether `PID (NAME) STATE PARENT ...` describes a zombie child of process `parent`. NAME may
+/// contain any character, including parentheses.
 fn is_zombie_of(stat: &[u8], parent: u32) -> bool {
     let Some(end) = memchr::memrchr(b')', stat) else { return false };
     let rest = String::from_utf8_lossy(stat.get(end + 1..).unwrap_or_default()).into_owned();

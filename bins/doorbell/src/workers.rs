@@ -8,18 +8,18 @@ use std::num::NonZero;
 use std::sync::OnceLock;
 
 /// Memory of one worker: ring, buffers, stack and connections. Measured with the program of the
-/// container image, as charged to its cgroup with 1, 8 and 64 workers on Linux 6.18. On io_uring, a
-/// worker takes 0.68 MiB, of which the kernel uses 0.62 MiB for the ring, and 0.69 MiB while 256
-/// connections are busy; on epoll, 0.09 MiB and 0.10 MiB. None of this memory is locked (`VmLck`,
-/// `VmPin`).
+/// container image on Linux 6.18, as the memory charged to its cgroup with 1, 8 and 64 workers. On
+/// io_uring, a worker takes 0.68 MiB, or 0.69 MiB while 256 connections are busy; the kernel uses
+/// 0.62 MiB of it for the ring. On epoll, a worker takes 0.09 MiB, or 0.10 MiB with these
+/// connections. None of this memory is locked (`VmLck`, `VmPin`).
 const MEMORY_OF_WORKER: u64 = 1 << 20;
 
-/// Memory in addition to that of the workers, with a margin: 1 MiB, and 6 MiB of code unless the
-/// code is charged to another cgroup.
+/// Memory in addition to that of the workers: 1 MiB, 6 MiB of code (unless the code is charged to
+/// another cgroup), and a margin.
 const MEMORY_OF_PROGRAM: u64 = 8 << 20;
 
-/// Maximum number of workers in a container without a CPU quota, which shares the CPUs with other
-/// containers.
+/// Maximum number of workers in a container without a CPU quota, because the container shares the
+/// CPUs with other containers.
 const SHARED_MAX: usize = 4;
 
 /// Maximum of `runtime.workers`.

@@ -59,7 +59,7 @@ impl Issue {
     }
 }
 
-/// Severity of an outcome. When several outcomes are combined, the highest severity wins.
+/// Gravity of an outcome. When several outcomes are combined, the one with the highest value wins.
 #[cfg(feature = "kinds")]
 pub(crate) const fn severity(outcome: Outcome) -> u8 {
     match outcome {
@@ -73,7 +73,7 @@ pub(crate) const fn severity(outcome: Outcome) -> u8 {
     }
 }
 
-/// The worse of two verdicts; the first if they are equally severe.
+/// The worse of two verdicts; the first if they are equally bad.
 #[cfg(feature = "kinds")]
 pub(crate) fn worse(first: Verdict, second: Verdict) -> Verdict {
     let rank = |verdict: &Verdict| verdict.as_ref().map_or_else(|issue| severity(issue.outcome), |()| 0);

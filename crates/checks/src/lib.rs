@@ -25,9 +25,9 @@
 //! ```
 //!
 //! A [`Plan`] starts a [`Scheduler`], which runs many checks on one thread. Each check has its own
-//! phase, so that the checks of a process, and the same checks of its replicas, do not all run at
-//! once. Findings go to a [`ResultSink`], which determines states and intervals; `doorbell-health`
-//! implements this logic. `examples/watch.rs` is a complete program.
+//! offset within the interval, so that the checks of a process, and the same checks of its
+//! replicas, do not all run at once. Findings go to a [`ResultSink`], which determines states and
+//! intervals; `doorbell-health` implements this logic. `examples/watch.rs` is a complete program.
 //!
 //! | module | what it owns |
 //! |---|---|
@@ -47,8 +47,8 @@
 //!
 //! The feature `kinds` (default) adds [`options`] and the built-in kinds. Without it, the scheduler
 //! runs only functions of the embedding program, and the crate has few dependencies. `alias`,
-//! `icmp`, `mail` (SMTP, IMAP, POP3), `mysql`, `postgres`, `process`, `udp` and `websocket` each add
-//! the kind of that name.
+//! `icmp`, `link`, `mail` (SMTP, IMAP, POP3), `mysql`, `postgres`, `process`, `udp` and `websocket`
+//! each add the kind of that name.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]

@@ -120,7 +120,7 @@ fn table_name(fields: &[Declared]) -> Option<TokenStream> {
     })
 }
 
-/// The schema of a table with flattened fields.
+/// The function `properties` of a table with flattened fields.
 fn properties(flat: &[&Declared]) -> Option<TokenStream> {
     let types = flat.iter().map(|field| &field.r#type);
     let properties = quote! {

@@ -19,7 +19,7 @@ pub struct Source {
     pub text: String,
 }
 
-/// Whether a problem prevents the start.
+/// Whether a problem prevents the use of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The file cannot be used.
@@ -31,7 +31,7 @@ pub enum Severity {
 /// One problem of a file.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Whether the problem prevents the start.
+    /// Whether the problem prevents the use of the file.
     pub severity: Severity,
     /// A short fixed name, for programs.
     pub code: &'static str,

@@ -67,7 +67,7 @@ pub fn read_file(path: &Path) -> Result<String, String> {
 }
 
 /// Adds the places of all secrets in clear text in a value and in the values below it, except under
-/// `open` keys.
+/// the keys in `open`, which never contain a secret.
 pub(crate) fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<usize>>) {
     match value.get_ref() {
         DeValue::Array(list) => list.iter().for_each(|value| hide(value, open, spans)),

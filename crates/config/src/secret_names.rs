@@ -54,7 +54,8 @@ const FIELD_KEYS: [&str; 12] = [
     "subscriptionkey",
 ];
 
-/// Words of at least this length may contain two wrong letters.
+/// A name may differ from a word of at least this length by two letters, and from a shorter word by
+/// one.
 const LONG_WORD_LEN: usize = 8;
 
 /// Characters between a key and its value on a line that is not TOML.

@@ -155,8 +155,8 @@ impl<'r> Section<'r> {
         self.is_open = true;
     }
 
-    /// Excludes keys of the type that is read from this table: their values are the defaults, and
-    /// in the file they are unknown keys.
+    /// Excludes keys that the type of this table declares: their values are the defaults, and in
+    /// the file they are unknown keys.
     pub const fn without(&mut self, keys: &'static [&'static str]) {
         self.excluded = keys;
     }

@@ -82,8 +82,8 @@ impl History {
         self.notify(inside, before);
     }
 
-    /// Sets the endpoints whose time in each state is recorded, with their states at `now_ms`
-    /// (milliseconds since 1970).
+    /// Sets the endpoints whose time in each state is recorded. A new endpoint has the given state
+    /// at `now_ms` (milliseconds since 1970); a known one keeps its state.
     pub fn follow<'a>(&self, endpoints: impl IntoIterator<Item = (&'a str, &'a str)>, now_ms: u64) {
         self.lock().minutes.follow(endpoints, now_ms);
     }

@@ -70,7 +70,7 @@ impl<S: Store> Writer<S> {
     /// Writes the remaining rows within [`END`], drops the rest, and ends the thread.
     pub fn stop(mut self) {
         self.target.send_replace(None);
-        // A panic of the thread has been reported.
+        // If the thread panicked, the panic hook has reported it.
         let _ended = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -85,9 +85,9 @@ pub enum Event {
     Receipt(Receipt),
     /// The peer sent a result.
     Result(Statement, Option<Measured>),
-    /// The peer stated the state of a subject: a change or, for a side without states, the latest
-    /// state. Transitions are reported once and in order; a full queue at the peer drops superseded
-    /// ones.
+    /// The peer stated the state of a subject: a change or, if this side does not have the peer's
+    /// states, the latest state. Transitions are reported once and in order; a full queue at the
+    /// peer drops superseded ones.
     Transition(Statement),
 }
 
@@ -318,8 +318,8 @@ impl Link {
             }
             self.outbox.acknowledge(opening.peer_sequence);
         }
-        // A new peer has no states, even if it knows this side: this side's opening may have
-        // arrived before the peer sent its own.
+        // A new peer has none of this side's states, even if it knows this side's incarnation: this
+        // side's opening may have arrived before the peer sent its own.
         if is_new_peer || !is_known_there {
             self.outbox.restate();
         }

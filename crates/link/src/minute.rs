@@ -50,7 +50,7 @@ pub struct Quantiles {
     pub max: Duration,
 }
 
-/// The current minute, and the report of the last one with frames.
+/// The current minute, and the report of the last minute with frames.
 #[derive(Debug)]
 pub(crate) struct Minutes {
     index: u64,
@@ -144,7 +144,7 @@ fn quantiles(histogram: &Histogram<u32>) -> Quantiles {
     Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: Duration::from_micros(histogram.max()) }
 }
 
-/// Bytes of the current slice, and of the busiest one.
+/// Bytes of the current slice, and of the busiest slice.
 #[derive(Debug, Default)]
 struct Rate {
     slice: u64,

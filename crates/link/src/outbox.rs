@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 /// Transitions and results in the order of sending.
 ///
 /// If the queue of transitions is full, a new transition supersedes the oldest queued one of its
-/// subject or, if there is none, the oldest one that is followed by a newer one of its own subject.
-/// The latest state of a subject is never dropped, so the limit is exceeded by at most one
-/// transition per subject.
+/// subject or, if there is none, the oldest queued one whose subject has a newer one. The latest
+/// state of a subject is never dropped, so the limit is exceeded by at most one transition per
+/// subject.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     transitions_max: usize,
@@ -112,8 +112,8 @@ impl Outbox {
         }
     }
 
-    /// Queues the latest state of every subject without a queued transition, for a peer that has no
-    /// states.
+    /// Queues the latest state of every subject without a queued transition, for a peer that has
+    /// none of these states.
     pub(crate) fn restate(&mut self) {
         let known = |subject: &&Subject| !self.by_subject.contains_key(*subject);
         let mut subjects: Vec<Subject> = self.latest.keys().filter(known).cloned().collect();

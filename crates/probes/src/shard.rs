@@ -4,7 +4,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of shards that have their own counters.
+/// Maximum number of shards with counters of their own; threads with higher numbers share one set
+/// of counters.
 pub const SHARDS_MAX: usize = 512;
 
 thread_local! {

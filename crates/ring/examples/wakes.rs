@@ -2,8 +2,8 @@
 //! kernel, on the waking thread and on the woken thread.
 //! Does not know about: data. A round is one wake-up in each direction; all rounds are identical.
 //!
-//! The unit is nanoseconds of CPU time per round. In the guest of `doorbell-rig wakes` one
-//! nanosecond stands for one executed instruction of the program or the kernel.
+//! The unit is nanoseconds of CPU time per round. In the virtual machine that `doorbell-rig wakes`
+//! starts, one nanosecond stands for one executed instruction of the program or the kernel.
 #![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 

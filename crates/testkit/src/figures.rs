@@ -8,7 +8,8 @@
 
 use std::fmt::{Debug, Display};
 
-/// Whether the long versions of tests are requested, on an otherwise idle machine.
+/// Whether the long versions of tests are requested (`DOORBELL_FULL=1`). They require an otherwise
+/// idle machine.
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("DOORBELL_FULL").is_some_and(|value| value == "1")

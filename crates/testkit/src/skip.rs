@@ -84,8 +84,8 @@ pub fn skipped(need: Need, what: impl Display) {
 /// If not, the calling test is reported as skipped.
 ///
 /// # Panics
-/// If io_uring is absent and required, if a ring does not open for any other reason, or if a ring
-/// opens although io_uring is deliberately refused.
+/// If io_uring is absent and required, if a ring does not open although io_uring is available, or
+/// if a ring opens although io_uring is deliberately refused.
 #[must_use]
 #[track_caller]
 pub fn io_uring() -> bool {

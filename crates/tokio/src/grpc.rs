@@ -33,7 +33,8 @@ impl Health {
     /// `livez` and `startupz`. They end with the last server of this health or, if it has none, at
     /// [`Self::set_draining`], so that they do not delay a graceful shutdown.
     ///
-    /// Probers are detected by their user agent or, in the server of tonic, by their address.
+    /// Probers are detected by their user agent or else, if tonic's own server runs the service, by
+    /// their address.
     ///
     /// Call it once and clone the result: each call counts its Watch streams separately. Needs the
     /// feature `grpc`.

@@ -58,8 +58,8 @@ impl Workers {
         Self { metrics, activities: Vec::new() }
     }
 
-    /// The worker that has been inactive longest. `None` for a runtime with one worker, because its
-    /// missing ticks show the same.
+    /// The worker that has been inactive longest. `None` for a runtime with one worker: while that
+    /// worker is blocked, the heartbeat of the runtime misses its ticks, which is detected already.
     pub(crate) fn longest_silence(&mut self, now: u64) -> Option<Silence> {
         let workers = self.metrics.num_workers();
         if workers == 1 {

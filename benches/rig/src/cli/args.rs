@@ -75,8 +75,8 @@ pub(super) enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Measure latency on this machine at a tenth of the maximum rate of the slower server; the
-    /// default peer is nginx
+    /// Measure latency on this machine, by default compared with nginx, at a tenth of the maximum
+    /// rate of the slower server
     Latency {
         /// Duration of a turn, which is one measurement of one server
         #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
@@ -192,8 +192,8 @@ pub(super) struct TlsArgs {
     #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(super) count: u64,
 
-    /// Only comparisons whose ours/peer/kind/offer/group contains these parts, as in
-    /// `doorbell-uring/nginx` or `full/usual`
+    /// Only comparisons whose ours/peer/kind/offer/group (of handshake, cipher suites, key
+    /// exchange) contains these parts, as in `doorbell-uring/nginx` or `full/usual`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 

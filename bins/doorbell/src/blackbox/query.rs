@@ -21,7 +21,8 @@ pub(super) struct Query {
     pub(super) target: String,
 }
 
-/// Reason why a query is invalid. The messages are those of blackbox_exporter where they exist.
+/// Reason why a query is invalid. The messages are those of blackbox_exporter, if it has the same
+/// error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadQuery {
     NoTarget,

@@ -73,7 +73,7 @@ pub(crate) fn logger(config: &Config, log: &AccessLog, version: HttpVersion) -> 
         Access::Errors => Level::Errors,
         Access::Off => Level::Off,
     });
-    // The default of 1 is no sample: `errors` must only log errors.
+    // The default of 1 is not passed on: with `errors`, it would log every success too.
     let sample = NonZeroU32::new(access_sample).filter(|n| n.get() > 1);
     Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), version })
 }

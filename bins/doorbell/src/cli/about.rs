@@ -70,7 +70,7 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
         }
     };
     if let Some(folder) = &args.folder {
-        // Writes `doorbell.1`, `doorbell-config.1`, `doorbell-config-dump.1`.
+        // Writes `doorbell.1`, `doorbell-config.1`, `doorbell-config-dump.1` and so on.
         std::fs::create_dir_all(folder)
             .and_then(|()| clap_mangen::generate_to(command(&[]), folder))
             .map_err(failed(&format!(" to {}", folder.display())))?;

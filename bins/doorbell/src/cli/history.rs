@@ -179,7 +179,7 @@ pub(super) fn target(global: &Global) -> Result<ClickHouse, Failure> {
     store(&settings).map_err(|why| Failure::new(Exit::BadConfig, why))
 }
 
-/// Waits for a reply of the server.
+/// Waits for a response of the server.
 pub(super) fn ask<T>(
     target: &ClickHouse,
     reply: impl Future<Output = Result<T, StoreError>>,
@@ -192,7 +192,7 @@ pub(super) fn ask<T>(
 }
 
 impl Availability {
-    /// Reads a line of a reply. Old servers write large integers as strings.
+    /// Reads a line of a response. Old servers write large integers as strings.
     fn read(line: &str) -> Option<Self> {
         let row: Value = serde_json::from_str(line).ok()?;
         let number = |name: &str| {

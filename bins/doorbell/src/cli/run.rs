@@ -238,8 +238,8 @@ impl Processes {
         }
     }
 
-    /// Reports the exit of the command to the server. The server logs the exit, and stops or fails
-    /// its readiness endpoints.
+    /// Reports the exit of the command to the server. The server logs the exit; then it stops, or
+    /// fails its readiness endpoints if it stays.
     fn command_ended(&mut self, status: ExitStatus) {
         self.child_code = Some(code_of(status));
         let stays = self.stays && self.phase == Phase::Running;

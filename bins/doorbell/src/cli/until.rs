@@ -55,8 +55,8 @@ pub struct AwaitArgs {
     command: Vec<OsString>,
 }
 
-/// Exit code if the targets are not ready in time, as of linkerd-await (`EX_UNAVAILABLE` of
-/// sysexits).
+/// Exit code if the targets are not ready in time, the same as that of linkerd-await
+/// (`EX_UNAVAILABLE` of sysexits).
 const NOT_READY: Exit = Exit::Code(69);
 
 /// Exit code if the command cannot be started (`EX_OSERR` of sysexits).

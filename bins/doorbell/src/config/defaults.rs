@@ -1,4 +1,4 @@
-//! The default configuration: probes under all common paths.
+//! The default configuration: health routes at all common paths.
 //!
 //! Does not know about: files.
 
@@ -8,8 +8,8 @@ use doorbell_config::Link;
 
 /// Liveness and startup paths of Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`),
 /// Spring (`/actuator/health/liveness`) and linkerd (`/live`). Startup paths report `livez` too,
-/// because a process that replies has started. No default path reports a single check: only clients
-/// that see details may request one.
+/// because a process that replies has started. No default path reports a single check, because
+/// default routes show no details.
 const LIVE_PATHS: [&str; 7] = [
     "/livez",
     "/healthz",
@@ -24,7 +24,7 @@ const LIVE_PATHS: [&str; 7] = [
 /// HAProxy's `option httpchk` and of cloud load balancers.
 const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
 
-/// The configuration of an instance without a configuration file.
+/// The configuration of an instance without a configuration file, apart from its admin listener.
 #[must_use]
 pub fn default_config() -> Config {
     let mut config = Config {
@@ -39,7 +39,7 @@ pub fn default_config() -> Config {
     config
 }
 
-/// Default probe routes, on every HTTP listener.
+/// Default health routes, on every HTTP listener.
 pub(crate) fn default_routes(listeners: &[Listener], health: &[Health]) -> Vec<Route> {
     let http1 = |&n: &usize| listeners[n].is_http();
     let listeners = links_to(listeners, (0..listeners.len()).filter(http1));

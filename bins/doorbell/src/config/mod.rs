@@ -3,7 +3,7 @@
 //! Does not know about: opening sockets, parsing command lines. Entry: [`parse`].
 //!
 //! [`model`] contains the tables, with a field for each key; `resolve` resolves names and validates
-//! tables against each other. Listeners and checks start only if no step finds an error.
+//! tables against each other. Listeners and checks start only if the file has no error.
 
 mod bind;
 mod defaults;

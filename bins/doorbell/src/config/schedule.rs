@@ -44,7 +44,8 @@ pub(crate) fn system_zone() -> Result<String, OsString> {
 pub(crate) struct Slot {
     /// Start of the open window, in Unix milliseconds.
     pub(crate) open_since: Option<u64>,
-    /// End of the open window, or start of the next window.
+    /// End of the open window, otherwise start of the next window, in Unix milliseconds; `u64::MAX`
+    /// if there is none.
     pub(crate) changes_at: u64,
 }
 
@@ -52,7 +53,7 @@ impl Schedule {
     /// Parses a schedule.
     ///
     /// # Errors
-    /// The reason, as a sentence.
+    /// The reason why `text` is not a schedule, as a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         match fields.as_slice() {
@@ -72,7 +73,8 @@ impl Schedule {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::System;
         let crontab = parse_crontab_with(text, options).map_err(|error| {
-            // The message has several lines: all but the last one mark the position of the error.
+            // The last line of the message gives the reason; the others show the position of the
+            // error.
             let drawn = error.to_string();
             let why = drawn.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             why.trim_matches(['|', '^', ' ', '~']).to_owned()

@@ -1,7 +1,7 @@
 //! The JSON Schema of configuration files, for editors.
 //!
 //! Does not know about: keys, apart from `version`. Rules between keys are not part of the schema;
-//! `doorbell validate` checks them.
+//! `doorbell validate` checks these rules.
 
 use super::model::Config;
 use doorbell_config::Table as _;

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: requests, escaping of values.
 //!
-//! Braces without a name are literal, so JSON needs no escaping; `{{` is a literal `{`, for use
-//! before a name.
+//! Braces without a name are literal, so JSON needs no escaping. `{{` is a literal `{`: `{{path}`
+//! stands for the text `{path}`.
 
 /// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]

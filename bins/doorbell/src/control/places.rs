@@ -15,8 +15,8 @@ pub(crate) const NAME: &str = "control.sock";
 /// Maximum number of sockets to examine in one directory.
 const SOCKETS_MAX: usize = 64;
 
-/// The default directories of control sockets, in the order in which they are tried: that of the
-/// systemd unit (`RuntimeDirectory=`), `/run/doorbell`, and that of the user.
+/// The default directories of control sockets, in the order in which they are tried:
+/// `$RUNTIME_DIRECTORY` of the systemd unit, `/run/doorbell`, and `$XDG_RUNTIME_DIR/doorbell`.
 pub(crate) fn directories(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> Vec<PathBuf> {
     let given = env("RUNTIME_DIRECTORY").and_then(|all| {
         // The variable may contain several directories, separated by colons (systemd.exec(5)).

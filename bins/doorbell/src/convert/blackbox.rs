@@ -1,4 +1,4 @@
-//! Modules of blackbox_exporter as modules of `[blackbox]`.
+//! Converts modules of blackbox_exporter to modules of `[blackbox]`.
 //!
 //! Does not know about: the options of the `dns`, `http` and `tcp` probers.
 
@@ -61,7 +61,7 @@ pub(crate) fn convert(text: &str) -> Result<Converted, Unreadable> {
     Ok(Converted { toml: if is_empty { String::new() } else { toml }, notes })
 }
 
-/// Converts one module; `None` if doorbell has no equivalent probe.
+/// Converts one module; `None` if the module is incomplete, or if doorbell has no equivalent probe.
 fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
     let Some(prober) = keys.text("prober") else {
         keys.report_table("the module has no `prober`", "add it");
@@ -96,7 +96,7 @@ fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
     Some(module)
 }
 
-/// Options of the `grpc` prober.
+/// Converts the options of the `grpc` prober.
 fn grpc(mut keys: Keys<'_>) -> Module {
     let mut module = typed("grpc");
     if let Some(service) = keys.text("service").filter(|service| !service.value.is_empty()) {
@@ -112,7 +112,7 @@ fn grpc(mut keys: Keys<'_>) -> Module {
     module
 }
 
-/// Options of the `icmp` prober; `None` if a check cannot send the echo request.
+/// Converts the options of the `icmp` prober; `None` if a check cannot send such echo requests.
 fn icmp(mut keys: Keys<'_>) -> Option<Module> {
     const DF: &str = "an unprivileged ICMP socket does not set the DF bit";
     let mut module = typed("icmp");
@@ -149,7 +149,7 @@ pub(super) fn secret_in(path: &str) -> Json {
     format!("${{file:{path}}}").into()
 }
 
-/// Converts the preferred address family.
+/// Converts the keys about the preferred address family.
 pub(super) fn resolve(keys: &mut Keys<'_>, module: &mut Module) {
     let family = keys.text("preferred_ip_protocol");
     let fallback = keys.placed_flag("ip_protocol_fallback");
@@ -158,7 +158,7 @@ pub(super) fn resolve(keys: &mut Keys<'_>, module: &mut Module) {
         Some("ip4") => "ipv4",
         Some("ip6") => "ipv6",
         None if is_strict => "ipv6",
-        // IPv6 first is the default of both programs.
+        // By default, `[blackbox]` prefers IPv6, as the exporter does.
         _ => return,
     };
     let mut resolve = json!({ "prefer": prefer });

@@ -45,7 +45,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
     }
     let codes = keys.texts("valid_rcodes");
     let is_known = |code: &str| DnsCode::WORDS.iter().any(|(word, _)| *word == code);
-    // The exporter does not require a record.
+    // The exporter accepts an answer without records.
     let none = json!({ "min_answers": 0 });
     match *codes {
         [] => drop(module.insert("expect".to_owned(), none)),

@@ -32,7 +32,7 @@ const SECRET_WHY: &str = "a secret in clear text is not copied";
 
 pub(super) fn module(name: &str, mut keys: Keys<'_>) -> Module {
     let mut module = typed("http");
-    // The exporter reads all content; 256 KiB is the limit of the built-in modules.
+    // The exporter reads all content; 256 KiB is the limit of the built-in modules of `[blackbox]`.
     module.insert("max_body".to_owned(), "256KiB".into());
     let is_http1 = keys.placed_flag("enable_http2").is_some_and(|http2| !http2.value);
     if !is_http1 {

@@ -26,7 +26,7 @@ pub(super) struct Placed<'n, T> {
 }
 
 impl<'n> Keys<'n> {
-    /// The keys of a node. Null is an empty table; a node of another type is reported and has no
+    /// The keys of a node. Null counts as an empty table; a list or a text is reported and has no
     /// keys.
     pub(super) fn of(path: String, node: &'n Node, notes: &'n RefCell<Vec<Unconverted>>) -> Self {
         let entries = match &node.value {
@@ -78,7 +78,7 @@ impl<'n> Keys<'n> {
         }
     }
 
-    /// Takes true or false; false if the key is missing.
+    /// Takes true or false; false if the key is missing or invalid.
     pub(super) fn flag(&mut self, name: &str) -> bool {
         self.placed_flag(name).is_some_and(|flag| flag.value)
     }
@@ -96,7 +96,7 @@ impl<'n> Keys<'n> {
         }
     }
 
-    /// Takes a list; empty if the key is missing.
+    /// Takes a list; empty if the key is missing or invalid.
     pub(super) fn list(&mut self, name: &str) -> &'n [Node] {
         let Some(entry) = self.take(name) else { return &[] };
         match &entry.value.value {

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: files, the command line.
 //!
-//! The result contains only what has the same effect. Each other line is reported with its number,
-//! the reason, and what to do instead.
+//! The result contains only keys that have the same effect in doorbell. Each other line is reported
+//! with its number, the reason, and what to do instead.
 
 mod blackbox;
 mod dns;

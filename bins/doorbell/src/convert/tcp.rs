@@ -10,7 +10,7 @@ use serde_json::Map;
 const DIALOG: &str = "a tcp check sends once and then reads once";
 const INSTEAD: &str = "keep the exporter for this module, or use `tcp_connect`";
 
-/// Converts the options; `None` if a `tcp` check cannot perform the dialog.
+/// Converts the options; `None` if a `tcp` check cannot perform the dialog of `query_response`.
 pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
     let is_tls = keys.placed_flag("tls").filter(|tls| tls.value);
     let tls = tls(&mut keys, "tls_config");

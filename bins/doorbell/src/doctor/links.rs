@@ -1,5 +1,5 @@
-//! Settings of the kernel that limit links to other instances, by the measurements of a running
-//! instance.
+//! Settings of the kernel that limit links to other instances, derived from the measurements of a
+//! running instance.
 //!
 //! Does not know about: frames, control sockets.
 
@@ -39,10 +39,10 @@ pub(super) struct Settings {
 }
 
 /// A finding, and its change for the sysctl file; `None` if the change has a cost for other
-/// connections, or is recommended regardless of links.
+/// connections, or if the examination of the network already recommends it.
 type Advice = (Finding, Option<Change>);
 
-/// Examines the settings for each link. `links` is an error text if they are unknown.
+/// Examines the settings for each link. `links` is an error text if the links are unknown.
 pub(super) fn findings(
     read: Read<'_>,
     links: &Result<Vec<Link>, String>,

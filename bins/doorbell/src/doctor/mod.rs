@@ -36,7 +36,7 @@ pub(crate) struct Finding {
     pub(crate) name: String,
     pub(crate) level: Level,
     pub(crate) value: String,
-    /// Effect of the finding; may be empty at [`Level::Ok`].
+    /// Explanation; may be empty at [`Level::Ok`].
     pub(crate) why: String,
     /// Recommended action.
     pub(crate) fix: Option<String>,

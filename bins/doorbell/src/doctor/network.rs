@@ -212,7 +212,8 @@ impl Looking<'_> {
     }
 }
 
-/// Adds a change. Of two changes of one setting, the higher number is used at each position.
+/// Adds a change. Two changes of one setting are merged: each number of the value becomes the
+/// higher of both.
 pub(super) fn merge(changes: &mut Vec<Change>, new: Change) {
     let Some(old) = changes.iter_mut().find(|old| old.key == new.key) else { return changes.push(new) };
     let higher = |(old, new): (&str, &str)| match (old.parse::<u64>(), new.parse::<u64>()) {

@@ -9,7 +9,7 @@ use crate::workers::{self, Limits};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsString;
 
-/// Recommended number of descriptors: one per connection of the default maximum, plus some for
+/// Recommended number of descriptors: the default maximum number of connections, plus some for
 /// other files.
 const NOFILE_WANTED: u64 = 65_536 + 64;
 
@@ -97,7 +97,7 @@ pub(super) fn quota(read: Read<'_>) -> Vec<Finding> {
     vec![found, Finding::ok("process", "memory limit", bytes)]
 }
 
-/// The time zone of maintenance windows without a time zone.
+/// The default time zone of maintenance windows.
 pub(super) fn time_zone(zone: Result<String, OsString>) -> Finding {
     match zone {
         Ok(name) => Finding::ok("process", "time zone", name),
@@ -109,7 +109,7 @@ pub(super) fn time_zone(zone: Result<String, OsString>) -> Finding {
     }
 }
 
-/// Findings from `/proc/self/status`: seccomp(2), prctl(2).
+/// Findings from `/proc/self/status` (seccomp(2), prctl(2)), and whether this is process 1.
 fn status(read: Read<'_>) -> Vec<Finding> {
     let text = read("/proc/self/status").unwrap_or_default();
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);

@@ -48,7 +48,8 @@ pub(crate) fn is_cross_site<'a>(
     is_elsewhere || field("origin").is_some_and(is_foreign)
 }
 
-/// Whether `names` contain a field that proxies add. If so, the peer is not the client.
+/// Whether `names` contain a field that proxies add. A peer that sends such a field is not the
+/// client.
 pub(crate) fn is_forwarded<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     let begins = |name: &str, prefix: &str| {
         name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))

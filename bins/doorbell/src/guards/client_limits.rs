@@ -12,8 +12,8 @@ use doorbell_shared::limit;
 use doorbell_shared::redis::SharedLimit;
 use std::sync::Arc;
 
-/// Maximum number of clients for which a shared limit leases tokens from the store. For further
-/// clients, the limit is local.
+/// Maximum number of clients for which a shared limit leases requests (tokens) from the store. For
+/// further clients, the limit is local.
 const LEASES_MAX: usize = 65_536;
 
 /// The counters of clients and of refusals of a configuration.

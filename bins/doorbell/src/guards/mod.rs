@@ -114,7 +114,7 @@ impl Guards {
         self.limit.is_none() && self.client_cert.is_none() && self.auth.is_empty() && self.at_most.is_none()
     }
 
-    /// Whether a guard depends on the client's address.
+    /// Whether a guard may depend on the client's address.
     pub(crate) const fn wants_client(&self) -> bool {
         self.limit.is_some()
     }
@@ -189,7 +189,7 @@ fn token_job_for(
     Some(TokenJob::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
 }
 
-/// Decides which clients see details; refuses no request.
+/// Decides which clients see the details of health replies; refuses no request.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewers {
     auth: Vec<Auth>,

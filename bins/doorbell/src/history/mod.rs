@@ -62,7 +62,8 @@ struct Current {
     run: u64,
 }
 
-/// Settings and file stamps from which a store was built. The files are read once.
+/// Settings and file stamps from which a store was built. A store reads its files only when it is
+/// built, so changed stamps require a new store.
 type MadeOf = (Settings, Stamps);
 
 /// The history of a configuration that is not in use yet.
@@ -123,7 +124,8 @@ impl HistorySlot {
     }
 
     /// Activates a prepared history, and returns it. Rows in the buffer are written to the new
-    /// target, or to the old one in the background if no history is configured any more.
+    /// target. If no history is configured any more, they are written to the old target in the
+    /// background.
     pub(crate) fn commit(&self, prepared: Prepared) -> Option<Arc<History>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match prepared.0 {
@@ -153,7 +155,7 @@ impl HistorySlot {
     }
 }
 
-/// The files that the history reads once.
+/// The files that a store reads only when it is built.
 pub(crate) fn files(config: &Config) -> impl Iterator<Item = &Path> {
     config.history.clickhouse.iter().filter_map(|settings| settings.tls.as_ref()).flat_map(ClientTls::files)
 }

@@ -1,5 +1,5 @@
-//! Counters that the lanes of all generations share, so that a reload does not give clients another
-//! budget: connections, connections by address, Watch streams.
+//! Counters that the lanes of all generations share, so that a reload does not reset the budgets of
+//! clients: connections, connections by address, Watch streams.
 //!
 //! Does not know about: the limits, which belong to the configuration of each generation.
 

@@ -21,8 +21,9 @@ const CONN_WINDOW: u32 = 256 << 10;
 const HEADER_LIST_MAX: u32 = 16 << 10;
 const SEND_BUF_MAX: usize = 64 << 10;
 
-/// Maximum number of pending streams that the client reset, and of streams that the server reset
-/// for an error of the client. These are limits of hyper, not above those of [`Budget`].
+/// Maximum number of streams that the client reset before hyper accepted them, and of streams that
+/// the server reset for an error of the client. hyper enforces both; they are at most the limits of
+/// [`Budget`].
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_RESETS_MAX: usize = 200;
 

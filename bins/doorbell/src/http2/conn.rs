@@ -133,8 +133,8 @@ struct ConnDriver {
 }
 
 impl ConnDriver {
-    /// Drives a connection until it ends or a timeout expires. `start_shutdown` starts the graceful
-    /// shutdown.
+    /// Drives a connection until it ends, a timeout expires or the lane is stopped.
+    /// `start_shutdown` starts the graceful shutdown.
     async fn run<C: Future<Output = hyper::Result<()>>>(
         &self,
         mut conn: Pin<&mut C>,
@@ -160,7 +160,7 @@ impl ConnDriver {
                     }
                 },
                 () = wait_for(&mut windowless) => {
-                    // Progress renews the deadline.
+                    // Progress may have renewed the deadline.
                     let left = time_for_window(&self.account);
                     if left == Some(Duration::ZERO) {
                         self.account.lock().abuse.get_or_insert(Abuse::Windowless);

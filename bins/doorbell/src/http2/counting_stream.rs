@@ -1,6 +1,6 @@
 //! A stream that counts HTTP/2 frames, and ends with GOAWAY if a limit is exceeded. After a normal
-//! end it lingers: closing the socket immediately could cause a TCP reset, which discards data that
-//! the client has not read.
+//! end it lingers, that is, reads and drops input: closing the socket immediately could cause a TCP
+//! reset, which discards data that the client has not read.
 //!
 //! Does not know about: which frames are limited.
 
@@ -71,7 +71,7 @@ impl<S> CountingStream<S> {
     fn count_sent(&self, bytes: &[u8]) {
         let mut state = self.account.lock();
         if let Err(abuse) = state.limits.handle_sent(bytes, OsClock.now()) {
-            // Reported at the next read, because the writer may be in the middle of a frame.
+            // Takes effect at the next read, because the writer may be in the middle of a frame.
             state.abuse.get_or_insert(abuse);
         }
     }

@@ -1,11 +1,11 @@
-//! The Tokio lane: serves HTTP/2 connections with hyper and the routes of their listener, and gRPC
-//! health.
+//! The Tokio lane: serves HTTP/2 connections, including gRPC health, with hyper and the routes of
+//! their listener.
 //!
 //! Does not know about: HTTP/1.1 connections, which stay on workers; replies.
 //!
-//! The lane is a thread with its own runtime; the first HTTP/2 connection starts it. Workers hand
-//! connections over together with all bytes read so far (see [`doorbell::hand_over`]): after the
-//! beginning of a preface, or after a ClientHello that prefers `h2`.
+//! The lane is a thread with its own runtime; the first HTTP/2 connection starts it. A worker hands
+//! a connection over, with all bytes read so far, after the beginning of an HTTP/2 preface or after
+//! a ClientHello that prefers `h2` (see [`doorbell::hand_over`]).
 
 mod addresses;
 mod body;
@@ -137,8 +137,8 @@ impl Plan {
 }
 
 impl Http2 {
-    /// Shuts every connection down gracefully within `timeout`. Watch streams end now; during a
-    /// stop, their clients have already received NOT_SERVING.
+    /// Starts to shut every connection down gracefully, within `timeout`. Watch streams end now;
+    /// during a stop, their clients have already received NOT_SERVING.
     pub(crate) fn drain(&self, timeout: Duration) {
         self.set_deadline(timeout);
         self.ends.send_replace(true);
@@ -249,8 +249,8 @@ impl Work {
         let client = match peer {
             Peer::Addr(addr) => Some(client_net(addr, config.client_v6_len)),
             Peer::Unix => None,
-            // The client reset the connection before the lane received it: its address is unknown
-            // and cannot be counted.
+            // The client reset the connection before the lane received it: the client's address is
+            // unknown, so the connection cannot be counted by address.
             Peer::Unknown => return,
         };
         let Some(place) = self.addresses.enter(client, config.conns_per_ip_max) else {

@@ -112,8 +112,8 @@ fn result(now: Time, link: &mut Link, own: &Own, repeats: bool) {
     }
 }
 
-/// Returns all endpoints, and all checks except those of type `link` or `alias`: two instances
-/// could otherwise confirm each other.
+/// Returns all endpoints, and all checks except those of type `link` or `alias`. Such checks may
+/// repeat the states of peers, so two instances could keep confirming each other's old state.
 fn own_states(operator: &Operator) -> Vec<Own> {
     let Some(running) = operator.running() else { return Vec::new() };
     let checks = running

@@ -1,5 +1,5 @@
-//! The thread of the links to other instances. It keeps running across reloads that do not change
-//! the links.
+//! The thread of the links to other instances. It keeps running across reloads that change neither
+//! the tables nor the files of the links.
 //!
 //! Does not know about: frames, the verification of certificates, the effects of states.
 //!
@@ -46,7 +46,8 @@ const LAST_TRANSITIONS: Duration = Duration::from_secs(1);
 /// The running thread of the links.
 #[derive(Debug)]
 pub(crate) struct Links {
-    /// The configured addresses with their sockets, which the links of the next configuration copy.
+    /// The configured addresses with their sockets. The links of the next configuration duplicate
+    /// the sockets.
     listeners: Vec<Listening>,
     made_of: MadeOf,
     stop: watch::Sender<Stop>,
@@ -60,7 +61,8 @@ type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 #[derive(Debug)]
 pub(crate) struct Unopened {
     ports: Vec<(SocketAddr, Port)>,
-    /// Channel that starts the thread; dropping it ends the thread.
+    /// The thread waits for a message on this channel before it starts links; dropping the channel
+    /// ends the thread.
     go: SyncSender<Vec<std::net::TcpListener>>,
     made_of: MadeOf,
     stop: watch::Sender<Stop>,
@@ -185,7 +187,7 @@ impl Unopened {
     }
 }
 
-/// The files that links read once.
+/// The files that links read only when they are prepared.
 pub(crate) fn files(config: &Config) -> impl Iterator<Item = &Path> {
     let files = config.links.iter().flat_map(|links| [&links.ca, &links.cert, &links.key]);
     files.map(|file| file.value.as_path())

@@ -1,7 +1,7 @@
 //! The links of this process by name: their queues and the states of their peers, which outlive
 //! reloads.
 //!
-//! Does not know about: connections.
+//! Does not know about: how connections are opened.
 
 use super::rules::Rule;
 use super::view;
@@ -48,7 +48,7 @@ struct ChangedSubjects {
     changed: HashSet<Subject>,
 }
 
-/// A history, and the number of receipts of which it stores one.
+/// A history, and its sampling: one in this many receipts is stored, or none if the number is 0.
 type Sampled = (Arc<History>, u32);
 
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ pub(super) struct KnownPeer {
     pub(super) addr: Mutex<String>,
 }
 
-/// State of a peer.
+/// States that a peer sent, and the end of its last connection.
 #[derive(Debug, Default)]
 pub(super) struct Remote {
     pub(super) states: RemoteStates,

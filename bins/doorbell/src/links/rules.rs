@@ -1,6 +1,6 @@
 //! Checks of type `link` and the decisions about them.
 //!
-//! Does not know about: the source of statements.
+//! Does not know about: how states arrive from peers.
 
 use crate::config::model::Config;
 use doorbell_checks::Finding;
@@ -10,8 +10,8 @@ use doorbell_link::{Decision, RemoteState, State, Subject, decide};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum length of a reason in bytes. Each decision is stored with its reason, and there may be
-/// hundreds of instances.
+/// Maximum length of a reason in bytes. A reason lists instances, of which there may be hundreds,
+/// and is stored with each decision.
 const REASON_LEN_MAX: usize = 512;
 
 /// A check of type `link`.

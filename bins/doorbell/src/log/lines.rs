@@ -20,7 +20,7 @@ const IDLE_LEN_MAX: usize = 64 << 10;
 pub(crate) const PIECE_LEN: usize = 4096;
 
 /// Pause after a write, in which further lines are collected, so that a flood of lines does not
-/// wake this process and the reader for each line. A line after a longer pause is written
+/// wake this process and the reader for each line. A line that arrives after the pause is written
 /// immediately.
 const REST: Duration = Duration::from_millis(5);
 
@@ -147,7 +147,7 @@ impl Lines {
 }
 
 impl Write for Entry {
-    /// Each call writes one line.
+    /// Adds `line`, one whole line, to the queue.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.push(line);
         Ok(line.len())

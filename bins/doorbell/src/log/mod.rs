@@ -27,7 +27,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 /// Maximum time that the end of the process waits for the reader of the log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Tracing target of lines that an operator requested, which are logged at every level.
+/// Tracing target of lines that an operator requested. They are logged whatever the log level is.
 pub(crate) const REQUESTED: &str = "doorbell_asked";
 
 /// The queue, once logging has started.
@@ -41,8 +41,8 @@ static SHOWN: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 #[must_use]
 pub(crate) struct Logging(());
 
-/// Starts logging to standard output. Lines of other libraries are filtered out, because clients
-/// can cause any number of lines of the HTTP/2 library. A second call has no effect.
+/// Starts logging to standard output. Only lines of doorbell's own crates are logged, because
+/// clients can cause any number of lines of the HTTP/2 library. A second call has no effect.
 ///
 /// # Errors
 /// If the thread cannot be started.

@@ -23,8 +23,8 @@ impl Throttle {
         Self { next_ms: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
-    /// Returns the number of suppressed lines before this one; `None` if this line is also
-    /// suppressed.
+    /// Returns the number of lines suppressed since the last logged line; `None` if the current
+    /// line is suppressed too.
     #[expect(clippy::disallowed_methods, reason = "lines are not logged on the data path")]
     pub(crate) fn turn(&self) -> Option<u64> {
         static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -14,7 +14,8 @@ use std::time::Duration;
 pub(super) struct Drains(BTreeMap<String, Drain>);
 
 impl Drains {
-    /// Starts a drain. If the endpoint is already draining, the drain keeps its start.
+    /// Starts a drain. If the endpoint is already draining, the new drain keeps the start of the
+    /// current one.
     pub(super) fn set(&mut self, endpoint: &str, drain: Drain) -> &Drain {
         let drain = drain.continuing(self.0.get(endpoint));
         self.0.entry(endpoint.to_owned()).insert_entry(drain).into_mut()

@@ -121,8 +121,8 @@ impl EventLog {
         self.lock().number
     }
 
-    /// Returns the stored events after number `since`, oldest first, and the number of events that
-    /// are no longer stored.
+    /// Returns the stored events after number `since`, oldest first, and the count of events after
+    /// `since` that are no longer stored.
     pub(crate) fn since(&self, since: u64) -> (VecDeque<Arc<Event>>, u64) {
         self.lock().since(since)
     }

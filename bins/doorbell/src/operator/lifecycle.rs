@@ -39,8 +39,8 @@ impl Drain {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Returns this drain as the continuation of `before`: with its start, and kept if either drain
-    /// is.
+    /// Returns this drain as the continuation of `before`: with the start of `before`, and kept if
+    /// either drain is kept.
     pub(super) fn continuing(self, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         Self { since: before.since, is_kept: self.is_kept || before.is_kept, ..self }

@@ -179,8 +179,8 @@ impl Operator {
         self.0.event_log.record(EventKind::Worker { worker, text });
     }
 
-    /// Sets the callback of [`Operator::reload`], which runs on the thread of the caller; only the
-    /// first call has an effect.
+    /// Sets the callback of [`Operator::reload`], which runs on the thread that calls `reload`.
+    /// Only the first callback is kept.
     pub(crate) fn on_reload(&self, reload: impl Fn() -> Result<String, String> + Send + Sync + 'static) {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
     }
@@ -190,12 +190,12 @@ impl Operator {
         self.0.event_log.store_in(history);
     }
 
-    /// Counters of the history; `None` if none is configured.
+    /// Counters of the history; `None` if no history is configured.
     pub(crate) fn history_stats(&self) -> Option<Stats> {
         self.0.event_log.history().map(|history| history.stats())
     }
 
-    /// Sets the callback of [`Operator::links`]; only the first call has an effect.
+    /// Sets the callback of [`Operator::links`]. Only the first callback is kept.
     pub(crate) fn on_links(&self, links: impl Fn() -> Vec<LinkView> + Send + Sync + 'static) {
         self.0.hooks.links.get_or_init(|| Box::new(links));
     }
@@ -210,7 +210,8 @@ impl Operator {
         self.0.running.load_full()
     }
 
-    /// Sets, publishes and records the declaration of a source for a target.
+    /// Sets the maintenance that a source declares for a target (`None` ends it), and publishes and
+    /// records the change.
     fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
         if inside.maintenance.set(target, source, hold.clone()) {
             self.publish_hold(inside, target, source, hold.as_ref(), now);
@@ -280,8 +281,8 @@ impl Inside {
         registry.maintain(meant.into_iter().filter_map(wanted));
     }
 
-    /// Resolves a name in the current registry. Returns the subject and the name under which its
-    /// state is stored.
+    /// Resolves a name in the current registry; before there is one, in the candidate. Returns the
+    /// subject and the name under which the state of the subject is stored.
     fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
         let in_use =
             self.registries.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
@@ -306,7 +307,7 @@ impl Inside {
         meant
     }
 
-    /// Returns notes about maintenance that is still in effect.
+    /// Returns a note for each declaration by a file or a window that still applies to the target.
     fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
         let declared = others
@@ -329,8 +330,8 @@ impl Inside {
     }
 }
 
-/// Computes the end of a drain or maintenance with a limited duration. The command `ends` ends it
-/// earlier.
+/// Computes the end of a drain or maintenance with a limited duration. `ends` is the command that
+/// ends the drain or maintenance, for the error message.
 fn end_of(for_time: Option<Duration>, now: Duration, ends: &str) -> Result<Option<Duration>, Refusal> {
     match for_time {
         Some(time) if time > HOLD_MAX => {

@@ -40,9 +40,9 @@ pub(super) fn counters(stats: &ProberStats) -> Vec<Counter> {
     stats.rows().into_iter().map(counter).collect()
 }
 
-/// Summarizes the states that load balancers of this kind report to the endpoint.
+/// Summarizes the server states that load balancers of the kind in `row` report to its endpoint.
 fn reported_states(stats: &ProberStats, row: &ProberRow, now: Time) -> Option<String> {
-    // Only HAProxy reports its state.
+    // Only HAProxy reports server states.
     let (_, views) = stats.views(now).find(|(name, _)| *name == &*row.endpoint)?;
     let reported: Vec<String> = views.iter().map(ToString::to_string).collect();
     (row.prober == Some(Prober::Haproxy) && !reported.is_empty()).then(|| reported.join(", "))

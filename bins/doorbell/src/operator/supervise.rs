@@ -28,7 +28,7 @@ impl Operator {
         true
     }
 
-    /// Records that the command of `doorbell run` has exited; this server never becomes ready
+    /// Records that the command of `doorbell run` has exited; the instance never becomes ready
     /// again.
     pub(crate) fn record_command_exit(&self, reason: &str) {
         let mut inside = self.lock();
@@ -44,8 +44,8 @@ impl Operator {
     pub(crate) fn expire_due(&self) -> bool {
         let now = self.0.clock.now();
         let mut inside = self.lock();
-        // Windows come first: they end by the time of day, and a step of the clock may move their
-        // end.
+        // Windows come first, because a step of the time of day may have postponed the end of a
+        // window.
         self.evaluate_windows(&mut inside, now);
         let maintenance = inside.maintenance.expire(now);
         let mut is_saved = maintenance.is_empty();
@@ -60,7 +60,7 @@ impl Operator {
         let closes_now = inside.life.is_closing() && !was_closing;
         drop(inside);
         if !is_saved && self.has_state_file() {
-            // A failure has been logged.
+            // `save` logs a failure.
             let _note = self.save();
         }
         closes_now

@@ -215,14 +215,14 @@ impl Operator {
         self.running().map(|running| probers::views(running.registry.prober_stats())).unwrap_or_default()
     }
 
-    /// Returns the stored events after this number, oldest first, and the number of events that are
-    /// no longer stored.
+    /// Returns the stored events after number `since`, oldest first, and the count of events after
+    /// `since` that are no longer stored.
     pub(crate) fn events_since(&self, since: u64) -> (Vec<Event>, u64) {
         let (events, missed) = self.0.event_log.since(since);
         (events.iter().map(|event| Event::clone(event)).collect(), missed)
     }
 
-    /// Follows the log: first the stored events after this number, then new events.
+    /// Follows the log: first the stored events after number `since`, then new events.
     pub(crate) fn follow(&self, since: u64) -> Follower {
         self.0.event_log.follow(since).hold(self.0.reply_permits.follow())
     }

@@ -1,8 +1,8 @@
 //! Probes that the check runner performs: `grpc.health.v1`, UDP and ICMP, databases, mail servers
 //! and WebSockets.
 //!
-//! Does not know about: frames and datagrams. Apart from the user agent of gRPC, they are the same
-//! for every prober.
+//! Does not know about: frames and datagrams, which are the same for every prober, apart from the
+//! user agent of gRPC.
 
 use super::{Facts, Probe, Report, Verdict};
 use doorbell_checks::options::{
@@ -27,7 +27,7 @@ pub(super) fn grpc(probe: &Probe, at: &HostPort, service: &str, is_tls: bool) ->
         metadata: metadata.collect(),
         ..GrpcCheck::new(Address::Tcp(at.clone()))
     };
-    // The client is built again later; this call only reports an unusable file.
+    // The check runner builds the TLS client again; this call only reports an unusable file.
     if let Some(Err(why)) = is_tls.then(|| tls_client(&probe.tls, "h2")) {
         return Report { reason: format!("TLS: {why}"), ..blank() };
     }

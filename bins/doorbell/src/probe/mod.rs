@@ -37,7 +37,7 @@ pub(crate) enum Target {
     Tcp(HostPort),
     /// `tls://HOST:PORT`: a TLS handshake.
     Tls(HostPort),
-    /// `udp://HOST:PORT`: a datagram that causes no ICMP error.
+    /// `udp://HOST:PORT`: a datagram, which must cause no ICMP error.
     Udp(HostPort),
     /// `unix:PATH`
     Unix(PathBuf),

@@ -1,7 +1,7 @@
 //! The probers that can be imitated: their requests, accepted responses, and way of closing.
 //!
 //! Does not know about: sockets. The bytes of the kubelet, HAProxy, Apache and blackbox_exporter
-//! were captured. Those of Consul, Envoy and keepalived follow their source code. Those of cloud
+//! were captured; those of Consul, Envoy and keepalived follow their source code; those of cloud
 //! load balancers contain the documented fields.
 
 use super::Probe;
@@ -66,10 +66,10 @@ pub(super) enum Redirects {
 /// User agent of the imitated kubelet.
 const KUBE_PROBE: &str = "kube-probe/1.34";
 
-/// User agent of the version in Debian 12.
+/// User agent of blackbox_exporter in Debian 12.
 const BLACKBOX: &str = "Blackbox Exporter/0.23.0";
 
-/// User agent with an unassigned check ID.
+/// User agent of Route 53, with an unassigned check ID.
 const ROUTE53: &str = "Amazon-Route53-Health-Check-Service (ref 00000000-0000-0000-0000-000000000000; report http://amzn.to/1vsZADi)";
 
 const OWN_AGENT: &str = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));

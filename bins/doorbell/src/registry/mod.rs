@@ -25,7 +25,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct HealthRegistry {
     registry: Arc<ClockedRegistry>,
-    /// Maintenance windows of the configuration, before they are taken.
+    /// Maintenance windows of the configuration, until [`Self::take_windows`] takes them.
     windows: Mutex<Vec<Window>>,
     /// Set when transitions are reported to the event log.
     has_event_log: OnceLock<()>,
@@ -45,8 +45,9 @@ impl HealthRegistry {
         Self::finish(config, Registry::builder(Time::ZERO, time_of_day()), Instant::now())
     }
 
-    /// Builds the registry of a server that replaces another server at a reload. It has the clock
-    /// origin of `before`, and reports no transitions until [`Registry::report_instead_of`].
+    /// Builds the registry of a server that replaces another server at a reload. The registry has
+    /// the clock origin of `before`, and reports no transitions until
+    /// [`Registry::report_instead_of`].
     pub(crate) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
         Self::finish(config, before.successor(before.now()), before.origin())
     }

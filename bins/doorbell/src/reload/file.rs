@@ -21,7 +21,7 @@ pub(crate) struct ConfigFile {
 #[derive(Debug)]
 struct LastReading {
     files: Vec<PathBuf>,
-    /// Taken before the reading, of the files of the reading before it.
+    /// Taken before the last reading, of the files that the previous reading named.
     stamps: Stamps,
 }
 
@@ -33,7 +33,7 @@ impl ConfigFile {
     /// Creates the watched file; `None` without a configuration file. A reload can turn watching on
     /// and off.
     pub(crate) fn watched(generations: &Arc<Generations>, operator: &Operator) -> Option<Self> {
-        // The first scan detects changes since the start.
+        // The stamps are empty, so the first scan reads again and detects changes since the start.
         let Reading { files, .. } = generations.read()?;
         let (generations, operator) = (Arc::clone(generations), operator.clone());
         Some(Self { generations, operator, last: LastReading { files, stamps: Stamps::default() } })

@@ -1,5 +1,5 @@
 //! Keys that a reload cannot change, because they apply to the whole process. Their old values stay
-//! in effect, and a change is logged for each key.
+//! in effect, and each changed key is logged.
 //!
 //! Does not know about: other steps of a reload.
 

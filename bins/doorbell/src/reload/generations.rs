@@ -241,7 +241,7 @@ impl Generations {
         Ok(text)
     }
 
-    /// The result of a reload without changes, for example because the file watcher was faster.
+    /// The result of a reload without changes, for example because the file watcher reloaded first.
     /// `is_complete` is false if the file has other values for keys that a reload cannot change.
     fn unchanged_text(&self, number: u64, loaded_at: Duration, is_complete: bool) -> String {
         let age = self.shared.operator.uptime().saturating_sub(loaded_at);
@@ -308,12 +308,14 @@ impl Generations {
             .map(|predecessor| std::mem::take(&mut predecessor.ports))
             .unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.registry, &self.shared.links);
-        // The operator sees the ports that the kernel chose.
+        // Computed after the ports are open, so that the operator sees the port numbers that the
+        // kernel chose.
         let (number, running) = (generation.number, generation.running(&self.shared, &server, &self.origin));
         waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
         self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         generation.awaited.log();
-        // Transitions are already reported, so no state is missed.
+        // The history already receives the transitions of the new registry, so none is missed after
+        // the states are read here.
         if let Some(history) = history {
             let endpoints = generation.registry.endpoints();
             let states = endpoints.iter().map(|endpoint| (endpoint.name.as_str(), endpoint.state.as_str()));

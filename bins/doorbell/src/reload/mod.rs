@@ -2,11 +2,11 @@
 //!
 //! Does not know about: when a generation is replaced, and why.
 //!
-//! The first generation is created at the start. A later one is built completely while the current
-//! one serves, and started on the same listening sockets; then the current one retires
-//! ([`generations`]). A failure before the start leaves the current generation and all shared state
-//! unchanged. Steps that can fail precede the start of the server and can be rolled back; steps
-//! that cannot be rolled back follow it and cannot fail.
+//! The first generation is created when the program starts. A later one is built completely while
+//! the current one serves, and started on the same listening sockets; then the current one retires
+//! ([`generations`]). A failure before the new server starts leaves the current generation and all
+//! shared state unchanged. Steps that can fail precede the start of the server and can be rolled
+//! back; steps that cannot be rolled back follow the start and cannot fail.
 
 mod awaited;
 mod build;
@@ -105,7 +105,8 @@ pub(crate) struct Generation {
     awaited: Arc<Awaited>,
     services: RouteServices,
     watch: Option<Watch>,
-    /// Stamps of the files that checks, the history, links and the shared store read once.
+    /// Stamps of the files that checks, the history, links and the shared store read only when they
+    /// are built.
     stamps: Stamps,
     /// Whether the connections have a deadline, because too many generations are retired.
     has_deadline: bool,
@@ -337,8 +338,7 @@ impl Generation {
         self.http2.iter().for_each(|http2| http2.stop());
     }
 
-    /// Whether this generation has the same configuration, and files that are read once have the
-    /// same stamps.
+    /// Whether this generation has the same configuration, and no file of [`stamps`] has changed.
     fn is_same(&self, config: &Config) -> bool {
         self.config == *config && self.stamps == stamps(config)
     }
@@ -380,7 +380,7 @@ impl Generation {
 }
 
 /// Returns the checks that test the same target in both configurations. The registry waits for a
-/// first result of each other check, at most as long as a run or a push may take.
+/// first result of every other check, at most as long as a run or a push may take.
 fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let known: HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
@@ -399,7 +399,8 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
     same
 }
 
-/// Stamps of the files that are read once: CA and own certificates, and keys.
+/// Stamps of the files that components read only when they are built: CA and own certificates, and
+/// keys.
 fn stamps(config: &Config) -> Stamps {
     let of_checks = config.checks.iter().filter_map(|check| check.kind.tls()).flat_map(ClientTls::files);
     let of_shared = config.shared.iter().flat_map(sharing::files);

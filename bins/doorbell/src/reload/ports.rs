@@ -48,7 +48,8 @@ impl Ports {
     /// Binds the addresses that are not in the previous generation.
     ///
     /// # Errors
-    /// If an address cannot be bound; nothing has changed in this case.
+    /// If an address cannot be bound, a file cannot be used, or a thread cannot start. Nothing has
+    /// changed in these cases.
     pub(super) fn prepare(
         config: &Config,
         before: Option<(&Self, &Config)>,

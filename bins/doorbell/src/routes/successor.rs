@@ -12,7 +12,7 @@ use crate::http::{Peer, Replied, Request, Responder, Service};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A service with its layers.
+/// The complete service of a listener: its routes and the layers in front of them.
 pub(super) type DynService = Arc<dyn Service + Send + Sync>;
 
 /// The service of a later configuration; `None` if that configuration does not contain the

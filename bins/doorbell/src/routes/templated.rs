@@ -38,7 +38,7 @@ enum Escape {
     Json,
     /// Percent-encoding of all bytes except unreserved ones and `/`, `:`, `@`, `%`, `[`, `]`, `+`.
     Percent,
-    /// Verbatim, except spaces, control characters and non-ASCII bytes.
+    /// Percent-encoding only of spaces, control characters and non-ASCII bytes.
     Plain,
 }
 

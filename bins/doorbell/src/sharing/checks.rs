@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The shared checks, and the state of the store.
+/// The shared checks, and the status of the connection to the store.
 #[derive(Debug)]
 pub(super) struct Shared {
     shares: Arc<Shares>,
@@ -39,7 +39,7 @@ impl Shared {
     /// Shares the checks; never completes.
     pub(super) async fn run(self: Arc<Self>, store: impl SharedStore, local: Arc<LocalChecks>) {
         Arc::clone(&self.shares).run(store, local).await;
-        // Without shared checks, the connection only serves announcements and limits.
+        // Reached only by a second call, which has nothing to do.
         std::future::pending().await
     }
 }
@@ -57,7 +57,7 @@ impl SharedChecks {
         Self { shared, positions: positions.into() }
     }
 
-    /// State of the store.
+    /// Status of the connection to the store.
     pub(crate) fn status(&self) -> &Status {
         &self.shared.status
     }
@@ -67,7 +67,7 @@ impl SharedChecks {
         &self.shared.zone
     }
 
-    /// Number of messages of the store and reports of runs that were dropped.
+    /// Number of dropped messages of the store, plus dropped reports of runs.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared.shares.dropped()
     }

@@ -1,5 +1,5 @@
 //! The store that instances share: its client, and a thread that keeps running across reloads that
-//! change neither `[shared]` nor the shared checks.
+//! change neither `[shared]`, its files nor the shared checks.
 //!
 //! Does not know about: keys in the store, scheduling decisions, the operator.
 //!
@@ -68,8 +68,9 @@ pub(crate) struct Prepared {
 enum Next {
     None,
     Same,
-    /// The channel starts the thread, and is dropped first, because joining the thread would
-    /// otherwise block.
+    /// The thread waits for a message on the channel before it begins. The channel is the first
+    /// field, so that it is dropped before [`Current`], which would otherwise block while it joins
+    /// the waiting thread.
     New(SyncSender<Describe>, Box<Current>),
 }
 
@@ -202,7 +203,7 @@ fn instance(settings: &Settings) -> String {
     settings.instance.clone().unwrap_or_else(host)
 }
 
-/// The files that the client reads once.
+/// The files that the client reads only when it is created.
 pub(crate) fn files(settings: &Settings) -> impl Iterator<Item = &Path> {
     settings.tls.iter().flat_map(ClientTls::files)
 }

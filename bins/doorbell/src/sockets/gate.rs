@@ -82,7 +82,7 @@ struct Up {
     following: Following,
 }
 
-/// The endpoint of a gate in its registry. `None` before the first registry is followed.
+/// The endpoint of a gate in the current registry; `None` before the first registry is followed.
 type Following = Arc<Mutex<Option<Followed>>>;
 
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Gates {
     /// Binds the addresses that are not in `held`. Without gates, no thread is started.
     ///
     /// # Errors
-    /// If an address cannot be bound.
+    /// If an address cannot be bound, or the thread cannot start.
     pub(crate) fn prepare(
         config: &Config,
         held: &[SocketAddr],

@@ -232,8 +232,8 @@ fn has_ipv6() -> bool {
     !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
 }
 
-/// Whether a listener or an agent has an IPv4 address with the same port. Otherwise, `[::]:80` also
-/// accepts IPv4 clients.
+/// Whether `addr` is `[::]` and a listener or an agent has an IPv4 address with the same port. If
+/// not, `[::]:80` also accepts IPv4 clients.
 fn is_ipv4_configured(addr: SocketAddr, config: &Config) -> bool {
     let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
     let mut binds = config.listeners.iter().flat_map(Listener::addresses).chain(agents);

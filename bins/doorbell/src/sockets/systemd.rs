@@ -22,7 +22,7 @@ pub(crate) struct Manager {
     end: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
 
-/// Interval of updates before and after readiness.
+/// Maximum intervals of updates: before readiness, and after it.
 const TICK_SHORT: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(250);
 
@@ -69,7 +69,7 @@ impl Manager {
             generation: 0,
         };
         let (sender, ended) = sync_channel(0);
-        // If doorbell is ready already, announces it before the thread starts.
+        // Announces readiness before the thread starts, if doorbell is ready already.
         notifier.update();
         let thread =
             std::thread::Builder::new().name("systemd".into()).spawn(move || notifier.run(&ended))?;

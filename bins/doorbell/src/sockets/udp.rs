@@ -39,7 +39,7 @@ struct Follows {
 #[derive(Debug, Default)]
 pub(crate) struct Closable(Vec<(usize, Option<usize>)>);
 
-/// Adds the datagram listeners, also to the counters.
+/// Adds the datagram listeners to the server and to its counters.
 pub(crate) fn add(
     mut builder: ServerBuilder,
     config: &Config,

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: replies, how the values are shown.
 //!
-//! Slots are assigned to names for the lifetime of the process, so that a new configuration
-//! continues the counters. Each thread has an array of [`SLOTS`] slots; a read adds the arrays. A
-//! fixed reply gets its slots when it is built, another reply at its first request. One slot counts
-//! all requests without a slot of their own.
+//! A slot is assigned to one combination, its name, for the lifetime of the process, so that a new
+//! configuration continues the counters. Each thread has an array of [`SLOTS`] slots; a read adds
+//! the arrays. A fixed reply gets its slots when it is built, any other reply at its first request.
+//! One slot counts all requests without a slot of their own.
 
 use crate::http::{Method, Replied, Status};
 use doorbell_probes::{SHARDS_MAX, current_shard};
@@ -30,10 +30,10 @@ const CODES: [u16; 29] = [
 
 type Slots = [AtomicU64; SLOTS];
 
-/// Slots of each shard.
+/// Slots by shard, the number of a thread. A later thread with the same number uses the same slots.
 static SHARDS: [OnceLock<Box<Slots>>; SHARDS_MAX] = [const { OnceLock::new() }; SHARDS_MAX];
 
-/// Slots of all threads without a shard; concurrent increments may be lost.
+/// Slots of all threads whose number is too high; concurrent increments may be lost.
 static SHARED: LazyLock<Box<Slots>> = LazyLock::new(empty);
 
 static SLOT_TABLE: LazyLock<Mutex<SlotTable>> = LazyLock::new(Mutex::default);
@@ -76,7 +76,7 @@ pub(crate) struct RequestCounters {
     slots: Box<[AtomicU16]>,
 }
 
-/// Returns the slots of this thread. A later thread with the same shard continues to use them.
+/// Returns the slots of this thread.
 #[cold]
 #[inline(never)]
 fn own() -> &'static Slots {

@@ -28,7 +28,8 @@ pub struct LinkView {
     pub clock_offset_us: Option<i64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_error_us: Option<u64>,
-    /// The last complete minute with frames; before there is one, the current minute.
+    /// Measurements of the last complete minute with frames or, until one is complete, of the
+    /// current minute.
     pub minute: Option<LinkMinuteView>,
     /// Counters since the link was created, by name.
     pub counters: BTreeMap<String, u64>,
@@ -47,11 +48,11 @@ impl LinkView {
 pub struct LinkMinuteView {
     /// Start of the minute.
     pub starts_unix_ms: u64,
-    /// Number of frames with a receipt.
+    /// Number of frames for which the peer has returned a receipt (the arrival time).
     pub frames: u64,
     /// Round trips.
     pub round_trip: QuantilesView,
-    /// Latencies to the peer.
+    /// One-way latencies to the peer.
     pub one_way: QuantilesView,
     /// Maximum error of `one_way`.
     pub one_way_error_us: u64,

@@ -34,7 +34,7 @@ pub enum Request {
     Events {
         /// Number of the last known event; 0 for all stored events.
         since: u64,
-        /// Whether responses continue until one side disconnects.
+        /// Whether to send new events as well, until one side disconnects.
         follow: bool,
     },
     /// Show the links.

@@ -1,6 +1,6 @@
 //! Views for operators: the program, its endpoints, checks and probers.
 //!
-//! Does not know about: tables, colors, pages.
+//! Does not know about: how views are shown.
 
 use super::word::{
     AudienceWord, CauseWord, CheckWord, ClassWord, EndpointWord, HoldSource, Lifecycle, OutcomeWord,
@@ -29,10 +29,10 @@ pub struct Status {
     pub reason: String,
     /// Time until listeners close; `None` unless a stop is in progress.
     pub stops_in_ms: Option<u64>,
-    /// Remaining time of `drain_delay`, in which load balancers detect the drain; `None` unless
-    /// draining.
+    /// Remaining time of `drain_delay`, in which load balancers detect the drain; `None` unless all
+    /// endpoints drain.
     pub observed_in_ms: Option<u64>,
-    /// Time until an operator's drain ends, if it is limited.
+    /// Time until an operator's drain of all endpoints ends; `None` without a time limit.
     pub drain_ends_in_ms: Option<u64>,
     /// Source of the configuration.
     pub config: String,
@@ -44,7 +44,8 @@ pub struct Status {
     pub addresses: Vec<String>,
     /// Listeners that wait for their certificate.
     pub waiting: Vec<WaitingView>,
-    /// Other addresses by purpose: `admin`, `blackbox`, `links`, `tcp_gate.NAME` (open or not).
+    /// Other addresses by purpose: `admin`, `blackbox`, `links`, `tcp_gate.NAME`. Closed gates are
+    /// included.
     pub ports: BTreeMap<String, Vec<String>>,
     /// Workers, in order.
     pub workers: Vec<WorkerView>,
@@ -54,7 +55,7 @@ pub struct Status {
     pub checks: BTreeMap<String, u32>,
     /// Drains of single endpoints.
     pub drains: Vec<DrainView>,
-    /// Maintenance in effect.
+    /// All declarations of maintenance, by source.
     pub maintenance: Vec<HoldView>,
     /// Counters since the start, by name. Names that end in `_live` are current values.
     pub counters: BTreeMap<String, u64>,
@@ -102,7 +103,7 @@ pub struct WaitingView {
 pub struct WorkerView {
     /// `io_uring` or `epoll`.
     pub driver: String,
-    /// Reason for this driver.
+    /// Reason for this driver; of a failed worker, the reason of the failure.
     pub why: String,
     /// Whether the driver is a fallback from another driver.
     pub is_fallback: bool,
@@ -188,8 +189,8 @@ pub struct CheckView {
     pub failures: u32,
     /// The interval that applies now.
     pub interval_ms: u64,
-    /// Time until the next run, without phase and jitter; `None` if the results are pushed, or if
-    /// the check runs on demand and has a result.
+    /// Time until the next run, without the check's fixed offset (phase) and random jitter; `None`
+    /// if the results are pushed, or if the check runs on demand and has a result.
     pub next_in_ms: Option<u64>,
     /// The last results, oldest first; empty unless requested.
     pub history: Vec<ResultView>,
@@ -206,7 +207,7 @@ pub struct ResultView {
     pub latency_us: u32,
 }
 
-/// Maintenance in effect.
+/// One declaration of maintenance. If a target has several, [`HoldSource`] sets the precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct HoldView {
     /// An endpoint, a check, or `all`.

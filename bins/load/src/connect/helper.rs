@@ -24,7 +24,8 @@ pub(super) const HOLD: &str = "hold";
 /// `DIAL TRANSPORT STRATEGY TARGET CONNS SOURCES`: connect, and write a sample for each connection
 /// to standard output.
 pub(super) const DIAL: &str = "dial";
-/// `NETWORK FIRST LAST ARGS...`: set up the current network namespace, and run the study there.
+/// `NETWORK FIRST LAST ARGS...`: set up the current network namespace, with the local ports FIRST
+/// to LAST, and run the study with ARGS there.
 pub(super) const NETWORK: &str = "network";
 
 /// Runs a helper with the arguments after its name. `study` runs `doorbell-load connect` once the

@@ -180,7 +180,8 @@ impl Reader {
             }
             Framing::ToEnd => rest,
         };
-        // A reply with an unexpected status has an unknown body.
+        // The body of a reply with an unexpected status is not compared, because the expected body
+        // is that of the expected status.
         if let (Some(pattern), None | Some(FailureKind::Foreign)) = (&expect.body, body.judged.bad)
             && !expect.no_body
             && !here.is_empty()

@@ -70,7 +70,7 @@ impl Dialer {
         self
     }
 
-    /// A dialer for another address with the same options, but without a header.
+    /// A dialer for another address with the same options, except the header and `all`.
     pub(crate) fn to(&self, at: HostPort) -> Self {
         let resolve = Resolve { all: false, ..self.resolve };
         Self::new(Address::Tcp(at), resolve, self.timeout, Arc::clone(&self.connector))

@@ -5,7 +5,7 @@
 //!
 //! The system's resolver may block indefinitely, and a blocked thread cannot be cancelled. So the
 //! number of threads is limited, queued lookups are dropped when their last waiter is gone, and
-//! files and programs have threads of their own.
+//! checks of files and programs use other threads.
 
 use crate::finding::{Issue, cause_of};
 use crate::limits::LOOKUPS_MAX;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Time to wait for an earlier call: a cancelled run, for example after a reload, may leave a call
-/// behind that is about to return.
+/// Maximum time to wait for an earlier call: a cancelled run, for example after a reload, may leave
+/// a call behind that is about to return.
 pub(crate) const BACK_WITHIN: Duration = Duration::from_millis(50);
 
 /// Limits a check to one blocked thread: a network file system may hang for hours.

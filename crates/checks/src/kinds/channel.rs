@@ -22,8 +22,8 @@ impl Service<Request<Body>> for Channel {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     /// Always ready: a closed connection fails the call instead, with an error that has a source.
-    /// tonic would report an error of this method without a source, like a status that the server
-    /// sent.
+    /// From an error of this method, tonic would make a status without a source, which could not be
+    /// told from a status that the server sent.
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }

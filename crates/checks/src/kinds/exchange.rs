@@ -171,8 +171,8 @@ fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
     seen.last_modified = text(LAST_MODIFIED);
 }
 
-/// Whether an error states that an HTTP/2 connection ended within a response. Its type is not part
-/// of the interface of hyper.
+/// Whether the text of an error states that an HTTP/2 connection ended within a response. The type
+/// of the error is not part of the interface of hyper.
 pub(crate) fn is_cut_http2(text: &str) -> bool {
     text.ends_with("because of a broken pipe")
 }

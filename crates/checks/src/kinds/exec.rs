@@ -33,7 +33,7 @@ const OUTPUT_LEN_MAX: usize = 4096;
 const READ_LEN: usize = 4096;
 const PIPE_LEN: usize = 64 << 10;
 
-/// Maximum number of bytes of the first line that become the reason.
+/// Maximum number of bytes of the first non-empty line that become the reason.
 const REASON_LEN_MAX: usize = 200;
 
 /// Environment variables that a program does not inherit: they give access to descriptors and to
@@ -272,8 +272,8 @@ fn take(output: &pipe::Receiver, captured: &mut Vec<u8>) -> io::Result<usize> {
     Ok(len)
 }
 
-/// Derives the verdict from the exit status and the first line of output. Exit code 1 has no fixed
-/// meaning, because many interpreters, such as Python, exit with 1 on any error: only the
+/// Derives the verdict from the exit status and the first non-empty line of output. Exit code 1 has
+/// no fixed meaning, because many interpreters, such as Python, exit with 1 on any error: only the
 /// configured code `degraded` means a degraded result.
 fn evaluate(status: ExitStatus, captured: &[u8], degraded: Option<u32>) -> Verdict {
     let line = captured.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());

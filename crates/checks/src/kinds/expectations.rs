@@ -20,7 +20,7 @@ pub(crate) struct HttpResponse {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
-    /// Whether the content exceeds the limit.
+    /// Whether reading stopped at the limit.
     pub(crate) is_cut: bool,
 }
 

@@ -89,8 +89,9 @@ fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
         before => {
             // A modification time in the future counts as now.
             let by_day = now.time_of_day.duration_since(modified).unwrap_or_default();
-            // The file changed since the last run. If the clock was also set since then, the order
-            // of these two events is unknown: the smaller age counts.
+            // Unless this is the first run, the file changed since the last run. If the clock was
+            // also set since then, the order of these two events is unknown: the smaller age
+            // counts.
             let looked = before.map(|before| before.looked).filter(|before| now.is_set_since(*before));
             let age = looked.map_or(by_day, |before| by_day.min(now.since(before)));
             Seen { modified, age, at: now.instant, looked: now }

@@ -1,5 +1,5 @@
-//! A call on a separate connection: `Check` of `grpc.health.v1.Health`, a long-lived `Watch` of it,
-//! or another unary method.
+//! A call on a separate connection: `Check` or a long-lived `Watch` of `grpc.health.v1.Health`, or
+//! another unary method.
 //!
 //! Does not know about: the methods of services other than health.
 

@@ -1,6 +1,6 @@
 //! One HTTP request on a separate connection, and the redirects that it follows.
 //!
-//! Does not know about: the evaluation of the response.
+//! Does not know about: how a response is evaluated.
 
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
@@ -122,7 +122,8 @@ impl HttpRunner {
         let verdict = evaluate(&response, latency, expect, degraded);
         progress.see(|seen| seen.fails_pattern = fails_pattern(&response, expect));
         match progress.certificate() {
-            // At equal severity, a fault of the response outweighs an expiring certificate.
+            // Of two equally bad verdicts, that of the response counts, not that of the
+            // certificate.
             Some(_) => worse(verdict, tls_check::evaluate(progress, &self.check.certificate)),
             None => verdict,
         }

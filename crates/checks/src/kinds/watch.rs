@@ -6,7 +6,7 @@
 //! are not used: gRPC servers close the connection of a client that pings more often than every
 //! five minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead, a
 //! run makes a `Check` call in addition to the watch, unless a message has just arrived. Only the
-//! arrival of its response matters: any status is a response, an error of the connection is not.
+//! arrival of a response matters: any status is a response, an error of the connection is not.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;
@@ -27,7 +27,8 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 pub(crate) struct Watch {
     /// Time without messages after which a run verifies that the server responds.
     silence: Duration,
-    /// Minimum interval between calls. Limits the load on a server that ends each call immediately.
+    /// Minimum interval between the starts of calls. Limits the load on a server that ends each
+    /// call immediately.
     apart: Duration,
     notice: OnceLock<ChangeNotice>,
     following: Mutex<Option<Following>>,

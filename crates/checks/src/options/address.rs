@@ -308,8 +308,8 @@ impl Text for Url {
             } else {
                 "write \"http://host:port/path\" or \"https://host/path\", without `#`".to_owned()
             };
-            // A URL with a password is not quoted here: the annotated line below shows it without
-            // the password.
+            // The message does not quote a URL with a password: the source line under the message
+            // shows the URL without the password.
             let message = match text.contains('@') {
                 true => "this is not a URL that can be requested".to_owned(),
                 false => format!("{text:?} is not a URL that can be requested"),

@@ -8,7 +8,7 @@ use super::remote::CertificateRule;
 use super::session;
 use doorbell_config::{Problem, Secret, Section, Table};
 
-/// A login, what it must show, and the connection.
+/// Login, expectations and connection of a database check.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct DatabaseAccess {

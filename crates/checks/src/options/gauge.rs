@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 /// A metric of this machine.
 #[derive(Clone, Debug, Table)]
 struct Keys {
-    /// Metric of this machine or of its file systems. Required.
+    /// Metric of this machine, a file system or a control group. Required.
     #[key(required = "\"disk_free\"", with = metric)]
     metric: Option<Metric>,
     /// For disk_free and inodes_free: a file or directory in the file system; required. For

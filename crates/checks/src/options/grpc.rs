@@ -113,7 +113,8 @@ impl GrpcCheck {
         Self { address, ..Self::default() }
     }
 
-    /// Keys without effect on this check, because they belong to the other kind of call.
+    /// Keys without effect on this check: that of a health call if `method` is set, otherwise that
+    /// of `method`.
     const fn useless(&self) -> &'static [&'static str] {
         if self.method.is_some() { &["service"] } else { &["expect.status"] }
     }

@@ -44,7 +44,7 @@ pub(super) fn form(key: &Key) -> Json {
     String::form(key)
 }
 
-/// Several texts of bytes.
+/// A list of byte strings.
 pub(super) mod list {
     use super::{Entry, Json, Key, TEXTS};
     use doorbell_config::Value as _;

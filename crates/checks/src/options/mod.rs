@@ -108,7 +108,7 @@ pub struct Check {
     /// When the check runs and how its results become states.
     #[key(flatten)]
     pub pace: Pace,
-    /// What it checks.
+    /// What the check does.
     #[key(flatten)]
     pub kind: CheckKind,
 }
@@ -214,7 +214,7 @@ impl Check {
 
 /// Sets the pace of a check that does not run, whose results are valid for `max_age`. Unless the
 /// check itself sets `rise` or `fall`, one result changes the state. Reports each key of `useless`
-/// with a name for the check and a remedy.
+/// that the check itself sets, with `check` and `help` in the message.
 fn settle_without_runs(
     pace: &mut Pace,
     max_age: Duration,
@@ -233,8 +233,8 @@ fn settle_without_runs(
 }
 
 impl CheckDefaults {
-    /// Keys that are not shown in this table: those of `pace` take effect, and are shown, in each
-    /// check.
+    /// Keys that are omitted when this table is printed: those of `pace`, which are printed in each
+    /// check, where they take effect.
     fn useless(&self) -> Vec<&'static str> {
         Pace::keys().iter().map(|key| key.name).collect()
     }

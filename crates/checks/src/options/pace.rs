@@ -56,8 +56,8 @@ pub struct Pace {
     #[key(default = "unknown", words = INITIALS)]
     pub initial: Initial,
     /// Maximum age of a result; see `on_stale`. Default: three times the longest of the intervals
-    /// and `timeout`; with `cache` and no `interval` of the check itself, also at least three times
-    /// `cache` and at least 1m.
+    /// and `timeout`. With `cache`, unless the check itself sets `interval`, also at least three
+    /// times `cache`, and at least 1m.
     #[key(range = "100ms..=30d", default_with = Self::default_max_age)]
     pub max_age: Duration,
     /// Flap detection: a check whose state changes too often is held down; off disables it.
@@ -93,7 +93,7 @@ struct Flap {
 impl Pace {
     /// The default pace for an interval: `rise` 2, `fall` 3, a jitter of 10 %, unknown before the
     /// first result, no flap detection. The other times follow from the interval as described at
-    /// each field, so pass the interval here instead of setting the field.
+    /// each field, so pass the interval here instead of setting the field `interval`.
     #[must_use]
     pub fn every(interval: Duration) -> Self {
         let mut pace = Self { interval, ..Self::default() };

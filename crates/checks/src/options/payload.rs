@@ -105,7 +105,7 @@ impl Keys {
     }
 }
 
-/// Reads bytes in hexadecimal as text.
+/// Reads bytes in hexadecimal, at least one, and returns their text.
 fn filled_hex(entry: &Entry<'_>) -> Option<Option<String>> {
     let text = entry.string()?;
     let is_filled = hex::parse(&text).is_some_and(|bytes| !bytes.is_empty());

@@ -18,8 +18,8 @@ pub(super) trait Target {
     }
 }
 
-/// Implements [`Target`] by an expression for the host and, if the kind supports TLS, one for its
-/// options.
+/// Implements [`Target`] by an expression for the host and, if the kind supports TLS, an expression
+/// for the TLS options.
 macro_rules! target {
     ($check:ident: $options:ty, $remote:expr $(, $tls:expr)?) => {
         impl super::target::Target for $options {
@@ -42,7 +42,7 @@ pub(super) fn remote_of<'a>(address: Option<&'a Address>, url: &'a Url) -> Optio
     address.map_or_else(|| url.at.remote(), Address::remote)
 }
 
-/// The address of a URL, or the one that replaces it.
+/// The address of a URL, or the address that replaces it.
 pub(crate) fn address_of(address: Option<&Address>, url: &Url) -> Address {
     address.cloned().unwrap_or_else(|| Address::Tcp(url.at.clone()))
 }

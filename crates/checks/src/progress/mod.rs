@@ -123,7 +123,7 @@ pub struct DnsAnswer {
 }
 
 impl Trace {
-    /// Creates a trace, whose clock starts with the run.
+    /// Creates a trace. Its clock starts now, so call this immediately before the run.
     #[must_use]
     pub fn begin() -> Arc<Self> {
         Arc::new(Self { start: Instant::now(), seen: Mutex::default() })
@@ -232,8 +232,8 @@ impl Progress {
         }
     }
 
-    /// Records a completed handshake: the expiry of the certificates and, if the run is traced, its
-    /// observations.
+    /// Records a completed handshake: the expiry of the certificates and, if the run is traced, the
+    /// observations of [`Seen::see_tls`].
     pub(crate) fn see_tls(&self, session: &ClientConnection, tls: &Tls) {
         self.see(|seen| seen.see_tls(session, tls.roots()));
         let chain = session.peer_certificates().unwrap_or_default();

@@ -1,5 +1,5 @@
 //! A function of the embedding program as a check. The function runs on the program's runtime, and
-//! its timeout on that of the scheduler, so that a stuck runtime fails the check instead of
+//! its timeout on the scheduler's runtime, so that a stuck runtime fails the check instead of
 //! delaying it.
 //!
 //! Does not know about: what the function does.

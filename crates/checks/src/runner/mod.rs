@@ -103,7 +103,7 @@ impl Runner {
         }
     }
 
-    /// Runs the check once and records its observations in `trace`. A [`Call`] has none.
+    /// Runs the check once and records its observations in `trace`. A [`Call`] has no observations.
     #[cfg(feature = "kinds")]
     pub async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
         self.run_as(Progress::traced(Arc::clone(trace))).await.finding

@@ -41,7 +41,7 @@ pub trait ResultSink: Send + Sync + 'static {
 const INTERVAL_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// A sink whose panics do not end the scheduler: otherwise all states would stay as they are, and
-/// probes would report them as current. The panic hook has reported the panic.
+/// replies to probes would report them as current. The panic hook reports each panic.
 pub(crate) struct PanicSafe<S>(pub(crate) Arc<S>);
 
 impl<S: ResultSink> ResultSink for PanicSafe<S> {

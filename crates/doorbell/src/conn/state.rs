@@ -64,7 +64,8 @@ pub(crate) struct Conn<P> {
 /// The event for which a connection waits before its protocol gets input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arriving {
-    /// The peer's address must be looked up, or the protocol needs the identity of the connection.
+    /// The peer's address must be looked up, or the protocol must get the [`ConnId`] of the
+    /// connection.
     Addr,
     /// The result of a job must arrive.
     JobResult,

@@ -13,8 +13,8 @@ use socket2::{Domain, Socket, Type};
 pub(crate) struct Unusable(pub(super) &'static str);
 
 impl Unusable {
-    /// The workers share one socket, so the kernel has nothing to choose. This includes the socket
-    /// of a predecessor whose workers passed connections to each other.
+    /// The workers share one socket, so the kernel has nothing to choose. The socket may be that of
+    /// a predecessor whose workers passed connections to each other.
     pub(crate) fn balanced() -> io::Error {
         io::Error::other(Self(
             "the workers share this socket, so the kernel cannot choose one: use the balance round-robin, \

@@ -95,7 +95,7 @@ macro_rules! counters {
                 }
             }
 
-            /// Returns all counters by name, except those of closed connections.
+            /// Returns all counters by name, except `closed`.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }

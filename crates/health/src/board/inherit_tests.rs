@@ -1,5 +1,5 @@
 //! Successive boards: results are taken over and judged by the new configuration, and a check with
-//! another target keeps its verdict for a limited time.
+//! another target counts in a provisional class for a limited time.
 
 use super::tests::{DOWN, UP, at, quick};
 use super::*;
@@ -158,7 +158,7 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
         assert!(!new.changed_since(&old).iter().any(is_event));
         (new, check, endpoint)
     };
-    // The first result decides, whatever the previous verdict was.
+    // The first result decides, whatever the previous class was.
     for (before, first, expected) in [
         (&UP, &UP, EndpointState::Up),
         (&UP, &DOWN, EndpointState::Down),
@@ -184,7 +184,8 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
     assert_eq!(state_of(&new, endpoint), EndpointState::Down);
 }
 
-/// A repeated call takes over results only: it neither restarts the time limit nor begins it again.
+/// A repeated call takes over results only: it neither restarts a running time limit nor begins an
+/// expired one again.
 #[test]
 fn a_repeated_call_does_not_restart_the_wait_for_the_first_result() {
     for (repeated_at, ticks) in [(11, [11, 12]), (12, [12, 14])] {
@@ -204,8 +205,7 @@ fn a_repeated_call_does_not_restart_the_wait_for_the_first_result() {
     }
 }
 
-/// A verdict that stands in for the first result is not a result: the first result decides even if
-/// the state does not change.
+/// A provisional class is not a result: the first result decides even if the state does not change.
 #[test]
 fn a_belief_does_not_stand_in_the_way_of_the_first_result() {
     let believed = CheckConfig { initial: Initial::Up, ..quick() };
@@ -243,7 +243,7 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
         let _changes = new.inherit_checks(&old, awaits, at(2));
         let _changes = new.inherit_endpoints(&old, at(2));
         assert_eq!(state_of(&new, ready), expected);
-        // A second reload while the first result is awaited keeps the verdict.
+        // A second reload while the first result is awaited keeps the provisional class.
         let (mut newer, checks_of_newer, ready_of_newer, _) = make(&["a", "b"], at(3));
         let _changes = newer.inherit_checks(&new, |_| Inheritance::State, at(3));
         let _changes = newer.inherit_endpoints(&new, at(3));
@@ -256,7 +256,7 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
         );
         assert_eq!(checks_of_newer.len(), checks.len());
         if first.outcome == Outcome::Failure {
-            // A verdict that stands in for a result does not set the latch.
+            // A provisional class does not set the latch.
             let _changes = new.apply(checks[0], &UP, at(3));
             let _changes = new.tick(at(6));
             assert_eq!(state_of(&new, started), EndpointState::Down);

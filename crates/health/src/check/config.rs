@@ -1,6 +1,7 @@
 //! Rules for judging one check: thresholds, intervals, freshness, flap rule.
 //!
-//! Does not know about: the check's target, timeout, jitter and phase, which the scheduler manages.
+//! Does not know about: the check's target, timeout, jitter and offset, which the scheduler
+//! manages.
 
 use std::time::Duration;
 

@@ -78,8 +78,9 @@ pub struct Check {
     reasons: u32,
     history: History,
     next_due: Time,
-    /// End of the wait for the first result, during which endpoints use a provisional class. A
-    /// result with [`Outcome::Unknown`] does not end the wait.
+    /// End of the wait for the first result. Until then, endpoints count the check in a provisional
+    /// class (see [`Inheritance::Awaits`](crate::Inheritance::Awaits)). A result with
+    /// [`Outcome::Unknown`] does not end the wait.
     awaited_until: Option<Time>,
 }
 
@@ -200,7 +201,8 @@ impl Check {
             } else if self.successes >= self.config.rise {
                 self.decide(Settled::Up, true, now);
             }
-            // `handle_time`, called below, sets `stale` again by the new `max_age`.
+            // `handle_time`, called below, sets `stale` again if the last result is too old for the
+            // new `max_age`.
             self.stale = false;
         }
         if self.maintenance.is_some() && was == CheckState::Maintenance {
@@ -212,7 +214,8 @@ impl Check {
         }
     }
 
-    /// Lets endpoints use a provisional class until the first result, but at most until `until`.
+    /// Lets endpoints count the check in a provisional class until its first result, but at most
+    /// until `until`.
     pub(crate) fn await_until(&mut self, until: Time) {
         self.awaited_until = self.last.is_none().then_some(until);
     }
@@ -287,7 +290,7 @@ impl Check {
         }
     }
 
-    /// Intervals are measured from start to start, so that a slow run does not shift the phase.
+    /// Intervals are measured from start to start, so that a slow run does not shift later runs.
     /// After a run that was longer than the interval, the next run is due immediately.
     fn due_after(&self, latency: Duration, now: Time) -> Time {
         if self.config.passive {
@@ -307,8 +310,8 @@ impl Check {
         }
     }
 
-    /// The start time of the next run; [`Time::MAX`] for a passive check. The scheduler adds phase
-    /// and jitter.
+    /// The start time of the next run; [`Time::MAX`] for a passive check. The scheduler adds a
+    /// fixed offset and random jitter.
     pub const fn next_due(&self) -> Time {
         self.next_due
     }

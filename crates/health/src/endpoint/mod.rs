@@ -223,8 +223,8 @@ impl Endpoint {
         }
     }
 
-    /// The end of fail-open while the group counts as failed; the origin of time if the endpoint
-    /// must not fail open.
+    /// The time at which fail-open ends; the origin of time if the group does not count as failed,
+    /// or if the endpoint must not fail open.
     fn open_until(&self) -> Time {
         match (self.config.fail_open, self.group_failed_since) {
             (Some(rule), Some(since)) if self.was_up => since.after(rule.max_age),

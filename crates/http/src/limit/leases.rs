@@ -196,7 +196,7 @@ impl Leases {
         limiter.check_hash(hash, now)
     }
 
-    /// Maximum time from the request for a token to its use: two generations.
+    /// Maximum time from asking the store for a token to the use of the token: two generations.
     pub const fn lifetime(&self) -> Duration {
         Duration::from_nanos(2 << self.generation_bits)
     }

@@ -1,4 +1,5 @@
-//! Clears expired words before they are old enough to be mistaken for a TAT in the future.
+//! Clears expired words of the table before their theoretical arrival time (TAT, see [`super`]) is
+//! so old that it would be mistaken for one in the future.
 //!
 //! Does not know about: the contents of words.
 //!

@@ -74,7 +74,7 @@ pub struct RedirectTarget<'a> {
 pub enum RedirectError {
     /// The path or the query contains a forbidden byte: 400.
     BadTarget,
-    /// The location is the address of the request, apart from the query: 404.
+    /// The location is the URL of the request, apart from the query: 404.
     LeadsBack,
     /// The host is not listed, and there is no canonical host: 421.
     Misdirected,

@@ -1,4 +1,4 @@
-//! Messages as JSON over one kept HTTP/2 connection in memory, with both sides in one thread.
+//! Messages as JSON over one persistent HTTP/2 connection in memory, with both sides in one thread.
 //!
 //! Does not know about: the content of messages, several requests at a time.
 

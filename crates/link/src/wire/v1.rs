@@ -59,7 +59,7 @@ pub(crate) enum Payload {
 pub struct Subject {
     /// A check or an endpoint.
     pub kind: SubjectKind,
-    /// Its name.
+    /// Name of the check or endpoint.
     pub name: String,
 }
 
@@ -94,7 +94,7 @@ pub enum State {
 pub struct Statement {
     /// The subject.
     pub subject: Subject,
-    /// Its state.
+    /// State of the subject.
     pub state: State,
     /// Reason; may be empty.
     pub reason: String,

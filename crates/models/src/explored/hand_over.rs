@@ -133,7 +133,8 @@ fn queue(gate: &Arc<Gate>) -> HandedQueue {
 }
 
 /// Two batches and the end are queued while one task receives and another waits until the queue is
-/// empty: every connection arrives once and in order, and each wait gets at most one wake-up.
+/// empty: every connection arrives once and in order, and each wait of the receiving task gets at
+/// most one wake-up.
 pub fn delivered() -> usize {
     explore(Some(2), || {
         let gate = Arc::new(Gate::new(3));

@@ -134,7 +134,7 @@ pub fn one_thread() -> usize {
 }
 
 /// Two jobs of one worker, for up to two threads; the second job may arrive while the first thread
-/// stops. Every accepted job runs, and a full queue refuses the second job.
+/// stops. Every accepted job runs, and the second job is refused if the queue is still full.
 pub fn pumps() -> usize {
     explore(Some(2), || {
         let threads = Threads { threads: 2, ..Threads::default() };

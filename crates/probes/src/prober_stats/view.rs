@@ -43,7 +43,8 @@ struct Place {
     is_steady: AtomicBool,
 }
 
-/// Priority of an entry when one must be replaced, most significant field first.
+/// Priority for keeping an entry, most significant field first: the entry with the lowest priority
+/// is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Priority {
     is_valid: bool,

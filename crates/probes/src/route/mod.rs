@@ -48,8 +48,8 @@ impl HealthHandler {
         !self.trusted.is_empty()
     }
 
-    /// Which clients see details. The other methods call `is_authenticated` only with
-    /// [`Details::Authenticated`].
+    /// Which clients see details. The other methods call their parameter `is_authenticated` only if
+    /// this is [`Details::Authenticated`].
     #[must_use]
     pub fn details(&self) -> Details {
         self.cache.details()

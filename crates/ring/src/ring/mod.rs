@@ -313,7 +313,7 @@ impl Ring {
     }
 
     /// Cancels the operation pushed with `op` and `token`, if it is still running. The operation
-    /// has a final event in both cases; the cancel itself has no event.
+    /// has a final event whether or not it is cancelled; the cancel itself has no event.
     pub fn cancel(&mut self, op: Op, token: Token) {
         for tag in Tag::of(op) {
             self.push(Tag::Cancel, token, opcode::AsyncCancel::new(pack(*tag, token)).build());

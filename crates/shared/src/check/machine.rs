@@ -84,7 +84,8 @@ pub struct ShareMachine {
     /// The newest result, own or of another instance: older ones are refused.
     newest: Stamp,
     newest_at: Duration,
-    /// The newest result of the machine before this one. It is not applied again.
+    /// The newest result of the [`ShareMachine`] whose work this one continues. It is not applied
+    /// again.
     applied: Stamp,
     /// Time of the last result, from any instance.
     found_at: Option<Duration>,
@@ -137,8 +138,8 @@ impl ShareMachine {
         }
     }
 
-    /// Creates a check that continues the work of another machine, whose newest result was
-    /// `applied`.
+    /// Creates a check that continues the work of an earlier [`ShareMachine`], whose newest result
+    /// was `applied`.
     #[must_use]
     pub fn after(options: ShareOptions, applied: Stamp, now: Duration) -> Self {
         Self { applied, ..Self::new(options, now) }

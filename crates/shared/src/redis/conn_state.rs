@@ -17,8 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, join, split};
 /// thousand instances.
 const COST_MAX: usize = 32 << 20;
 
-/// Cost of a line end, in addition to 1 for each byte. A value takes more memory than its bytes,
-/// which may be few but include a line end.
+/// Cost of a line end, in addition to 1 for each byte. A parsed value takes more memory than its
+/// bytes, and each value has a line end.
 const LINE_COST: usize = 256;
 
 /// State that the stream of a connection and its user share.

@@ -281,8 +281,8 @@ impl World {
         self.clock.now_nanos()
     }
 
-    /// Processes events until one yields a completion or an alarm, or `limit` is reached; `None`
-    /// means until none is left.
+    /// Processes events until an event yields a completion or an alarm, `limit` is reached or,
+    /// without a limit, no event is left.
     pub(super) fn step_until(&mut self, limit: Option<u64>) {
         loop {
             self.step_to_now();

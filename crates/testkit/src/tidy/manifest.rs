@@ -1,7 +1,7 @@
 //! The dependencies between packages, read from the `Cargo.toml` of each member.
 //!
-//! Does not know about: modules, or external dependencies, with one exception: some, such as async
-//! runtimes, stay out of the core.
+//! Does not know about: modules, or external dependencies, except those that must stay out of the
+//! core, such as async runtimes.
 
 use super::complaint::Complaint;
 use super::source::Source;
@@ -52,10 +52,11 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell", "doorbell-ring", "doorbell-tokio"],
         may_in_tests: &[],
     },
-    // The ring's self-test and its seccomp filter run inside the guest.
+    // In its virtual machine, the rig runs the self-test of the ring crate and uses the seccomp
+    // filter of that crate.
     Arrow { folder: "benches/rig", may: &["doorbell-ring"], may_in_tests: &[] },
-    // The load tool uses the ring, and the engine only in tests: it must not share a fault with the
-    // measured server.
+    // The load tool uses the ring crate, but the engine only in tests, so that a fault of the
+    // engine cannot affect both the tool and the measured server.
     Arrow {
         folder: "bins/load",
         may: &["doorbell-egress", "doorbell-ring"],

@@ -14,8 +14,8 @@ pub struct Retired {
     pub word: &'static str,
     /// The replacement.
     pub instead: &'static str,
-    /// Folders and files that may use it: as a term of a protocol, or until they are renamed. This
-    /// list may only shrink.
+    /// Folders and files that may use the word: as a term of a protocol, or until the names that
+    /// contain it are changed. This list may only shrink.
     pub allowed: &'static [&'static str],
 }
 

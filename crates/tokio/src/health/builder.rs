@@ -167,8 +167,8 @@ impl HealthBuilder {
     /// `startupz` always exist.
     ///
     /// Only these checks and a drain decide its state. To include the state of the program, add
-    /// `alive` ([`Health::set_live`], long stalls), `runtime` and `accept` (short stalls), or
-    /// `ready` ([`Health::set_ready`]).
+    /// internal checks to `checks`: `alive` ([`Health::set_live`], long stalls), `runtime` and
+    /// `accept` (short stalls), or `ready` ([`Health::set_ready`]).
     pub fn endpoint<'n>(mut self, name: &str, checks: impl IntoIterator<Item = &'n str>) -> Self {
         let checks = checks.into_iter().map(str::to_owned).collect();
         self.endpoints.push((name.to_owned(), checks));

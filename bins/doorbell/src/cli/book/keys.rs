@@ -41,7 +41,7 @@ pub fn keys() -> String {
     page
 }
 
-/// Renders the sections of a key that is a table or a table of tables.
+/// Renders the sections of a key that holds one table or several.
 fn below(page: &mut String, path: &str, form: &Value) {
     for (path, table) in tables(path, form) {
         section(page, &path, description(form), description(table), table);

@@ -59,7 +59,7 @@ enum Selection {
 }
 
 /// Selects by the configuration. Problems of the file are ignored: the instance may run with an
-/// earlier version of it.
+/// earlier version of the file.
 fn selection(global: &Global) -> Result<Selection, Failure> {
     let Some(source) = load::source(global)? else { return Ok(Selection::Any) };
     let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &load::overrides()?);

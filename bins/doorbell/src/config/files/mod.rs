@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a reply's content file; every generation of the configuration has a copy.
+/// Maximum size of a reply's content file; each generation keeps a copy of the content.
 const REPLY_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum number of reported errors of a link map; further errors are only counted.
@@ -83,7 +83,8 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
     }
 }
 
-/// TLS of the clients of a configuration, each with the path of its table.
+/// TLS settings of checks, blackbox modules, `[shared]` and `[history.clickhouse]`, each with the
+/// path of the table that contains `tls`.
 fn clients(config: &Config) -> impl Iterator<Item = (String, &ClientTls)> {
     let of_checks =
         config.checks.iter().filter_map(|check| Some((format!("check.{}", check.name), check.kind.tls()?)));

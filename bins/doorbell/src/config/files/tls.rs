@@ -71,7 +71,7 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
     }
 }
 
-/// Validates the CA bundle and certificate of a client.
+/// Validates the CA bundle and client certificate of an outgoing connection.
 pub(super) fn check_client(
     tls: &ClientTls,
     place: impl Fn(&str) -> Option<Range<usize>>,
@@ -154,8 +154,8 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
     }
 }
 
-/// Whether all paths are regular files of acceptable size. The files are checked before the engine
-/// opens them, because opening a pipe would block.
+/// Whether all paths are readable regular files of acceptable size; reports the others. The files
+/// are checked before the engine opens them, because opening a pipe would block.
 fn are_regular_files(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     let mut all = true;
     for path in paths {

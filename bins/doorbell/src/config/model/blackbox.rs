@@ -10,7 +10,7 @@ use doorbell_config::{At, Named, Problem, Section, Table, Words};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// /probe?target=..&module=.., compatible with Prometheus' blackbox_exporter.
+/// Probes on request at /probe?target=..&module=.., compatible with Prometheus' blackbox_exporter.
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(check = Self::check)]
 pub struct Blackbox {

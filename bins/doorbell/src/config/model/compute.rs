@@ -34,7 +34,7 @@ pub struct Compute {
     /// Nice value added to that of the process, so that probes take precedence over jobs.
     #[key(default = offload::NICE, range = 0..=19)]
     pub nice: u8,
-    /// Maximum number of waiting jobs of health and gRPC routes and scans for changed files;
+    /// Maximum number of waiting jobs of health and gRPC routes and of scans for changed files;
     /// further requests get 503.
     #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_high: u32,

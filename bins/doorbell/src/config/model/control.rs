@@ -1,4 +1,4 @@
-//! `[control]` and `[maintenance]`: the control socket, and planned maintenance.
+//! `[control]` and `[maintenance]`: the control socket, and maintenance by files and schedules.
 //!
 //! Does not know about: the commands of the control socket.
 
@@ -39,7 +39,7 @@ pub enum ControlSocket {
 /// Maintenance of endpoints and checks by files and schedules.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Maintenance {
-    /// Directory of maintenance files. A file puts the endpoint or check with its name into
+    /// Directory of maintenance files. A file puts the endpoint or check of the same name into
     /// maintenance, a file named `all` every readiness endpoint. The first line of a file is the
     /// reason.
     pub file_dir: Option<PathBuf>,

@@ -39,8 +39,8 @@ pub struct Health {
     /// Checks that are shown and do not affect the state.
     #[key(shown)]
     pub info: Option<Vec<At<Link>>>,
-    /// Checks of which a minimum must be up. A member that is in no other list counts as degrading,
-    /// or as informational if its `severity` is info.
+    /// Checks of which a minimum must be up or degraded. A member that is in no other list counts
+    /// as degrading, or as informational if its `severity` is info.
     pub quorum: Option<QuorumOf>,
     /// Weight of each check: its share of the capacity, for `endpoint_weight` and agents.
     #[key(range = 0..=1_000_000)]
@@ -48,7 +48,7 @@ pub struct Health {
     /// Keeps the endpoint degraded instead of down while all or most checks of the quorum (without
     /// a quorum: of the required checks) are down. Default: the endpoint is down.
     pub fail_open: Option<FailOpen>,
-    /// Keeps the endpoint up once it has been up.
+    /// Keeps the endpoint up once it has been up or degraded.
     #[key(default = false)]
     pub latch: bool,
     /// State of a check whose result is older than its `max_age`.
@@ -84,13 +84,14 @@ pub struct Health {
     pub uses: Vec<CheckUse>,
 }
 
-/// Checks of which a minimum must be up.
+/// Checks of which a minimum must be up or degraded.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct QuorumOf {
     /// Checks of the quorum. Required.
     #[key(required = "[\"NAME\", ..]", filled)]
     pub of: Vec<At<Link>>,
-    /// Minimum number of checks that must be up, or a percentage such as "60%". Required.
+    /// Minimum number of checks that must be up or degraded, or a percentage such as "60%".
+    /// Required.
     #[key(required = "1", with = quorum_min)]
     pub min: Option<At<Quorum>>,
 }
@@ -104,7 +105,7 @@ pub struct FailOpen {
     pub max_age: Duration,
     /// Maximum share of the checks of the quorum (without a quorum: of the required checks) that
     /// may be healthy, such as "50%", like the panic threshold of Envoy. If more are healthy, the
-    /// endpoint is down. All checks but those that are down count as healthy.
+    /// endpoint does not fail open. All checks but those that are down count as healthy.
     #[key(default = "0%", with = healthy_share)]
     pub max_healthy: u8,
 }
@@ -142,7 +143,7 @@ pub struct Statuses {
     #[key(default = 503, range = 200..=599)]
     pub maintenance: u16,
     /// Status codes by check, used while the endpoint is down because of the check. A kubelet
-    /// reports only the code.
+    /// reports only the code, not the body.
     #[key(range = 200..=599)]
     pub by_check: Map<u16>,
 }
@@ -175,9 +176,9 @@ pub enum DegradedVia {
 /// The state of a health endpoint without checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum HealthState {
-    /// `status.down`, by default 503.
+    /// Replies with `status.down`, by default 503.
     Down,
-    /// `status.up`, by default 200.
+    /// Replies with `status.up`, by default 200.
     Up,
 }
 
@@ -217,7 +218,7 @@ impl Health {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// Minimum number or percentage of checks with `in_quorum` that must be up.
+    /// Minimum number or percentage of checks with `in_quorum` that must be up or degraded.
     #[must_use]
     pub fn quorum(&self) -> Option<Quorum> {
         Some(self.quorum.as_ref()?.min.as_ref()?.value)

@@ -34,11 +34,11 @@ pub struct ClickHouse {
     pub user: Option<String>,
     /// Password, preferably ${file:PATH}. Default: none.
     pub password: Option<Secret>,
-    /// Verification of the server's certificate, for https.
+    /// TLS of the connection, for https.
     pub tls: Option<ClientTls>,
     /// Name of this instance in every row. Default: the host name.
     pub instance: Option<String>,
-    /// Stores one in this many results of each check and receipts of each link; 1 stores all, 0
+    /// Stores one in this many of each check's results and of each link's receipts; 1 stores all, 0
     /// none. Transitions are always stored.
     #[key(default = 1, range = 0..=1_000_000)]
     pub sample: u32,

@@ -18,8 +18,8 @@ pub struct Listener {
     #[key(table_name)]
     pub name: String,
     /// Addresses to listen on: an address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or
-    /// a list. Required. A file without `[listener.NAME]`, `[agent.NAME]`, `[tcp_gate.NAME]`,
-    /// `[udp.NAME]` and `[blackbox]` has a listener at 127.0.0.1:8080.
+    /// a list. Required. A file without any of `[listener.NAME]`, `[agent.NAME]`,
+    /// `[tcp_gate.NAME]`, `[udp.NAME]` and `[blackbox]` has a listener at 127.0.0.1:8080.
     #[key(name = "bind", required = "\"127.0.0.1:8080\"", filled)]
     pub binds: Vec<At<Bind>>,
     /// http1, or raw (the same bytes for every client, then the end of the connection).
@@ -128,11 +128,12 @@ pub struct KeepAlive {
     pub max_age: Option<Duration>,
 }
 
-/// Deadlines of clients: at least the resolution of the timers, at most a day.
+/// Deadlines of clients, from 10ms (the resolution of the timers) to one day.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Timeouts {
     /// Maximum time to the end of the header fields, from the first byte of a request; for the
-    /// first request, from the accept.
+    /// first request, from the accept or the end of the TLS handshake. With raw: to the first bytes
+    /// of the client.
     #[key(default = "10s", range = "10ms..=1d")]
     pub header: Duration,
     /// Maximum time between two pieces of a body.
@@ -181,7 +182,7 @@ pub struct Tcp {
     pub receive_buffer: Option<u32>,
     /// Bytes of a connection that the kernel stores until the client acknowledges them (SO_SNDBUF),
     /// or auto (tuned by the kernel). The kernel caps the size at net.core.wmem_max. A slow client
-    /// binds up to twice as much memory.
+    /// occupies up to twice this size.
     #[key(default = "256KiB", none = "auto", range = "4KiB..=64MiB", size)]
     pub send_buffer: Option<u32>,
     // The kernel accepts at most 32,767 seconds.
@@ -345,7 +346,7 @@ impl Listener {
         }
     }
 
-    /// A trusted peer can claim any address, so only listed networks are trusted.
+    /// Requires `trusted_proxies`, because a trusted peer can claim any address.
     fn check_proxies(&self, at: &Section<'_>) {
         let no_proxies = |key: &str, place: Range<usize>| {
             let message = format!("`{key}` without `trusted_proxies` would trust any client");

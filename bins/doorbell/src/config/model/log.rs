@@ -27,7 +27,7 @@ pub struct Log {
     /// File of the access log, or "-" for standard output.
     #[key(default = "-")]
     pub access_file: AccessFile,
-    /// Logs one in this many successful requests.
+    /// Logs one in this many successful requests; with `access = "errors"`, 1 logs none of them.
     #[key(default = 1, range = 1..=1_000_000)]
     pub access_sample: u32,
 }
@@ -35,10 +35,11 @@ pub struct Log {
 /// Requests in the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Access {
-    /// All requests, including probes; with `access_sample`, a sample of the successful ones.
+    /// All requests, including probes; with `access_sample` above 1, a sample of the successful
+    /// ones.
     All,
-    /// Requests with status 400 or above, or without a reply; with `access_sample`, also a sample
-    /// of successful requests other than probes.
+    /// Requests with status 400 or above, or without a reply; with `access_sample` above 1, also a
+    /// sample of successful requests other than probes.
     Errors,
     /// No requests.
     Off,
@@ -73,7 +74,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// Levels, the most severe first.
+/// Log levels, the most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Words)]
 #[expect(missing_docs, reason = "the names are the levels")]
 pub enum LogLevel {

@@ -85,7 +85,7 @@ pub struct Config {
     pub systemd: Systemd,
     /// Control socket.
     pub control: Control,
-    /// Planned and declared maintenance.
+    /// Maintenance by files and schedules.
     pub maintenance: Maintenance,
     /// Metrics at /metrics, and pages for operators and scripts below /-/. Default: none, except
     /// without a configuration file.
@@ -138,7 +138,7 @@ pub struct Config {
     #[key(shown)]
     pub blackbox: Option<Blackbox>,
     /// Routes, by name: which requests get which reply. A configuration without routes serves livez
-    /// and readyz under all common paths; a single route removes these default routes.
+    /// and readyz at all common paths; any route in the file removes these default routes.
     #[key(name = "route")]
     pub routes: Named<Route>,
     /// History of checks and endpoints in a database.

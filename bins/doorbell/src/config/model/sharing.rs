@@ -22,7 +22,7 @@ pub struct Sharing {
     pub username: Option<String>,
     /// Password, preferably ${file:PATH}. Default: none.
     pub password: Option<Secret>,
-    /// Verification of the server's certificate, for rediss.
+    /// TLS of the connection, for rediss.
     pub tls: Option<ClientTls>,
     /// Beginning of all keys and channels. Instances with the same prefix share checks and limits.
     #[key(default = "doorbell:")]
@@ -43,7 +43,7 @@ pub struct Sharing {
 /// Maximum length of the name of an instance in bytes.
 const INSTANCE_LEN_MAX: usize = 128;
 
-/// The URL of a server.
+/// The URL of a Redis or Valkey server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisUrl(String);
 

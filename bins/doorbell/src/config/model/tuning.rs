@@ -11,7 +11,7 @@ const ACCEPTS: [(&str, Accepting); 3] =
 
 const RECEIVES: [(&str, Receiving); 2] = [("poll", Receiving::Poll), ("single-shot", Receiving::SingleShot)];
 
-/// Techniques of the drivers, to measure them and to disable them on a kernel with a bug. The
+/// Techniques of the drivers, selectable for measurements and for kernels with a bug. The
 /// techniques do not change replies. All but `send_more` are specific to io_uring.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
@@ -45,8 +45,8 @@ pub struct Tuning {
     #[key(default = true)]
     pub poll_first: bool,
     /// How requests are received on ordinary descriptors. poll: one poll per connection for all its
-    /// requests; single-shot: one receive operation per wait. Always single-shot if `direct_calls`
-    /// is false.
+    /// requests; single-shot: one receive operation per wait for input. Always single-shot if
+    /// `direct_calls` is false.
     #[key(default = "poll", words = RECEIVES)]
     pub receive: Receiving,
     /// Registers the descriptor of the ring with its thread (IORING_REGISTER_RING_FDS).
@@ -70,7 +70,8 @@ pub struct Tuning {
 /// Descriptors of io_uring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Descriptors {
-    /// Descriptors of the ring, if the kernel closes them at once; otherwise ordinary descriptors.
+    /// Descriptors of the ring, if the kernel closes them at once and no listening socket is
+    /// shared; otherwise ordinary descriptors.
     Direct,
     /// Descriptors of the process.
     Ordinary,

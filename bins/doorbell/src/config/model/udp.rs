@@ -6,7 +6,7 @@ use super::super::bind::addresses;
 use doorbell_config::{At, Link, Problem, Section, Table, Words};
 use std::net::SocketAddr;
 
-/// One datagram listener. A reply is never longer than its request, unless `amplification` is set.
+/// One datagram listener. No reply is longer than its request unless `amplification` is above 1.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check, useless = Self::useless)]
 pub struct Udp {
@@ -35,11 +35,12 @@ pub struct Udp {
     /// Maximum size of a datagram; larger ones are dropped.
     #[key(default = "1500B", range = "1B..=65507B", size, nonzero)]
     pub max_size: u32,
-    /// Maximum length of a reply as a multiple of its request. Above 1, forged requests can
-    /// multiply traffic to a victim.
+    /// Maximum length of a reply as a multiple of its request; longer replies are not sent. Above
+    /// 1, forged requests can multiply traffic to a victim.
     #[key(default = 1, range = 1..=100, nonzero)]
     pub amplification: u32,
-    /// Maximum number of datagrams a second of a client address, or off; further ones are dropped.
+    /// Maximum number of datagrams per second from a client address, or off; further ones are
+    /// dropped.
     #[key(default = 1000, none = "off", range = 1..=1_000_000, nonzero)]
     pub per_ip_rate: Option<u32>,
     /// Bytes of datagrams that the kernel queues for each worker (SO_RCVBUF), or auto (the kernel's

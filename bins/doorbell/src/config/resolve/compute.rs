@@ -5,7 +5,7 @@
 use super::super::model::{Compute, Config};
 use doorbell_config::{Places, Problem, Problems};
 
-/// Reports the table if no route needs its threads, unless it only contains default values.
+/// Reports a `[compute]` table with values other than the defaults if no route needs its threads.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     let Some(place) = places.get("compute").filter(|_| config.compute != Compute::default()) else {
         return;

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Path of ACME challenges (RFC 8555 8.3).
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
-/// The routes of a file and their positions.
+/// The routes of a file, and the places of its keys.
 struct Conflicts<'a> {
     routes: &'a [Route],
     places: &'a Places,
@@ -24,7 +24,7 @@ pub(super) fn find(routes: &[Route], listeners: usize, places: &Places, problems
 }
 
 impl Conflicts<'_> {
-    /// Builds the router of each listener only to validate it.
+    /// Builds a router for each listener, only to find conflicts.
     fn find(&self, listeners: usize) {
         let mut reported: Vec<(String, String)> = Vec::new();
         for position in 0..listeners {

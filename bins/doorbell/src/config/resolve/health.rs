@@ -1,4 +1,4 @@
-//! Resolves the checks of `[health.NAME]`, and the effect of each.
+//! Resolves the checks of `[health.NAME]`, with severity, weight and status code.
 //!
 //! Does not know about: routes.
 
@@ -7,7 +7,7 @@ use doorbell_checks::options::Check;
 use doorbell_config::{At, Link, Named, Names, Places, Problem, Problems, format_size};
 use doorbell_health::Severity;
 
-/// Bytes of a body that every prober reads (health checks of Google Cloud: 1024).
+/// Maximum size of a body that every prober reads in full; Google Cloud reads 1024 bytes.
 pub(super) const PROBE_BODY_LEN_MAX: u32 = 1024;
 
 /// Resolves all endpoints, and adds `livez` and `readyz` if they are missing.

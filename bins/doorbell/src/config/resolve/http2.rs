@@ -14,8 +14,8 @@ pub(super) fn resolve_grpc(grpc: &mut Grpc, endpoints: &Names<'_>) {
     grpc.services.retain(|link| endpoints.find(link));
 }
 
-/// Default gRPC route, for listeners without a gRPC route. The route has no guards, and leaves out
-/// paths on which another route serves POST for all hosts.
+/// Default gRPC route, for HTTP/2 listeners without a gRPC route. The route has no guards, and
+/// leaves out paths on which another route serves POST for all hosts.
 pub(crate) fn default_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
     let is_written = |position: usize| routes.iter().any(|route| route.is_on(position) && route.is_grpc());
     let speaking = (0..listeners.len()).filter(|&position| listeners[position].has_http2());
@@ -60,7 +60,7 @@ pub(super) const SERVICES_MAX: usize = 99;
 
 /// Reports keys without effect, and more services than `List` can return.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
-    // Default values are not reported.
+    // A table with only default values is not reported.
     let http2 = places.get("http2").filter(|_| config.http2 != Http2::default());
     let grpc = places.get("grpc").filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
     let tables = [("http2", http2), ("grpc", grpc)];

@@ -64,8 +64,8 @@ fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports names that no certificate can have, and accepted links that are never opened because an
-/// earlier link has the same certificate name.
+/// Reports names that no certificate can have, and links without `peer` that are never opened
+/// because an earlier link has the same certificate name.
 fn lint_names(config: &Config, places: &Places, problems: &Problems) {
     let mut accepted: HashMap<String, Range<usize>> = HashMap::new();
     for peer in &config.peers {
@@ -88,7 +88,7 @@ fn lint_names(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports listed checks that a link does not state.
+/// Reports checks that a link lists but never states, because of their type.
 fn lint_stated(config: &Config, peer: &Peer, problems: &Problems) {
     for listed in peer.checks.iter().flatten() {
         let check = &config.checks[listed.value.position];

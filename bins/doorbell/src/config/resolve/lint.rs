@@ -94,7 +94,7 @@ fn connections(config: &Config, places: &Places, problems: &Problems) {
 }
 
 /// Reports endpoints that no client can request and no check follows. A configuration without
-/// routes has built-in routes for `livez` and `readyz`; a single route removes these routes.
+/// routes has built-in routes for `livez` and `readyz`; any route in the file removes these routes.
 fn unused_health(config: &Config, places: &Places, problems: &Problems) {
     let has_overall = places.get("grpc.overall").is_some()
         || config.grpc.enabled && config.listeners.iter().any(Listener::has_http2);
@@ -281,8 +281,8 @@ impl OfRoute<'_> {
         }
     }
 
-    /// Reports health routes that a kubelet cannot use: it sends a token only if configured, and
-    /// cannot present a certificate.
+    /// Reports health routes that require a token, which a kubelet sends only if configured, or a
+    /// client certificate, which a kubelet cannot present.
     fn probes(&self) {
         let Self { route, config, .. } = self;
         let (Some(health), name) = (&route.health, &route.name) else { return };

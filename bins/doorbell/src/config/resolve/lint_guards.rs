@@ -15,8 +15,9 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Reports a limit that does not slow down token guessing. The limit is checked before the token;
-/// if the client chooses the key of the limit, each guess gets a new allowance.
+/// Reports a limit that does not slow down token guessing. The limit is checked before the token.
+/// If the client chooses the key of the limit, each guess gets a new allowance; if probes are
+/// exempt, any client can imitate a prober.
 fn lint_token_guesses(route: &Route, config: &Config, places: &Places, problems: &Problems) {
     let Some(link) = &route.limit else { return };
     let Some(limit) = config.limits.get(link.position) else { return };

@@ -16,7 +16,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         let is_written = places.get(&format!("health.{}", health.name)).is_some();
         let is_liveness = !Health::is_readiness(&health.name);
         let is_meant = health.latch || (!is_liveness && health.fail_open.is_some());
-        // `readyz` always exists, even without a route.
+        // `readyz` exists even if no table and no route names it.
         if is_meant || (!is_written && !is_probed(config, position)) {
             continue;
         }
@@ -80,7 +80,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Reports a quorum that the members on this machine cannot reach.
+    /// Reports a quorum that the members on this machine alone cannot reach.
     fn quorum(&self) {
         let place = self.places.get(&format!("health.{}.quorum", self.health.name));
         let (Some(quorum), Some(place)) = (self.health.quorum(), place) else { return };

@@ -105,8 +105,8 @@ pub(super) fn report_exec(config: &Config, places: &Places, problems: &Problems)
     }
 }
 
-/// Resolves the listeners, and adds the default listener if no table has an address for clients;
-/// `[links]` and `[admin]` do not count.
+/// Resolves the TLS tables of listeners, and adds the default listener if no table has an address
+/// for clients; `[links]` and `[admin]` do not count.
 fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {
@@ -122,7 +122,7 @@ fn listeners(config: &mut Config, problems: &Problems) {
     }
 }
 
-/// Reports an address that is bound twice. Port 0 selects a different port each time.
+/// Reports addresses that are bound twice, except with port 0, which selects a free port.
 fn find_twice_bound(config: &Config, places: &Places, problems: &Problems) {
     let listeners = config.listeners.iter().flat_map(|listener| &listener.binds);
     let agents = config.agents.iter().flat_map(|agent| &agent.binds);

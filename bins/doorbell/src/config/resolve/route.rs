@@ -107,7 +107,7 @@ impl Resolver<'_> {
         let place = |key: &str| self.places.get(&format!("route.{}.{key}", route.name));
         let exempt = route.client_cert == Some(ClientCert::Exempt);
         let has_names = !route.client_names.is_empty();
-        // Both cases are already reported as errors.
+        // The contradiction and the missing listener are already reported.
         if (exempt && has_names) || route.listeners.is_empty() {
             return;
         }

@@ -1,7 +1,8 @@
 //! Limits frames that an HTTP/2 client can send cheaply: budgets for a window of ten seconds.
 //!
 //! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module
-//! counts frame headers before they reach hyper, and ends a connection before a flood is processed.
+//! counts frame headers before they reach hyper, so that a connection ends before hyper processes a
+//! flood.
 //!
 //! Floods consist of frames that are rare in normal use: RST_STREAM, PING, and empty or tiny DATA
 //! frames. [`Budget`] contains the maxima for each window, based on the defaults of Envoy,
@@ -156,7 +157,7 @@ impl FloodLimits {
         }
     }
 
-    /// Counts bytes from the client before they are processed.
+    /// Counts the frames in `bytes` from the client, before hyper processes them.
     pub(super) fn handle_received(&mut self, mut bytes: &[u8], now: Time) -> Result<(), Abuse> {
         self.turn_window(now);
         while let Some(frame) = self.received.next(&mut bytes) {
@@ -166,8 +167,8 @@ impl FloodLimits {
         Ok(())
     }
 
-    /// Counts bytes to the client. Resets in these bytes also count, because a client can cause
-    /// them by its errors (MadeYouReset).
+    /// Counts the frames in `bytes` to the client. Resets by the server also count, because a
+    /// client can cause them by its errors (MadeYouReset).
     pub(super) fn handle_sent(&mut self, mut bytes: &[u8], now: Time) -> Result<(), Abuse> {
         self.turn_window(now);
         if self.sent.is_within_data() && !bytes.is_empty() {

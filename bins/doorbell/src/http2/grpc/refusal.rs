@@ -1,6 +1,6 @@
-//! Maps the refusal of a gRPC request by a route to a gRPC status code.
+//! Maps a route's refusal of a gRPC request to a gRPC status code.
 //!
-//! Does not know about: reasons, requests.
+//! Does not know about: why a route refused, requests.
 //!
 //! Follows gRPC's table of HTTP statuses, with more precise codes for some refusals: for example
 //! RESOURCE_EXHAUSTED for a rate limit, so that clients do not treat the server as broken, and
@@ -30,7 +30,7 @@ impl Refusal {
             StatusCode::TOO_MANY_REQUESTS => Status::resource_exhausted("rate limit exceeded"),
             StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("too many concurrent requests"),
             StatusCode::INTERNAL_SERVER_ERROR => Status::internal("internal error"),
-            // Requests without a gRPC route get other statuses.
+            // Any other status is the reply to a request without a gRPC route.
             _ => Status::unimplemented("unknown service"),
         })
     }

@@ -4,12 +4,12 @@
 //! Does not know about: connections, frames, gRPC messages.
 //!
 //! The request is encoded as HTTP/1.1 and parsed by the state machine for HTTP/1.1 clients, so that
-//! its validity does not depend on hyper. A body is read and dropped, because no route uses one;
-//! its limits are those of HTTP/1.1.
+//! hyper does not decide whether a request is valid. A body, except that of a gRPC call, is read
+//! and dropped within the limits of HTTP/1.1, because no route uses it.
 //!
 //! # Decision: a fragment in `:path` is not refused
 //!
-//! *Context.* A `#` in a target is 400 in HTTP/1. In HTTP/2, h2 turns `:path` into a
+//! *Context.* In HTTP/1, a target with `#` gets 400. In HTTP/2, h2 turns `:path` into a
 //! `http::uri::PathAndQuery`, which silently drops everything from the first `#` on; neither h2 nor
 //! hyper exposes the original field. *Choice.* Such a request is served as a request without the
 //! fragment. Routes, guards and the log see the same path, so a fragment cannot bypass a guard.
@@ -96,7 +96,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) client: &'a Client<'a>,
 }
 
-/// The result of a service.
+/// The result of one step of the state machine.
 enum Served {
     /// `None`: no reply, the stream must be reset.
     Reply(Option<Response<ReplyBody>>),
@@ -131,7 +131,7 @@ pub(super) enum RequestOutcome {
     Call(Call),
 }
 
-/// Passes a request through routes, guards and the log, regardless of its body.
+/// Passes a request, without its body, through routes, guards and the log.
 pub(super) async fn dispatch(context: &RequestContext<'_>, parts: &Parts) -> RequestOutcome {
     let mut conn = context.http.open(OsClock.now());
     match SCRATCH.with_borrow_mut(|scratch| scratch.dispatch(context, &mut conn, parts)) {
@@ -140,7 +140,8 @@ pub(super) async fn dispatch(context: &RequestContext<'_>, parts: &Parts) -> Req
     }
 }
 
-/// Returns the call of a deferred reply, or waits for its job and replies with the result.
+/// Returns the call of a deferred reply; if the reply waits for a job instead, awaits the job and
+/// replies with the result.
 async fn wait(context: &RequestContext<'_>, mut conn: Conn, mut later: Box<Later>) -> RequestOutcome {
     let _working = Working::begin(context.account);
     loop {
@@ -323,7 +324,7 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
 }
 
 /// Converts a reply with the head in `written` and the content `body`. `None` if the head cannot be
-/// parsed, which does not happen with heads of the service.
+/// parsed, which does not happen with heads that the state machine writes.
 fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
     let parts = ReplyParts::parse(written)?;
     let mut response = Response::new(ReplyBody::Full([Bytes::copy_from_slice(parts.rest), body]));

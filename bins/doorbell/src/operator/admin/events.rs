@@ -32,7 +32,7 @@ pub(super) fn frames(
     })
 }
 
-/// One event as a frame. The JSON contains no line breaks.
+/// The text of one server-sent event. The JSON contains no line breaks.
 fn frame_of(followed: &Followed) -> String {
     match followed {
         Followed::Event(event) => {

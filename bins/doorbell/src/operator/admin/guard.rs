@@ -101,8 +101,8 @@ impl Guard {
         }
     }
 
-    /// Whether a request may change state that only clients on this machine may change, even with
-    /// the token.
+    /// Whether a request may change state that only clients on this machine may change; a token
+    /// does not replace this condition.
     pub(super) fn admit_local(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         check_local(headers, ends, &self.0.load().hosts).map_err(|why| match why {
             Denied::Proxied | Denied::Remote => Denied::NotLocal,

@@ -40,7 +40,7 @@ const CONNS_MAX: u32 = 64;
 /// Upper bound on descriptors: connections and the listener.
 pub(crate) const DESCRIPTORS: u32 = CONNS_MAX + 1;
 
-/// Maximum time from the end of a request to the end of the next request head.
+/// Maximum time to wait for a request head and to read it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum size of a request head.

@@ -262,8 +262,9 @@ impl Shared {
         }
     }
 
-    /// Waits while [`Operator::is_drain_pending`], for at most `wait`. Two consecutive polls must
-    /// agree, because workers publish their connection counts only at the end of a turn.
+    /// Waits while [`Operator::is_drain_pending`], for at most `wait`. The wait ends early only
+    /// after two consecutive polls without a pending drain, because workers publish their
+    /// connection counts only at the end of a turn.
     async fn wait(&self, target: &str, wait: Duration) {
         let (mut left, mut is_over) = (wait.min(WAIT_MAX), false);
         while !left.is_zero() {

@@ -29,8 +29,8 @@ const SIGNALS_MAX: usize = 16;
 /// Interval at which a full queue is tried again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Maximum time that the shutdown waits for a scan in progress. A scan that hangs in its file
-/// system is then abandoned.
+/// Maximum time that dropping a [`Watch`] waits for a scan in progress. A scan that hangs in its
+/// file system is then abandoned.
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// A reader of watched files.
@@ -93,7 +93,7 @@ enum Rescan {
 
 impl Watch {
     /// Starts watching `items`; without items, starts no thread. Also detects changes between the
-    /// first read of the items and this call.
+    /// first read of their files and this call.
     pub(crate) fn start(items: Vec<Box<dyn Watched>>) -> io::Result<Self> {
         let (signals, received) = sync_channel(SIGNALS_MAX);
         let is_over = Arc::<AtomicBool>::default();
@@ -182,7 +182,7 @@ impl Directories {
             let _gone = watcher.unwatch(gone);
         }
         self.watched.clear();
-        // Forgets old paths: each swap of a mounted directory creates a new one.
+        // Forgets old paths: each swap of a mounted directory creates a new path.
         self.unwatchable.retain(|directory| directories.contains(directory));
         for directory in directories {
             // Watched again, because the path may belong to a new directory.

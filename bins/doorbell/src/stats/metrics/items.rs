@@ -1,6 +1,6 @@
-//! Metrics of single listeners, limiters, `[tls.NAME]` tables, routes and TCP gates.
+//! Metrics by item, such as a listener, limiter, `[tls.NAME]` table, route or TCP gate.
 //!
-//! Does not know about: the counters, text formats.
+//! Does not know about: how values are counted, text formats.
 
 use super::Scrape;
 use crate::stats::requests::Counted;
@@ -74,7 +74,7 @@ fn connections(scrape: &Scrape, families: &mut Families) {
     });
 }
 
-/// Adds the counters of TCP gates.
+/// Adds the metrics of TCP gates.
 fn gates(scrape: &Scrape, families: &mut Families) {
     let help = "Open addresses of a TCP gate.";
     gauges(&mut families.gauge("doorbell_tcp_gate_listeners", help), "gate", &scrape.gates_open);

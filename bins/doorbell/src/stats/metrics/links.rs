@@ -1,6 +1,6 @@
 //! Metrics of links to other instances.
 //!
-//! Does not know about: the counters, text formats.
+//! Does not know about: how values are counted, text formats.
 
 use crate::wire::{LinkView, QuantilesView};
 use doorbell_metrics::{Families, Filling, as_f64};

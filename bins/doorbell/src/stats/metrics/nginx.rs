@@ -5,7 +5,7 @@
 use super::Scrape;
 use crate::stats::server::Item;
 
-/// Renders the text with the spaces of nginx. The states of connections are unknown: all
+/// Renders the text with the same spaces as nginx. The states of connections are unknown: all
 /// connections are counted as waiting.
 pub(super) fn stub_status(scrape: &Scrape) -> String {
     let active: u64 = scrape.conns_live.values().sum::<u64>() + scrape.http2_live;

@@ -154,8 +154,8 @@ impl Session {
                     let waits = input.len() > used + discard;
                     next = inside.upper.as_ref().map(|upper| self.next_step(upper, waits));
                 }
-                // Early data is never accepted, and `pump` is not called again after both sides
-                // have closed.
+                // Neither state occurs: early data is never accepted, and `pump` is not called
+                // again after both sides have closed.
                 ConnectionState::Closed | ConnectionState::ReadEarlyData(_) | _ => next = Some(Next::Close),
             }
             used += discard;

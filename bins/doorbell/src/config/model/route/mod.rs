@@ -206,8 +206,8 @@ pub struct HealthRoute {
     pub format: HealthFormat,
     /// Clients that see more than the state.
     pub details: Details,
-    /// Positions in [`super::Config::auth`]; clients accepted by any of these rules see the
-    /// details.
+    /// Positions in [`super::Config::auth`] of the rules whose clients count as authenticated; if
+    /// empty, all clients that the route admits count.
     pub details_auth: Vec<usize>,
 }
 

@@ -29,8 +29,8 @@ pub struct Redirect {
     /// the request.
     #[key(default = "{path}")]
     pub path: String,
-    // 302 with `map`, because the path may be added to the map later and browsers cache a 308
-    // permanently.
+    // The redirect to `default` is a 302: its path may be added to the map later, and browsers
+    // cache a 308 permanently.
     /// Status code: 301, 302, 303, 307 or 308; with `map`, the code of the redirect to `default`.
     /// Default: 308; with `map`: 302.
     #[key(with = status, default_with = Self::default_status)]

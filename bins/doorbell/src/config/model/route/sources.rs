@@ -6,7 +6,7 @@ use super::super::is_field_value;
 use crate::http::router;
 use doorbell_config::{At, Entry, TEXTS};
 
-/// Maximum length of a client name: the engine ignores longer ones.
+/// Maximum length of a client name: the engine ignores longer names in certificates.
 const CLIENT_NAME_LEN_MAX: usize = 256;
 
 pub(super) fn hosts(entry: &Entry<'_>) -> Option<Vec<At<String>>> {
