@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 /// connections. None of this memory is locked (`VmLck`, `VmPin`).
 const MEMORY_OF_WORKER: u64 = 1 << 20;
 
-/// Memory in addition to that of the workers: 1 MiB, 6 MiB of code (unless the code is charged to
-/// another cgroup), and a margin.
+/// Memory in addition to that of the workers: 1 MiB of data, 6 MiB of code (unless the code is
+/// charged to another cgroup), and a margin.
 const MEMORY_OF_PROGRAM: u64 = 8 << 20;
 
 /// Maximum number of workers in a container without a CPU quota, because the container shares the

@@ -1,4 +1,4 @@
-//! Result of a run: an outcome, and the reason unless it is a plain success.
+//! Result of a run: outcome, latency and reason.
 //!
 //! Does not know about: how a check runs.
 
@@ -12,25 +12,26 @@ pub struct Finding {
     pub outcome: Outcome,
     /// Time from the start of the run to its result.
     pub latency: Duration,
-    /// Reason of an outcome other than a plain success; empty for a plain success.
+    /// Reason of the outcome. After a run, empty for [`Outcome::Success`]; a pushed success may
+    /// have a note.
     pub reason: String,
 }
 
-/// A finding without its latency; `Ok` is a plain success.
+/// A finding without its latency; `Ok` is [`Outcome::Success`].
 pub(crate) type Verdict = Result<(), Issue>;
 
-/// Reason of a connection that ends within a response.
+/// Reason when a connection ends within a response.
 #[cfg(feature = "kinds")]
 pub(crate) const CUT: &str = "the connection ended before the response was complete";
 
-/// The beginning of a text, with at most this many bytes.
+/// The beginning of a text, at most `len_max` bytes.
 #[cfg(feature = "kinds")]
 pub(crate) fn at_most(text: &str, len_max: usize) -> &str {
     let mut ends = (0..=len_max.min(text.len())).rev();
     ends.find_map(|end| text.get(..end)).unwrap_or_default()
 }
 
-/// Outcome and reason of a run that is not a plain success.
+/// Outcome and reason of a run whose outcome is not [`Outcome::Success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) outcome: Outcome,
@@ -80,7 +81,7 @@ pub(crate) fn worse(first: Verdict, second: Verdict) -> Verdict {
     if rank(&second) > rank(&first) { second } else { first }
 }
 
-/// The text of an error; that of a system error in lower case and without its number.
+/// The text of an error; for a system error, in lower case and without the number.
 pub fn cause_of(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error ") {

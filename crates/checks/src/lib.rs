@@ -33,7 +33,7 @@
 //! |---|---|
 //! | [`options`] | plain data: targets, intervals, expectations |
 //! | `kinds` | one module for each kind of check, and shared code |
-//! | `connect` | connections to a host and port: resolver, dialer, TLS, certificates |
+//! | `connect` | connections to targets: resolver, dialer, TLS, certificates |
 //! | `runner` | one run of a check, of a built-in kind or a [`Call`]: timeout, all addresses of a name, number of descriptors |
 //! | `scheduler` | start times, limit of concurrent runs, requests for runs, pushed results |
 //! | `progress` | stages of a run and its observations |
@@ -50,7 +50,8 @@
 //! `icmp`, `link`, `mail` (SMTP, IMAP, POP3), `mysql`, `postgres`, `process`, `udp` and `websocket`
 //! each add the kind of that name.
 //!
-//! Does not know about: configuration files, states and endpoints, metrics formats.
+//! Does not know about: how configuration files are loaded, how states are determined, metrics
+//! formats.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "kinds")]

@@ -32,9 +32,9 @@ pub struct CheckCounts {
     /// Counts by outcome and by the phase that decided the outcome. A list, because there are few
     /// such pairs.
     attempts: Vec<(Outcome, &'static str, u64)>,
-    /// By [`Phase`]; `None` for phases that did not occur.
+    /// Durations by [`Phase`]; `None` for phases that did not occur.
     durations: [Option<Box<Durations>>; Phase::ALL.len()],
-    /// By [`CheckState`].
+    /// Transitions by the new [`CheckState`].
     transitions: [u64; CheckState::ALL.len()],
     /// Runs that lasted longer than their interval.
     pub overruns: u64,
@@ -54,7 +54,7 @@ pub struct StatsByCheck(Mutex<HashMap<Box<str>, Weak<CheckStats>>>);
 /// no phases, as with a pushed result.
 const VERDICT: &str = "verdict";
 
-/// The phase of a plain success.
+/// Used instead of a phase for [`Outcome::Success`].
 const NONE: &str = "none";
 
 impl Durations {

@@ -46,7 +46,7 @@
 //!
 //! The frames are described in the source of the module `wire`; those of version 1 are frozen.
 //!
-//! Does not know about: checks, configuration.
+//! Does not know about: how checks run, configuration.
 #![forbid(unsafe_code)]
 
 mod backoff;

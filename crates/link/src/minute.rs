@@ -1,4 +1,4 @@
-//! Latency of frames and rate of both directions per minute, in bounded memory.
+//! For each minute: latency of frames and peak rate of each direction, in bounded memory.
 //!
 //! Does not know about: how a latency is measured, the source of the time.
 

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 ///
 /// If the queue of transitions is full, a new transition supersedes the oldest queued one of its
 /// subject or, if there is none, the oldest queued one whose subject has a newer one. The latest
-/// state of a subject is never dropped, so the limit is exceeded by at most one transition per
-/// subject.
+/// state of a subject is never dropped, so the queue exceeds the limit if it contains more subjects
+/// than the limit.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     transitions_max: usize,

@@ -74,7 +74,7 @@ mod tests {
                     ("ddu", Down),
                     ("ddd", Down),
                     ("dd?", Down),
-                    // One place each, and the third is unknown.
+                    // One place is down, one is up, and the third is unknown.
                     ("du?", Undecided),
                     ("uu?", Up),
                     ("u??", Undecided),

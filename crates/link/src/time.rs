@@ -7,7 +7,8 @@ use std::time::Duration;
 /// A time in microseconds since 1970.
 ///
 /// The time of day at the start of the program, plus the time since then on a monotonic clock. It
-/// never steps, and the times of two programs differ by the offset of their clocks at the start.
+/// never steps. The times of two programs differ by the errors of their clocks when each program
+/// started, plus the drift since then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 

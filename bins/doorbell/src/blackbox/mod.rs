@@ -135,7 +135,7 @@ impl Probes {
         Ok(Some(Unopened { ports, start, phase, thread }))
     }
 
-    /// Stops accepting, because a successor listens. Requests in progress finish in the background.
+    /// Stops accepting. Requests in progress finish in the background.
     pub(crate) fn leave(mut self) {
         self.phase.send_replace(Phase::Leaving);
         drop(self.thread.take());
@@ -259,7 +259,7 @@ async fn serve_conn(
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // When the phase ends, a connection without a request stays open until its first request.
+    // After `Serving`, a connection without a request stays open until its first request.
     let ready_to_close = async {
         after_serving(&mut phase).await;
         has_request.wait_for(|has_request| *has_request).await.is_ok()

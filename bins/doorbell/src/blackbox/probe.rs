@@ -1,9 +1,9 @@
-//! One probe: resolves the target, checks whether its address is allowed, and connects to exactly
-//! that address.
+//! One probe: resolves the target, checks whether all its addresses are allowed, and connects to
+//! one of them.
 //!
 //! Does not know about: requests to `/probe`, the format of results.
 //!
-//! A name is resolved once, and the connection goes to the checked address, which prevents DNS
+//! A name is resolved once, and the connection goes to a checked address, which prevents DNS
 //! rebinding. The targets of redirects are checked in the same way.
 
 use super::LOOKUPS_MAX;

@@ -1,4 +1,5 @@
-//! Opens the directories and link maps of a configuration once, for all its listeners.
+//! Opens the directories and link maps (`redirect.map`) of a configuration once, for all its
+//! listeners.
 //!
 //! Does not know about: replies.
 

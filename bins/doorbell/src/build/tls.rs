@@ -50,9 +50,10 @@ pub(crate) struct Pairs {
     stamps: Stamps,
 }
 
-/// Creates the acceptor of one listener. `auth_mode` is the client certificate mode of its
-/// handshakes, which is weaker than that of the table if a route needs no client certificate. With
-/// `http2`, connections that negotiate HTTP/2 are handed over to the Tokio lane.
+/// Creates the acceptor of one listener, and the reader that replaces its certificates. `auth_mode`
+/// is the client certificate mode of the listener, which is weaker than that of the table if a
+/// route needs no client certificate. With `http2`, connections that negotiate HTTP/2 are handed
+/// over to the Tokio lane.
 pub(crate) fn open(
     Pairs { loaded, stamps }: Pairs,
     tls: &Tls,

@@ -99,7 +99,7 @@ pub enum Command {
     /// Query the health of a running instance; for containers
     #[command(after_help = super::healthcheck::HELP)]
     Healthcheck(super::healthcheck::HealthcheckArgs),
-    /// Create the schema of the history in ClickHouse, and query it
+    /// Query the history in ClickHouse, and create its schema
     #[command(after_help = super::history::HELP)]
     History {
         /// Command to run.

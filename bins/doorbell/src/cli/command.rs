@@ -64,8 +64,8 @@ const SUGGESTIONS: [(&str, &str); 13] = [
     ("validate", "`doorbell validate`"),
 ];
 
-/// Builds the command tree. Reads `--color` from `args` before parsing, because it also applies to
-/// help and parse errors.
+/// Builds the command tree. Reads `--color` from `args` before parsing, because the option also
+/// applies to help and parse errors.
 pub(super) fn command(args: &[OsString]) -> Command {
     let mut command = without_empty(Cli::command()).color(color(args));
     for path in WITHOUT_CONFIG {
@@ -117,7 +117,7 @@ fn color(args: &[OsString]) -> ColorChoice {
     choice
 }
 
-/// Treats variables that are set but empty as unset.
+/// Treats empty environment variables as unset.
 fn without_empty(mut command: Command) -> Command {
     let is_empty = |arg: &&Arg| {
         arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()))

@@ -215,15 +215,15 @@ fn find(config: &Config, path: &str) -> Option<Target> {
     })
 }
 
-/// Address to connect to for a bound address; `None` if it is unknown (inherited socket, port 0),
-/// or if the listener requires a PROXY header and trusts none from this machine.
+/// Address to connect to for a bound address; `None` if the bound address is unknown (inherited
+/// socket, port 0), or if the listener requires a PROXY header and trusts none from this machine.
 fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
     let needs_trust = listener.proxy_protocol == ProxyProtocol::Require;
     let trusted: Networks = listener.trusted().collect();
     match bind {
         Bind::Tcp(addr) if addr.port() != 0 => {
             let ips = match addr.ip() {
-                // Without IPv6 the wildcard socket accepts IPv4 only.
+                // IPv4 comes first: without IPv6 the wildcard socket accepts IPv4 only.
                 IpAddr::V6(ip) if ip.is_unspecified() => {
                     vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
                 }

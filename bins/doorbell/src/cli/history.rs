@@ -1,4 +1,5 @@
-//! `doorbell history`: creates the schema of the history, and prints the availability of a month.
+//! `doorbell history`: creates the schema of the history, and prints the availability of endpoints
+//! in a month.
 //!
 //! Does not know about: the tables of the schema, how rows are written.
 
@@ -157,7 +158,7 @@ fn settings(global: &Global) -> Result<Option<Settings>, Failure> {
     Ok(config.history.clickhouse)
 }
 
-/// Runs a query for a limited time.
+/// Runs a query with the time limit [`QUERY_TIMEOUT`].
 pub(super) async fn timed(target: &ClickHouse, query: &str) -> Result<String, StoreError> {
     let query = tokio::time::timeout(QUERY_TIMEOUT, target.query(query)).await;
     query.unwrap_or_else(|_| Err(StoreError::Unavailable("the server did not reply in time".to_owned())))

@@ -175,7 +175,7 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     Ok(config)
 }
 
-/// Variables that are named like options of `serve` and are not read, each with the option or
+/// Environment variables that are named like options and are not read, each with the option or
 /// variable to use instead.
 const UNREAD: [(&str, &str); 6] = [
     ("DOORBELL_ALLOW_EXEC", "--allow-exec"),
@@ -186,7 +186,7 @@ const UNREAD: [(&str, &str); 6] = [
     ("DOORBELL_WORKERS", "--workers or DOORBELL__RUNTIME__WORKERS"),
 ];
 
-/// The value of a variable, unless it is unset or empty.
+/// The value of an environment variable; `None` if the variable is unset or empty.
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
     Some(value.to_string_lossy().into_owned())

@@ -82,7 +82,7 @@ fn default(form: &Value) -> Option<String> {
     default_shown(form).map(|shown| format!("Default: {shown}."))
 }
 
-/// Formats the default as in a configuration file.
+/// Formats the default as in a configuration file, but without quotes around a text.
 pub(super) fn default_shown(form: &Value) -> Option<String> {
     Some(match form.get("default")? {
         Value::Array(list) => {

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 
-/// Maximum time to wait for a blocked reader of standard error.
+/// Maximum time to wait for a reader of standard error that does not read.
 const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Prints to standard output. A failed write is an error, because truncated output could pass for
@@ -28,8 +28,8 @@ pub(super) fn print_more(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Prints to standard error. Ignores failed writes, and drops remaining output if the reader blocks
-/// for [`READER_TIMEOUT`].
+/// Prints to standard error. Drops the remaining output if a write fails, or if the reader does not
+/// read for [`READER_TIMEOUT`].
 pub(super) fn print_error(text: &str) {
     let mut stderr = std::io::stderr().lock();
     for piece in text.as_bytes().chunks(crate::log::PIECE_LEN) {
@@ -44,8 +44,8 @@ pub(super) fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
     is_colored(when, stream.is_terminal(), |name| std::env::var_os(name))
 }
 
-/// Whether to print colors. With `auto`, any non-empty value of `NO_COLOR` disables them
-/// (<https://no-color.org>), and so does `TERM=dumb`, because a dumb terminal prints the codes as
+/// Whether to print colors. With `auto`, any non-empty value of `NO_COLOR` disables colors
+/// (<https://no-color.org>), as does `TERM=dumb`, because a dumb terminal prints color codes as
 /// text.
 fn is_colored(when: ColorWhen, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_off = || env("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -114,7 +114,7 @@ fn not_ready(args: &AwaitArgs, reasons: &Reasons) {
     print_error(&format!("doorbell: not ready within {}\n", format_duration(args.timeout)));
 }
 
-/// Probes one target until it is healthy.
+/// Probes one target until it is healthy, or until `ends_at`.
 struct Poller {
     target: Target,
     tls: ClientTls,

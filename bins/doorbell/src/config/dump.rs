@@ -14,7 +14,7 @@ pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser
     toml::to_string_pretty(&to_json(config, with_defaults))
 }
 
-/// The same keys and values as in [`to_toml`], as JSON.
+/// The configuration as JSON, with the keys and values of [`to_toml`].
 #[must_use]
 pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let mut root = config.to_json(with_defaults);

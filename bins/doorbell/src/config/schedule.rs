@@ -42,10 +42,10 @@ pub(crate) fn system_zone() -> Result<String, OsString> {
 /// State of a recurring window at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// Start of the open window, in Unix milliseconds.
+    /// Start of the open window, in Unix milliseconds; `None` if no window is open.
     pub(crate) open_since: Option<u64>,
     /// End of the open window, otherwise start of the next window, in Unix milliseconds; `u64::MAX`
-    /// if there is none.
+    /// if there is no next window.
     pub(crate) changes_at: u64,
 }
 
@@ -73,8 +73,8 @@ impl Schedule {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::System;
         let crontab = parse_crontab_with(text, options).map_err(|error| {
-            // The last line of the message gives the reason; the others show the position of the
-            // error.
+            // The last line of the message gives the reason; the other lines show the position of
+            // the error.
             let drawn = error.to_string();
             let why = drawn.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             why.trim_matches(['|', '^', ' ', '~']).to_owned()

@@ -7,7 +7,7 @@ use super::model::Config;
 use doorbell_config::Table as _;
 use serde_json::{Value, json};
 
-/// Draft 7, which editors support best.
+/// Identifier of JSON Schema draft 7, which editors support best.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 
 /// The schema of a configuration file.
@@ -87,8 +87,7 @@ mod tests {
         }
     }
 
-    /// The schema has the important defaults, and none for keys whose default depends on other
-    /// keys.
+    /// The schema has no default for a key whose default depends on other keys.
     #[test]
     fn defaults_are_those_of_a_file_without_them() {
         let schema = schema();

@@ -73,9 +73,9 @@ impl Client {
         self.next()
     }
 
-    /// Returns the process of the instance. A response to a later call confirms that the process ID
-    /// has not been reused. Fails if the process is not visible, because it runs in another PID
-    /// namespace.
+    /// Returns the process of the instance. A response to a later [`Self::call`] confirms that the
+    /// process ID has not been reused. Fails if the process is not visible, because it runs in
+    /// another PID namespace.
     pub(crate) fn process(&self) -> io::Result<Process> {
         // Tokio reads the credentials, because rustix cannot represent PID 0, which the kernel
         // reports for an invisible process.

@@ -5,12 +5,12 @@
 
 use std::fs;
 
-/// Returns a number unchanged, or the number of a name in `/etc/group`.
+/// Parses a group number, or looks up the number of a group name in `/etc/group`.
 pub(super) fn number_of(group: &str) -> Option<u32> {
     group.parse().ok().or_else(|| find(&fs::read_to_string("/etc/group").ok()?, group))
 }
 
-/// Finds the number of a name in lines of `name:password:number:members` (group(5)).
+/// Finds the number of a group name in lines of `name:password:number:members` (group(5)).
 fn find(groups: &str, name: &str) -> Option<u32> {
     let mut lines = groups.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {

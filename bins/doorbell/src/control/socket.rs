@@ -123,7 +123,7 @@ fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, U
     Err(last)
 }
 
-/// Removes the files of killed instances, unless they are locked or recent.
+/// Removes the files of killed instances, except [`NAME`], unless they are locked or recent.
 fn remove_left_over(directory: &Path) {
     for path in sockets(directory).into_iter().filter(|path| !path.ends_with(NAME)) {
         let age = fs::metadata(&path).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -185,7 +185,7 @@ fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixList
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
     // Linux creates the file with the mode of the socket, which also works where chmod is denied.
-    // If fchmod fails, chmod follows below.
+    // If fchmod fails, `permit` calls chmod.
     let _by_chmod = fchmod(&socket, Mode::from_raw_mode(MODE));
     bind(&socket, &SocketAddrUnix::new(path).map_err(failed("bind"))?).map_err(failed("bind"))?;
     let inode = fs::metadata(path).map_err(failed("stat"))?.ino();

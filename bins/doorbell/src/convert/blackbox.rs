@@ -36,7 +36,7 @@ const SIZES: std::ops::RangeInclusive<u32> = 8..=65_507;
 /// Converts a `blackbox.yml`.
 ///
 /// # Errors
-/// The text is not YAML, or has no modules.
+/// The text is not YAML, or has no table `modules`.
 pub(crate) fn convert(text: &str) -> Result<Converted, Unreadable> {
     let root = parse(text)?;
     let notes = RefCell::default();

@@ -51,7 +51,7 @@ impl<'n> Keys<'n> {
         self.push(self.line, self.path.clone(), why, instead);
     }
 
-    /// The names of the tables and of a key in this table, joined by dots.
+    /// Path of a key of this table, with dots between the names.
     fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
@@ -124,7 +124,7 @@ impl<'n> Keys<'n> {
     }
 
     /// Takes keys of which only one value has an equivalent, and reports other values with the
-    /// reason. Returns whether all keys that are present have that value.
+    /// reason. Returns false if a key has another value.
     pub(super) fn have_only(&mut self, known: &[(&str, &str, &str)]) -> bool {
         let mut is_known = true;
         for (name, only, why) in known {
@@ -167,7 +167,7 @@ impl<'n> Keys<'n> {
         Self::of(self.path_of(name), node, self.notes)
     }
 
-    /// Takes all keys whose values are texts.
+    /// Takes all keys. Values other than texts are reported and not returned.
     pub(super) fn all_texts(mut self) -> Vec<Placed<'n, &'n str>> {
         let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
         names.into_iter().filter_map(|name| self.text(name)).collect()

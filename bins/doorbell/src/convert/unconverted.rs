@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unconverted {
     pub(super) line: usize,
-    /// Names of the tables and of the key, joined by dots.
+    /// Path of the key or table, as in `modules.m.icmp.ttl`.
     pub(super) key: String,
     pub(super) why: String,
     pub(super) instead: String,

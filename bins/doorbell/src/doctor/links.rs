@@ -95,8 +95,8 @@ fn summary(link: &str, Measured { sending, receiving }: Measured) -> Finding {
     Finding::ok("link", link, value)
 }
 
-/// Returns the settings that limit a link. There is no advice for a link whose bytes in flight fit
-/// into the buffers and the initial window.
+/// Returns advice about the settings that limit a link; none if the bytes in flight fit into the
+/// buffers and the initial window.
 pub(super) fn advise(link: &str, measured: Measured, settings: &Settings) -> Vec<Advice> {
     let Measured { sending, receiving } = measured;
     let mut all = Vec::new();

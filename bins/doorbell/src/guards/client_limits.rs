@@ -1,7 +1,7 @@
-//! Counters of clients, shared across generations: a reload with an unchanged limit reuses its
-//! table, so clients get no new or additional budget.
+//! Limits and their counters, shared across generations: a reload keeps the counters of an
+//! unchanged limit, so clients get no new or additional budget.
 //!
-//! Does not know about: routes, refusals.
+//! Does not know about: requests, replies.
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// further clients, the limit is local.
 const LEASES_MAX: usize = 65_536;
 
-/// The counters of clients and of refusals of a configuration.
+/// The limits of a configuration, with their counters.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     limits: Vec<Counting>,

@@ -71,7 +71,7 @@ impl Common {
         lane.map(|lane| lane.class(class))
     }
 
-    /// The counters of clients and of refusals.
+    /// The limits, with their counters.
     pub(crate) fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -83,8 +83,8 @@ impl Common {
 }
 
 impl Guards {
-    /// Builds the guards of a route on a listener, by position. A health route may be exempt from
-    /// limits.
+    /// Builds the guards of a route on a listener, by position. A rate limit may exempt health
+    /// routes.
     pub(crate) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
         let Some(route) = config.routes.get(position) else { return Self::default() };
         let is_probe = route.is_probe();

@@ -9,7 +9,7 @@ use crate::http::{Replied, Request, Responder};
 use doorbell::Offload;
 use std::sync::Arc;
 
-/// Input of a job, without the request.
+/// A job that verifies a token; [`Self::decide`] gets the request.
 #[derive(Debug)]
 pub(crate) struct TokenJob {
     lane: Offload,

@@ -62,8 +62,8 @@ struct Current {
     run: u64,
 }
 
-/// Settings and file stamps from which a store was built. A store reads its files only when it is
-/// built, so changed stamps require a new store.
+/// Settings and file [stamps](Stamps) from which a store was built. A store reads its files only
+/// when it is built, so changed stamps require a new store.
 type MadeOf = (Settings, Stamps);
 
 /// The history of a configuration that is not in use yet.
@@ -107,7 +107,8 @@ impl HistorySlot {
     /// The URL or a TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.history.clickhouse else { return Ok(Prepared(Next::None)) };
-        // Recorded before the files are read, so that a change during reading is detected.
+        // The stamps are taken before the files are read, so that a change during reading is
+        // detected.
         let made_of = (settings.clone(), Stamps::of(files(config)));
         let store = store(settings)?;
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);

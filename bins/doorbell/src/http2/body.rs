@@ -16,7 +16,7 @@ const PIECE_LEN_MAX: usize = 16 << 10;
 /// Body of a reply.
 #[derive(Debug)]
 pub(super) enum ReplyBody {
-    /// A message stream, and its call, which ends together with the stream.
+    /// A message stream, and its admitted call, which ends together with the stream.
     Grpc(tonic::body::Body, Option<Call>),
     /// Two parts, sent in order.
     Full([Bytes; 2]),

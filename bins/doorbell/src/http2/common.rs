@@ -10,13 +10,14 @@ use doorbell::hand_over::Places;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The shared counters; one instance per process.
+/// The shared counters; one value per process.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
     counters: Arc<Counters>,
     addresses: Addresses,
     watches: Arc<AtomicU32>,
-    /// The permits of the generation that was built last, even if it was never started.
+    /// The connection count and limit of the generation that was built last, even if it was never
+    /// started.
     places: Mutex<Option<Places>>,
 }
 

@@ -22,8 +22,8 @@ const HEADER_LIST_MAX: u32 = 16 << 10;
 const SEND_BUF_MAX: usize = 64 << 10;
 
 /// Maximum number of streams that the client reset before hyper accepted them, and of streams that
-/// the server reset for an error of the client. hyper enforces both; they are at most the limits of
-/// [`Budget`].
+/// the server reset for an error of the client. hyper enforces both maxima, and neither exceeds
+/// [`Budget::resets`].
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_RESETS_MAX: usize = 200;
 
@@ -116,7 +116,7 @@ fn builder(concurrent_streams: u32) -> Builder<TokioExecutor> {
         .max_local_error_reset_streams(LOCAL_RESETS_MAX)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
-        // The service writes the Date field.
+        // Replies already have a `Date` field.
         .auto_date_header(false);
     builder
 }

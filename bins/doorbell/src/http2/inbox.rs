@@ -1,8 +1,8 @@
 //! The queue from the workers to the lane: connections arrive in batches, with one wake-up per
 //! batch. The first connection starts the thread of the lane.
 //!
-//! Does not know about: serving the connections. The permits of the hand-over limit the number of
-//! connections.
+//! Does not know about: serving the connections. Their number is limited by the permits of the
+//! hand-over.
 
 use doorbell::{HandedConn, Taker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

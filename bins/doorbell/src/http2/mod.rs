@@ -158,7 +158,8 @@ impl Http2 {
         self.advance_to(Phase::Stopped);
     }
 
-    /// Waits for the remaining connections until the deadline. No new connections arrive.
+    /// Waits for the end of the remaining connections until the deadline; without a deadline, does
+    /// not wait. No new connections arrive any more.
     pub(crate) fn end(&self) {
         self.advance_to(Phase::Ending);
         self.inbox.close_idle();

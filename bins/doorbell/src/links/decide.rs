@@ -52,7 +52,7 @@ fn decide(rule: &Rule, peers: &LinkPeers, operator: &Operator) {
         |from: &String| peers.state_of(from, &rule.subject, rule.max_age).unwrap_or_else(unknown);
     let remote_states: Vec<RemoteState> = rule.from.iter().map(remote_state).collect();
     if let Some(finding) = rule.finding(&remote_states) {
-        // Refused while a reload replaces the check; the decision is repeated.
+        // A decision is refused while a reload replaces the check; it is repeated later.
         let _refused = operator.decide(&rule.check, finding);
     }
 }

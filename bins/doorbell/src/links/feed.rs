@@ -23,7 +23,7 @@ const COMPARE_EVERY: Duration = Duration::from_secs(1);
 /// Number of comparisons after which a state without a new result is sent again.
 const REPEAT_EVERY: u32 = 5;
 
-/// A link and the subjects that are sent on it.
+/// A link, and the subjects (checks and endpoints) that are sent on it.
 struct Fed {
     peer: Peer,
     known: Arc<KnownPeer>,

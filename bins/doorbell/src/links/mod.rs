@@ -54,7 +54,7 @@ pub(crate) struct Links {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The tables and file stamps from which the links were built.
+/// The tables and file [stamps](Stamps) from which the links were built.
 type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 
 /// Links with bound addresses and loaded certificates that are not running yet.
@@ -84,7 +84,7 @@ impl Links {
     /// certificates.
     ///
     /// # Errors
-    /// If an address cannot be bound, or a file cannot be used.
+    /// If an address cannot be bound, a file cannot be used, or the thread cannot be started.
     pub(crate) fn prepare(
         config: &Config,
         before: Option<&Self>,
@@ -97,7 +97,8 @@ impl Links {
         let no_thread = |error: io::Error| {
             Failure::new(Exit::Failure, format!("cannot start the thread of [links]: {error}"))
         };
-        // Recorded before the files are read, so that a change during reading is detected.
+        // The stamps are taken before the files are read, so that a change during reading is
+        // detected.
         let made_of = made_of(config);
         let tls = LinkTls::from_files(&settings.ca, &settings.cert, &settings.key)
             .map_err(|why| Failure::new(Exit::BadConfig, format!("[links]: {why}")))?;

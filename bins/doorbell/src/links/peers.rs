@@ -33,7 +33,7 @@ pub(crate) struct LinkPeers {
     history: Arc<Mutex<Option<Sampled>>>,
 }
 
-/// Subjects of [rules](Rule), and those of them whose state has changed at a peer.
+/// The subjects of all [rules](Rule), and which of them have changed at a peer.
 #[derive(Debug, Default)]
 struct Changed {
     subjects: Mutex<ChangedSubjects>,
@@ -44,7 +44,7 @@ struct Changed {
 struct ChangedSubjects {
     /// The subjects of all rules.
     followed: HashSet<Subject>,
-    /// The subjects that have changed.
+    /// The subjects that have changed since the last [`LinkPeers::take_changed`].
     changed: HashSet<Subject>,
 }
 

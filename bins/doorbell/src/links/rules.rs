@@ -21,7 +21,7 @@ pub(super) struct Rule {
     pub(super) check: String,
     /// Names of the links.
     pub(super) from: Vec<String>,
-    /// The check or endpoint on which the instances decide.
+    /// The check or endpoint whose states at the peers determine the result.
     pub(super) subject: Subject,
     pub(super) quorum: usize,
     pub(super) max_age: Duration,
@@ -46,8 +46,8 @@ impl Rule {
         rules.collect()
     }
 
-    /// Returns the decision of the instances; `None` without a decision. `remote_states` are in the
-    /// order of `from`.
+    /// Combines the states at the peers into a result; `None` if the states decide nothing.
+    /// `remote_states` are in the order of `from`.
     pub(super) fn finding(&self, remote_states: &[RemoteState]) -> Option<Finding> {
         let states: Vec<State> = remote_states.iter().map(|remote_state| remote_state.state).collect();
         let outcome = match decide(&states, self.quorum) {

@@ -3,8 +3,8 @@
 //! Does not know about: the content of lines.
 //!
 //! Logging never blocks: lines are added to a bounded [queue](lines), and a thread writes them to
-//! standard output. If the reader hangs, lines are lost and counted; nothing else is delayed.
-//! Panics are logged in the same way, except that a panic waits up to 100 ms for the write.
+//! standard output. If the reader hangs, lines are lost and counted. Panics are logged in the same
+//! way, except that a panic waits up to 100 ms for the write.
 
 mod lines;
 mod panics;

@@ -51,7 +51,7 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Role of the child process of a test.
+    /// Environment variable with the role of the child process of a test.
     const ROLE: &str = "DOORBELL_TEST_PANICS";
 
     /// Exit code of a child process that finished.

@@ -39,8 +39,8 @@ impl Operator {
         Ok(with_note(&format!("{name}: maintenance {lasts}"), self.save()))
     }
 
-    /// Ends an operator's maintenance, the open window and the drain of a target; with `all`, of
-    /// every target.
+    /// Ends an operator's maintenance, the open windows and the drain of a target; with `all`, of
+    /// every target, and cancels a stop that has not closed the listeners yet.
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         let (subject, name) = inside.subject(target)?;
@@ -143,7 +143,7 @@ impl Operator {
         outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
     }
 
-    /// Drains and stops, or stops immediately.
+    /// Drains and stops; with `now`, stops immediately.
     pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
         if now {
             self.0.queue.send(Message::StopNow);

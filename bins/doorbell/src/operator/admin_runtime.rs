@@ -21,22 +21,22 @@ const BLOCKING_THREADS_MAX: usize = 8;
 /// Maximum number of commands that wait for a check, so that hanging checks do not delay a drain.
 const RUNS_MAX: usize = 4;
 
-/// Maximum number of replies with a permit in progress; further replies wait.
+/// Number of permits for replies; further replies wait for a permit.
 const REPLIES_MAX: u32 = 64;
 
 /// Maximum time that the shutdown waits for replies in progress, including the reply to the command
 /// that requested the shutdown, and for event streams.
 const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Descriptors of the runtime: epoll and two to wake it.
+/// Descriptors of the runtime: two for epoll, and an eventfd to wake it.
 pub(crate) const DESCRIPTORS: u32 = 3;
 
 /// Number of permits for event streams, for which the shutdown waits; larger than the maximum
 /// number of open event streams.
 const FOLLOWERS_MAX: u32 = 1024;
 
-/// Counts replies of the control socket, replies to `POST /-/quit`, event streams, and commands that
-/// wait for a check. The shutdown of the thread waits for the replies and the event streams.
+/// Counts replies of the control socket, replies to `POST /-/quit`, event streams, and commands
+/// that wait for a check. The shutdown of the thread waits for the replies and the event streams.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyPermits {
     replies: Arc<Semaphore>,
@@ -45,12 +45,12 @@ pub(crate) struct ReplyPermits {
 }
 
 impl ReplyPermits {
-    /// Acquires a permit, to be held from the request to the last byte of the reply.
+    /// Acquires a permit for a reply, to be held from the request to the last byte of the reply.
     pub(crate) async fn begin(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.replies).acquire_owned().await.ok()
     }
 
-    /// Acquires a permit, to be held until the last event is sent.
+    /// Acquires a permit for an event stream, to be held until the last event is sent.
     pub(super) fn follow(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.followers).try_acquire_owned().ok()
     }
@@ -79,8 +79,8 @@ impl Default for ReplyPermits {
     }
 }
 
-/// The running thread. Dropping it stops all its servers; end the event log first, because the drop
-/// waits for event streams.
+/// The running thread of the control plane. Its drop stops all its servers; end the event log
+/// first, because the drop waits for event streams.
 #[derive(Debug)]
 pub(crate) struct AdminRuntime {
     handle: Handle,

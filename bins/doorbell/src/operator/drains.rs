@@ -14,8 +14,7 @@ use std::time::Duration;
 pub(super) struct Drains(BTreeMap<String, Drain>);
 
 impl Drains {
-    /// Starts a drain. If the endpoint is already draining, the new drain keeps the start of the
-    /// current one.
+    /// Starts a drain of an endpoint, or continues its current drain ([`Drain::continuing`]).
     pub(super) fn set(&mut self, endpoint: &str, drain: Drain) -> &Drain {
         let drain = drain.continuing(self.0.get(endpoint));
         self.0.entry(endpoint.to_owned()).insert_entry(drain).into_mut()

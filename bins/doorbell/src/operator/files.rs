@@ -1,5 +1,5 @@
-//! Maintenance by files: a file in the directory puts the target with the name of the file into
-//! maintenance. Files that existed before doorbell started also count.
+//! Maintenance by files: a file in `[maintenance] file_dir` puts the target with the name of the
+//! file into maintenance. Files that existed before doorbell started also count.
 //!
 //! Does not know about: when the directory changes.
 

@@ -4,8 +4,9 @@
 //! Does not know about: clocks, signals, what a drain does to endpoints.
 //!
 //! An operator's drain lasts until it is cancelled or its time limit is reached; a stop drains for
-//! `drain_delay` before listeners close. Both can be cancelled until the listeners close. The exit
-//! of the command of `doorbell run` starts a drain that cannot be cancelled.
+//! `drain_delay` before listeners close. The drain and the stop can be cancelled until the
+//! listeners close. When the command of `doorbell run` exits, a drain starts that cannot be
+//! cancelled.
 
 use crate::wire::Lifecycle;
 use std::time::Duration;
@@ -98,13 +99,13 @@ impl Life {
         stop.or(self.command_exit.as_deref()).or_else(drain).unwrap_or_default()
     }
 
-    /// The operator's reason for the drain of all endpoints, which may be empty; `None` if they do
-    /// not drain.
+    /// The operator's reason (may be empty) for the drain of all endpoints; `None` without such a
+    /// drain.
     pub(super) fn drain_reason(&self) -> Option<&str> {
         self.is_draining().then(|| self.drain.as_ref().map_or("", |drain| &drain.reason))
     }
 
-    /// The reason of the drain that the exit of the command of `doorbell run` started.
+    /// How the command of `doorbell run` exited, if it has.
     pub(super) fn command_exit(&self) -> Option<&str> {
         self.command_exit.as_deref()
     }

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: clocks, registries, the state file.
 //!
-//! Several declarations may apply to one target. A declaration for the target itself precedes a
-//! declaration for `all`, regardless of their sources; otherwise the precedence is operator, file,
-//! window.
+//! Several declarations may apply to one target. A declaration for the target itself takes
+//! precedence over a declaration for `all`, regardless of their sources; otherwise the order of
+//! precedence is operator, file, window.
 
 use super::clock::millis;
 use crate::wire::{HoldSource, HoldView};
@@ -14,8 +14,8 @@ use std::time::Duration;
 /// The target for every readiness endpoint.
 pub(super) const ALL: &str = "all";
 
-/// Maximum number of targets in maintenance, and of draining endpoints, which limits the effect of
-/// a mistake.
+/// Maximum number of targets in maintenance, and of draining endpoints, for commands and the state
+/// file. Limits the effect of a mistake.
 pub(super) const TARGETS_MAX: usize = 4096;
 
 /// One declaration of maintenance. Times are since the start of the program.
@@ -66,7 +66,7 @@ impl Maintenance {
         self.by_target.keys().map(String::as_str)
     }
 
-    /// Returns the declaration in effect for a target; `takes_all` includes those for `all`.
+    /// Returns the declaration in effect for a target; with `takes_all`, one for `all` counts too.
     pub(super) fn in_effect(&self, target: &str, takes_all: bool) -> Option<&Hold> {
         let first = |target: &str| self.by_target.get(target)?.iter().flatten().next();
         first(target).or_else(|| if takes_all { first(ALL) } else { None })

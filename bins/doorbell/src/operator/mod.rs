@@ -3,10 +3,10 @@
 //!
 //! Does not know about: sockets, pages, signals; how a server is started or stopped.
 //!
-//! A command takes effect before its call returns: the next probe sees the effect. Commands that
-//! end the program go through the queue of the [supervisor](crate::supervisor), the only component
-//! that closes listeners. Lock order: the lock of the state file, the lock of this module, the lock
-//! of a registry, the lock of the event log.
+//! A command takes effect before its call returns: the next probe sees the effect. Only the
+//! [supervisor](crate::supervisor) closes listeners; commands that end the program wake the
+//! supervisor through its queue. Lock order: the lock of the state file, the lock of this module,
+//! the lock of a registry, the lock of the event log.
 
 mod act;
 pub(crate) mod admin;
@@ -89,10 +89,10 @@ struct Inside {
     /// The registries in use: the current one, which is last, and earlier ones that still have
     /// connections.
     registries: Vec<Weak<HealthRegistry>>,
-    /// The registry of a reload that has not been completed.
+    /// The registry between [`Operator::prepare`] and [`Operator::adopt`].
     candidate: Weak<HealthRegistry>,
     generation: u64,
-    /// Error and time of the last reload; `None` if it succeeded.
+    /// Error and time of the last reload, if it failed.
     refused_reload: Option<(String, Duration)>,
 }
 
@@ -145,8 +145,8 @@ impl Operator {
         targets.iter().for_each(|target| inside.apply_to(registry, target, now));
     }
 
-    /// Makes a prepared registry the current one: names in commands and of maintenance files refer
-    /// to it, and its maintenance windows apply.
+    /// Makes a prepared registry the current one: commands and maintenance files refer to its
+    /// endpoints and checks, and its maintenance windows apply.
     pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         inside.candidate = Weak::new();
@@ -262,8 +262,8 @@ impl Operator {
 }
 
 impl Inside {
-    /// The registries in use, then the candidate, which must not receive state before the current
-    /// registry.
+    /// The registries in use, then the candidate. The current registry must receive each change
+    /// first.
     fn registries(&self) -> impl Iterator<Item = Arc<HealthRegistry>> {
         self.registries.iter().chain(std::iter::once(&self.candidate)).filter_map(Weak::upgrade)
     }
@@ -307,7 +307,8 @@ impl Inside {
         meant
     }
 
-    /// Returns a note for each declaration by a file or a window that still applies to the target.
+    /// Returns a note for each declaration by a file or a window that still applies to the target
+    /// or, with `all`, to any target.
     fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
         let declared = others

@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 impl Operator {
-    /// Restores the saved state, and saves later changes. Must be called before a registry is
-    /// adopted.
+    /// Restores the saved state; later changes are saved. Must be called before a registry is
+    /// prepared, because [`Operator::prepare`] applies the state to the registry.
     pub(crate) fn open_state_file(&self, path: &Path) {
         let mut state_file = StateFile::new(path);
         if state_file.claim_after_predecessor().is_err() {
@@ -109,7 +109,7 @@ impl Inside {
         for SavedHold { target, reason, left_ms } in saved.drains.into_iter().take(TARGETS_MAX) {
             let Some(until) = until(left_ms) else { continue };
             let drain = Drain { reason: one_line(&reason), since: now, until, is_kept: true };
-            // No event is recorded, because there is no follower yet.
+            // No event is recorded, because the drain continues across the restart.
             match target.as_str() {
                 ALL => {
                     let _change = self.life.set_drain(drain, now);

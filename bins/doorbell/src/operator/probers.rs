@@ -40,7 +40,7 @@ pub(super) fn counters(stats: &ProberStats) -> Vec<Counter> {
     stats.rows().into_iter().map(counter).collect()
 }
 
-/// Summarizes the server states that load balancers of the kind in `row` report to its endpoint.
+/// Summarizes the server states that the load balancers of a row report; `None` if there are none.
 fn reported_states(stats: &ProberStats, row: &ProberRow, now: Time) -> Option<String> {
     // Only HAProxy reports server states.
     let (_, views) = stats.views(now).find(|(name, _)| *name == &*row.endpoint)?;

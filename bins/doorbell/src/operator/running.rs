@@ -32,13 +32,13 @@ pub(crate) struct Running {
     /// The source of the configuration.
     pub(crate) origin: String,
     pub(crate) lifecycle: Lifecycle,
-    /// The `type` of each check, by position.
+    /// The kind of each check, by position.
     pub(crate) check_kinds: Vec<Kind>,
     pub(crate) config_hash: String,
     pub(crate) server_stats: Arc<ServerStats>,
     /// Counters of this server and all earlier ones.
     pub(crate) process_stats: Arc<ProcessStats>,
-    /// Requests runs of checks; `None` without checks.
+    /// Handle to request runs of checks; `None` without checks.
     pub(crate) run_now_handle: Option<RunNow>,
     /// Accepts pushed results; `None` without checks.
     pub(crate) push: Option<Push>,
@@ -91,7 +91,7 @@ impl Running {
         config.checks.iter().map(kind).collect()
     }
 
-    /// Whether a check, by position, has this `type`.
+    /// Whether the check at position `check` has this `type`.
     pub(super) fn has_kind(&self, check: usize, kind: &str) -> bool {
         self.check_kinds.get(check).is_some_and(|known| known.word == kind)
     }
@@ -112,7 +112,7 @@ impl Running {
         self.registry.checks(name, history).into_iter().map(named).collect()
     }
 
-    /// The shared checks by name, and their states.
+    /// The shared checks, each with its name and a view of its sharing.
     pub(crate) fn shared_views(&self) -> Vec<(String, ShareView)> {
         let Some(shared) = &self.shared_checks else { return Vec::new() };
         let named = self.registry.checks(None, false).into_iter();

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: signals.
 //!
-//! One line of JSON, then one for the program and for each worker, endpoint, check, drain,
-//! maintenance and prober. The lines are logged regardless of the configured log level.
+//! Logs one line of JSON, then one line for the program and for each worker, endpoint, check,
+//! drain, maintenance and prober. The lines are logged regardless of the configured log level.
 
 use super::Operator;
 use crate::config::format_duration;

@@ -222,7 +222,7 @@ impl Operator {
         (events.iter().map(|event| Event::clone(event)).collect(), missed)
     }
 
-    /// Follows the log: first the stored events after number `since`, then new events.
+    /// Follows the event log: first the stored events after number `since`, then new events.
     pub(crate) fn follow(&self, since: u64) -> Follower {
         self.0.event_log.follow(since).hold(self.0.reply_permits.follow())
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Maximum time between two calls of [`Windows::evaluate`], because the time of day may jump.
 const EVALUATE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Minimum step of the time of day; smaller changes are slewing.
+/// Minimum step of the time of day; smaller changes count as slewing.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
 /// A `[[maintenance.window]]`, with the names of its endpoints.
@@ -24,7 +24,7 @@ pub(crate) struct Window {
     reason: String,
 }
 
-/// All windows and their last state.
+/// All windows, and which of them are open.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     all: Vec<Window>,
@@ -118,8 +118,8 @@ impl Windows {
         self.evaluate_at
     }
 
-    /// Evaluates the windows and returns the changes since the last call. If several windows of a
-    /// target are open, the one that ends last counts.
+    /// From [`Self::evaluate_at`] on, evaluates the windows and returns the changes since the last
+    /// evaluation. If several windows of a target are open, the one that ends last counts.
     pub(super) fn evaluate(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
         if self.evaluate_at.is_none_or(|at| at > now) {
             return Changes::new();

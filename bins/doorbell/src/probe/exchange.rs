@@ -298,7 +298,7 @@ impl Exchange<'_> {
         Ok(stream)
     }
 
-    /// Tries all addresses within the deadline.
+    /// Tries the addresses until one accepts, within the deadline.
     fn dial(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let from = Instant::now();
         let addrs = self.resolve(at)?;

@@ -25,15 +25,14 @@ pub(crate) struct Exported {
     pub(crate) seen: Seen,
 }
 
-/// The corresponding value of `prober` in a module of blackbox_exporter.
+/// Kind of a probe, as the value of `prober` in a module of blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Dns,
     Grpc,
     Http,
     Icmp,
-    /// TCP, TLS without a protocol in it, and all protocols for which the exporter has no prober,
-    /// such as UDP.
+    /// TCP, TLS handshakes, and all protocols for which the exporter has no prober, such as UDP.
     Tcp,
 }
 

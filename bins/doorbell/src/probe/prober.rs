@@ -266,7 +266,7 @@ fn canonical(name: &str) -> String {
     name.chars().map(letter).collect()
 }
 
-/// Returns an HTTP/1.0 request with fixed and added fields.
+/// Returns an HTTP/1.0 request with the prober's `own` fields and the added fields of `probe`.
 fn http10(probe: &Probe, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
     let mut head = format!("GET {target} HTTP/1.0\r\n");
     let given = |name: &str| probe.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -279,8 +279,8 @@ fn http10(probe: &Probe, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// Returns the request of `option httpchk`, or of `http-check send` if there is a host or an added
-/// field.
+/// Returns the request of `option httpchk`, or of `http-check send` if `probe` has a host or added
+/// fields.
 fn haproxy(probe: &Probe, url: &Url, host: &str) -> Vec<u8> {
     let target = &url.target;
     let is_bare = probe.host.is_none() && probe.headers.is_empty();

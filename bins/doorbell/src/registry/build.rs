@@ -22,7 +22,7 @@ pub(super) fn build(config: &Config, builder: RegistryBuilder) -> Result<Arc<Reg
     let grace = config.lifecycle.grace().map(|duration| Grace { duration });
     for health in &config.health {
         // A startup endpoint has no grace period and becomes up by results only: with `latch`, it
-        // would stay up after the grace period.
+        // would otherwise stay up after the grace period.
         let grace = grace.filter(|_| Role::of(&health.name) != Role::Startup);
         let added = endpoint_config(health, &checks, grace)
             .and_then(|endpoint| builder.endpoint(endpoint, endpoint_options(health)));

@@ -76,7 +76,7 @@ impl HealthRegistry {
         }
     }
 
-    /// Counts transitions of checks, by position.
+    /// Counts the transitions of each check in `check_stats`, by the position of the check.
     pub(crate) fn count_in(&self, check_stats: &[Arc<CheckStats>]) {
         self.registry.report_to(Arc::new(TransitionCounters(check_stats.to_vec())));
     }

@@ -1,4 +1,4 @@
-//! Receivers of transitions in the binary: the event log.
+//! Receiver of transitions: the event log.
 //!
 //! Does not know about: when a state changes.
 

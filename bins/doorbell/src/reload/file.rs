@@ -21,7 +21,7 @@ pub(crate) struct ConfigFile {
 #[derive(Debug)]
 struct LastReading {
     files: Vec<PathBuf>,
-    /// Taken before the last reading, of the files that the previous reading named.
+    /// Taken before the last reading, of the files that the reading before it named.
     stamps: Stamps,
 }
 

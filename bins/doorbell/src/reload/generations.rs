@@ -372,7 +372,7 @@ impl Generations {
 }
 
 impl Inside {
-    /// Logs once which fixed keys differ.
+    /// Logs the messages about fixed keys if they have changed.
     fn log_fixed_keys(&mut self, fixed_keys: &[String]) {
         if self.fixed_keys != fixed_keys {
             fixed_keys.iter().for_each(|what| tracing::warn!("{what}"));

@@ -120,7 +120,7 @@ type SharedLog = Arc<Mutex<AccessLog>>;
 pub(crate) struct Started {
     generation: Generation,
     server: Server,
-    /// The checks whose target is unchanged.
+    /// The result of [`same_checks`] for the predecessor's configuration and this one.
     same: SameChecks,
     checks: Option<ReadyScheduler>,
     ports: Unopened,
@@ -379,8 +379,9 @@ impl Generation {
     }
 }
 
-/// Returns the checks that test the same target in both configurations. The registry waits for a
-/// first result of every other check, at most as long as a run or a push may take.
+/// Returns the checks with the same type and type-specific options in both configurations; the
+/// lifetime of pushed results may differ. The registry waits for a first result of every other
+/// check, at most as long as a run or a push may take.
 fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let known: HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();

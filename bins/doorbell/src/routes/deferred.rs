@@ -1,4 +1,5 @@
-//! Continues requests after a job has verified their token, on the thread that received them.
+//! Continues a request, after a job has verified its token, on the thread that received the
+//! request.
 //!
 //! Does not know about: how tokens are verified.
 
@@ -13,7 +14,7 @@ use doorbell::offload;
 use std::sync::Arc;
 
 impl RouteService {
-    /// Verifies a token in a job. `promise` receives the name of the token's holder.
+    /// Verifies a token in a job, then replies. `promise` receives the name of the token's holder.
     #[inline(never)]
     pub(super) fn defer<'a>(
         &self,

@@ -21,8 +21,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Maximum number of files of a directory, so that a directory named by mistake does not fill the
-/// memory.
+/// Maximum number of files of a directory, so that a directory configured by mistake does not fill
+/// the memory.
 const FILES_MAX: usize = 10_000;
 
 /// Maximum total size of the files of a directory.
@@ -33,7 +33,7 @@ type Table = HashMap<Box<[u8]>, Stored>;
 /// Maximum length of a file name (`NAME_MAX`, limits.h).
 const NAME_LEN_MAX: usize = 255;
 
-/// Replies with the files of a directory. Clones share the replies.
+/// The prepared replies for the files of a directory. Clones share the replies.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory(Arc<Content>);
 

@@ -1,8 +1,8 @@
-//! A gRPC route's decision on a request that passed its guards: continue, or 415 if it is not a
-//! gRPC call.
+//! The handler of a gRPC route: admits gRPC calls to the Tokio lane, and replies with 415 to other
+//! requests.
 //!
-//! Does not know about: messages, calls. The Tokio lane serves the calls. For guards and the log, a
-//! call is a deferred request that is in progress until the call ends.
+//! Does not know about: messages, how calls are served. For guards and the log, a call is a
+//! deferred request that is in progress until the call ends.
 
 use super::fixed::with_headers;
 use crate::http::{Method, Replied, Request, Responder, StaticReply, Status, Time};
@@ -10,7 +10,7 @@ use crate::http2::{GrpcAdmission, is_grpc};
 use crate::stats::requests::RequestCounters;
 use std::sync::Arc;
 
-/// The prepared results: admission, and 415.
+/// The prepared admission of a call, and the prepared 415 reply.
 #[derive(Debug)]
 pub(super) struct GrpcHandler {
     admission: GrpcAdmission,
@@ -20,7 +20,7 @@ pub(super) struct GrpcHandler {
 }
 
 impl GrpcHandler {
-    /// Prepares both results; `None` if the header fields cannot be sent.
+    /// Prepares the admission and the 415 reply; `None` if the header fields cannot be sent.
     pub(super) fn build(
         headers: &[(String, String)],
         counters: Option<&Arc<RequestCounters>>,
@@ -39,7 +39,7 @@ impl GrpcHandler {
         if !is_grpc(content_type, method == Method::Post, request.path()) {
             return reply.send(&self.other);
         }
-        // The lane applies its own deadlines.
+        // The Tokio lane applies its own deadlines.
         reply.watch(
             |reply| reply.later(Time::MAX, Box::new(self.admission.clone())),
             || {

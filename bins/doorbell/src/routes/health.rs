@@ -52,7 +52,7 @@ impl Health {
         self.viewers.token_job_for(request)
     }
 
-    /// Replies for the check of this name, or for the whole endpoint.
+    /// Replies for the check `name` or, without a name, for the whole endpoint.
     pub(super) fn send_either<'a>(
         &self,
         name: Option<&[u8]>,
@@ -66,7 +66,8 @@ impl Health {
         }
     }
 
-    /// Replies as [`Self::send_either`] does, after a job has determined `is_authenticated`.
+    /// Replies for the check `name` or, without a name, for the whole endpoint. A job has
+    /// determined `is_authenticated`.
     pub(super) fn send_verified<'a>(
         &self,
         name: Option<&[u8]>,
@@ -88,7 +89,8 @@ impl Health {
         self.handler.send(|| self.viewers.admit(request), request, reply)
     }
 
-    /// Counts probes that equal `request`, if the reply to it is still current.
+    /// Counts `count` probes that equal `request`, if the reply to `request` is still current;
+    /// otherwise returns false.
     pub(super) fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
         self.handler.repeats(request, count)
     }

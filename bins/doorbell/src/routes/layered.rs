@@ -13,7 +13,7 @@ use crate::http::log::{Entry, Logger};
 use crate::http::{Client, Ending, MessageStart, Replied, Request, RequestError, Responder, Service, Time};
 use std::sync::Arc;
 
-/// A [`RouteService`] without layers. `COUNTS` equals its [`counts`](RouteService::counts).
+/// A [`RouteService`] without layers. `COUNTS` must equal its [`counts`](RouteService::counts).
 #[derive(Clone, Debug)]
 pub(crate) struct BareService<const COUNTS: bool>(pub(crate) Arc<RouteService>);
 
@@ -86,8 +86,8 @@ impl LayeredService {
 }
 
 impl LogContext {
-    /// Adds the route and `subject`, the holder of the token, which takes precedence over the name
-    /// in the client certificate.
+    /// Adds the route and the subject to `entry`. `subject`, the holder of the token, has priority
+    /// over the name in the client certificate.
     #[inline]
     fn entry<'a>(&self, entry: Entry<'a>, subject: Option<&'a str>) -> Entry<'a> {
         Entry {
@@ -108,7 +108,7 @@ impl<const COUNTS: bool> Service for BareService<COUNTS> {
         self.0.hands_over(begun)
     }
 
-    /// TRACE reaches the routes, because their 405 lists the methods of the path.
+    /// TRACE reaches the routes, because their 405 reply lists the methods of the path.
     fn takes_trace(&self) -> bool {
         true
     }
@@ -132,7 +132,7 @@ impl Service for LayeredService {
         self.routes.hands_over(begun)
     }
 
-    /// TRACE reaches the routes, because their 405 lists the methods of the path.
+    /// TRACE reaches the routes, because their 405 reply lists the methods of the path.
     fn takes_trace(&self) -> bool {
         true
     }

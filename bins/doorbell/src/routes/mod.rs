@@ -175,8 +175,8 @@ impl RouteService {
     }
 
     /// Replies, and returns the route. Routes that depend on neither the host nor parameters are
-    /// looked up first. `subject` receives the name of a token's holder. `COUNTS` equals
-    /// [`Self::counts`], a call of which would cost as much as counting a probe.
+    /// looked up first. `subject` receives the name of a token's holder. `COUNTS` must equal
+    /// [`Self::counts`], which is not called here because it costs as much as counting a probe.
     #[inline(always)]
     fn serve<'a, const COUNTS: bool>(
         &self,
@@ -232,7 +232,8 @@ impl RouteService {
         answered
     }
 
-    /// Counts `count` requests that equal `request`, if its reply also applies to them.
+    /// Counts `count` requests that equal `request`, if the reply to `request` also applies to
+    /// them; otherwise returns false.
     fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
         let method = request.method();
         let Some(found) = self.router.find_plain(request) else {

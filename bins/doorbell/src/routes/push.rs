@@ -14,7 +14,7 @@ use doorbell_health::Outcome;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Maximum number of bytes of a note that are decoded; the stored note is shorter.
+/// Maximum number of bytes of a note that are decoded; the limit for stored notes is lower.
 const NOTE_BYTES_MAX: usize = 1024;
 
 /// Accepts results for the checks of type `ttl`.
@@ -87,14 +87,14 @@ impl PushHandler {
     }
 }
 
-/// Returns the raw value of a parameter of a query; empty if there is none.
+/// Returns the raw value of a parameter of a query; empty without the parameter.
 fn value_of<'q>(query: &'q [u8], name: &[u8]) -> &'q [u8] {
     let mut parts = query.split(|&byte| byte == b'&');
     let value = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix(b"="));
     value.unwrap_or_default()
 }
 
-/// Returns the duration of the work that led to the result: `latency` in a query, zero without it;
+/// Returns `latency` in a query, which is the time that the run took: zero without `latency`,
 /// `None` if the value is not a duration. A number without a unit is in seconds, as on the admin
 /// address.
 fn latency_of(query: &[u8]) -> Option<Duration> {

@@ -12,7 +12,7 @@ use crate::stats::requests::RequestCounters;
 use doorbell::{Offload, offload};
 use std::sync::Arc;
 
-/// The files of a directory, by the last parameter of the path.
+/// Serves the files of a directory. The last parameter of the path is the name of the file.
 #[derive(Debug)]
 pub(super) struct FilesHandler {
     directory: Directory,
@@ -20,7 +20,7 @@ pub(super) struct FilesHandler {
     lane: Option<Offload>,
 }
 
-/// The redirects of a link map, by the path of the request.
+/// Serves the redirects of a link map. The path of the request selects the redirect.
 #[derive(Debug)]
 pub(super) struct LinksHandler {
     links: Links,

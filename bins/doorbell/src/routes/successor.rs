@@ -48,7 +48,7 @@ impl RouteServices {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(known);
     }
 
-    /// Lets the services of a later configuration reply to every request.
+    /// Makes these services forward all further requests to the services of a later configuration.
     pub(crate) fn set_successors(&self, later: &Self) {
         let later = later.0.lock().unwrap_or_else(PoisonError::into_inner);
         for known in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -61,9 +61,9 @@ impl RouteServices {
 
 impl Successor {
     /// Replies from the current configuration. `has_client` is true if the address of the client
-    /// was recorded when the connection was accepted. There is no reply if the listener was
-    /// removed, or if its service needs the address and the address was not recorded; the client
-    /// may then repeat the request on a new connection.
+    /// was recorded when the connection was accepted. The connection is closed without a reply if
+    /// the listener was removed, or if its service needs the address and the address was not
+    /// recorded; the client may then repeat the request on a new connection.
     #[cold]
     #[inline(never)]
     pub(super) fn call<'a>(

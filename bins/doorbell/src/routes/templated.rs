@@ -1,8 +1,8 @@
-//! A reply with parameters: names in its body and fields stand for parts of the request.
+//! A reply with parameters: names in its body and header fields stand for parts of the request.
 //!
-//! Does not know about: the syntax of parameters (`config::template` has it). Input of the client
-//! is escaped for its context, so that it cannot end a header field, a string or an element. A
-//! reply that would exceed its limits becomes a 414.
+//! Does not know about: the syntax of parameters (see `config::template`). Input of the client is
+//! escaped for its context, so that the input cannot end a header field, a string or an element. A
+//! reply that would exceed the limits is replaced with 414.
 
 use super::fixed::Fixed;
 use crate::config::template::{Part, Template};
@@ -14,10 +14,11 @@ use std::io::Write;
 /// clear.
 const LEN_SHORT: usize = 512;
 
-/// Maximum size of an expanded text.
+/// Maximum size of an expanded body.
 const LEN_MAX: usize = 32 << 10;
 
-/// Maximum size of a header field; proxies commonly accept 8 KiB for all fields together.
+/// Maximum size of an expanded header value; proxies commonly accept 8 KiB for all header fields
+/// together.
 const FIELD_LEN_MAX: usize = 4 << 10;
 
 #[derive(Debug)]
@@ -32,9 +33,9 @@ pub(super) struct TemplatedReply {
 /// Escaping of a part of a request, by its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escape {
-    /// Escaping of HTML and XML.
+    /// Escaping of HTML and XML, in addition to the encoding of [`Self::Plain`].
     Html,
-    /// Escaping of a JSON string.
+    /// Escaping of a JSON string, in addition to the encoding of [`Self::Plain`].
     Json,
     /// Percent-encoding of all bytes except unreserved ones and `/`, `:`, `@`, `%`, `[`, `]`, `+`.
     Percent,
@@ -106,7 +107,7 @@ impl TemplatedReply {
             && facts.fill(&self.body, self.escape, buf).is_some()
     }
 
-    /// Sends the reply. [`Self::fits`] must have been checked before.
+    /// Sends the reply. [`Self::fits`] must be true for `buf`.
     fn write<'a>(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'a>) -> Replied<'a> {
         let mut builder = reply.status(self.status);
         for (name, value) in &self.headers {
@@ -158,7 +159,7 @@ impl Escape {
         }
     }
 
-    /// Writes escaped bytes; `None` if there is no space.
+    /// Writes escaped bytes; `None` if `out` is too short.
     fn write(self, bytes: &[u8], out: &mut &mut [u8]) -> Option<()> {
         bytes
             .iter()

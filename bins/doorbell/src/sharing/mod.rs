@@ -54,7 +54,8 @@ struct Current {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Settings, options and file stamps from which the thread was built.
+/// Settings, options of the shared checks, and file [stamps](Stamps), from which the thread was
+/// built.
 type MadeOf = (Settings, Vec<doorbell_shared::ShareOptions>, Stamps);
 
 /// The store of a configuration that is not in use yet.
@@ -100,7 +101,8 @@ impl SharingSlot {
     /// The URL or a TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.shared else { return Ok(Prepared { checks: None, next: Next::None }) };
-        // Recorded before the files are read, so that a change during reading is detected.
+        // The stamps are taken before the files are read, so that a change during reading is
+        // detected.
         let stamps = Stamps::of(files(settings));
         let (positions, options) = checks::options(config, settings, self.run);
         let made_of = (settings.clone(), options, stamps);

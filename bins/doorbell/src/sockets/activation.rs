@@ -25,8 +25,8 @@ pub(crate) fn warn_of_unused(config: &Config) {
     }
 }
 
-/// Returns the fix for an address in use, if systemd has bound it and passed the socket to this
-/// process.
+/// Returns the holder of an address in use and the fix, if systemd has bound the address and passed
+/// the socket to this process.
 pub(crate) fn holder_of(addr: SocketAddr) -> Option<String> {
     let env = |name: &str| std::env::var(name).ok();
     let is_there = |passed: &Passed| addr_of(passed).is_some_and(|held| overlaps(held, addr));

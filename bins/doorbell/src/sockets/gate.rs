@@ -33,7 +33,7 @@ use tokio::time::{sleep, timeout};
 /// closed. Also the maximum number of connections that are being closed.
 const CONNS_MAX: usize = 64;
 
-/// Maximum time that a connection is kept open.
+/// Maximum time for which a connection is kept open.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time for the peer to close its end.
@@ -42,8 +42,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a failed listen or accept, for example because of a lack of descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// Interval at which gates request on-demand checks, because no probes request them. A check with a
-/// fresh result does not run again.
+/// Interval at which gates request runs of on-demand checks, because connections to gates request
+/// none. A check with a fresh result does not run again.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The TCP gates of a generation, with their running thread.
@@ -59,13 +59,13 @@ pub(crate) struct Gates {
     thread: Option<JoinHandle<Vec<Listening>>>,
 }
 
-/// Gates with bound addresses that are not open yet.
+/// Gates that are not open yet. Their addresses are already bound.
 #[derive(Debug)]
 pub(crate) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
     triggers: watch::Sender<Vec<RunTrigger>>,
-    /// Channel that starts the thread; dropping it ends the thread.
+    /// Channel that passes the gates to the waiting thread; dropping it unused ends the thread.
     start: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
     thread: JoinHandle<Vec<Listening>>,
@@ -116,7 +116,7 @@ struct OpenPort {
 }
 
 impl Gates {
-    /// Binds the addresses that are not in `held`. Without gates, no thread is started.
+    /// Binds the addresses that are not in `held`, and starts the thread; `None` without gates.
     ///
     /// # Errors
     /// If an address cannot be bound, or the thread cannot start.
@@ -230,7 +230,7 @@ async fn request_runs(mut triggers: watch::Receiver<Vec<RunTrigger>>) {
 }
 
 impl Unopened {
-    /// Opens the gates that are up according to this registry. `held` contains the listeners of
+    /// Starts the gates, which follow endpoints of this registry. `held` contains the listeners of
     /// unchanged addresses.
     pub(crate) fn open(
         mut self,
@@ -254,7 +254,7 @@ impl Unopened {
 }
 
 impl Up {
-    /// Follows the state of the endpoint in this registry, as a load balancer sees it.
+    /// Follows the state that this registry reports to load balancers for the endpoint of the gate.
     fn follow(&self, gate: &TcpGate, registry: &HealthRegistry) {
         let (endpoint, up) = (gate.health.position, self.clone());
         let current_term = {
@@ -279,7 +279,7 @@ impl Up {
 }
 
 impl Gate {
-    /// Runs the gate until the thread ends. Returns the listener if the gate is open.
+    /// Runs the gate until it is stopped. Returns the listener if the gate is then open.
     async fn run(mut self) -> Option<Listening> {
         let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();
@@ -350,8 +350,8 @@ impl Gate {
         }
     }
 
-    /// Counts a connection. Returns whether the endpoint serves now: the notification of a
-    /// change may be delayed.
+    /// Counts a connection, and returns whether the endpoint serves. Reads the published state,
+    /// because `is_up` changes with a delay.
     fn count(&self) -> bool {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Followed { published, endpoint, probe_counters }) = &*following else { return false };
@@ -414,7 +414,8 @@ async fn hold(mut stream: TcpStream) {
     end(stream).await;
 }
 
-/// Sends FIN, and reads until the peer closes: with unread data, the close would send a reset.
+/// Sends FIN, and reads until the peer closes, because closing a socket with unread data sends a
+/// reset.
 async fn end(mut stream: TcpStream) {
     if stream.shutdown().await.is_ok() {
         discard_input(&mut stream, END_TIMEOUT).await;

@@ -69,7 +69,7 @@ fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
 }
 
 /// Lets the kernel copy a descriptor by its number: owning a raw number would require unsafe code.
-/// The original stays open, as in the parent, so that the address stays bound during a restart.
+/// The original stays open. The parent's descriptor keeps the address bound during a restart.
 fn take(fd: u32) -> Result<OwnedFd, Failure> {
     let failed = |error: rustix::io::Errno| {
         Failure::new(Exit::BadConfig, format!("cannot use descriptor {fd}: {}", std::io::Error::from(error)))

@@ -1,6 +1,6 @@
 //! One listener: its sockets and protocols.
 //!
-//! Does not know about: replies.
+//! Does not know about: how routes reply.
 
 use super::descriptor_store::{self, InheritedSockets};
 use super::inherit;
@@ -26,7 +26,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum time that the kernel defers accept until the first bytes arrive.
+/// Maximum time for which the kernel delays accept(2) while no bytes have arrived (tcp(7),
+/// `TCP_DEFER_ACCEPT`).
 const DEFER_ACCEPT: Duration = Duration::from_secs(3);
 
 /// Settings shared by all addresses of a listener.
@@ -189,7 +190,7 @@ fn duplicate<S: Service + Clone + Send + Sync + 'static>(
     (Arc::new(service.clone()), doorbell::Http1::new(service))
 }
 
-/// Whether HTTP/2 is the first supported protocol in the client's list. The list is in order of
+/// Whether HTTP/2 is the first supported protocol in the client's ALPN list, which is in order of
 /// preference (RFC 7301 3.1).
 fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
     hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1", b"http/1.0"].contains(name)) == Some(&&b"h2"[..])
@@ -232,8 +233,8 @@ fn has_ipv6() -> bool {
     !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
 }
 
-/// Whether `addr` is `[::]` and a listener or an agent has an IPv4 address with the same port. If
-/// not, `[::]:80` also accepts IPv4 clients.
+/// Whether `addr` is `[::]` and a listener or an agent has an IPv4 address with the same port.
+/// Without such an address, `[::]` also accepts IPv4 clients.
 fn is_ipv4_configured(addr: SocketAddr, config: &Config) -> bool {
     let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
     let mut binds = config.listeners.iter().flat_map(Listener::addresses).chain(agents);

@@ -1,7 +1,7 @@
 //! Notifies the service manager (sd_notify(3)): readiness, status, watchdog, and extensions of the
 //! stop timeout.
 //!
-//! Does not know about: how to stop or reload. Does nothing unless `NOTIFY_SOCKET` is set.
+//! Does not know about: how to stop or reload. Sends nothing unless `NOTIFY_SOCKET` is set.
 
 use super::descriptor_store;
 use crate::config::model::{Config, ReadyOn, Systemd};
@@ -28,15 +28,15 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// Extension that each message requests during a stop, in addition to a tick. Also the maximum time
 /// of a stop in addition to the configured time: after that, no extension is requested, and the
-/// manager kills the hung process.
+/// service manager kills the hung process.
 const EXTENSION: Duration = Duration::from_secs(10);
 
 /// Maximum size of the line for `systemctl status`. systemd drops messages of more than 4,096 bytes
 /// (`NOTIFY_BUFFER_MAX`).
 const TEXT_MAX: usize = 2048;
 
-/// Maximum number of endpoints that the line for `systemctl status` names; if there are more, only
-/// the number by state is shown.
+/// Maximum number of endpoints that the line for `systemctl status` names; if there are more, it
+/// shows only the number of endpoints in each state.
 const NAMED_MAX: usize = 16;
 
 /// Whether to notify of reloads: true while the notifying thread runs.
@@ -90,7 +90,7 @@ impl Drop for Manager {
     }
 }
 
-/// Announces a reload and its end. `MONOTONIC_USEC` is for `Type=notify-reload`.
+/// Runs `reload`, and announces its start and end. `MONOTONIC_USEC` is for `Type=notify-reload`.
 pub(crate) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
     if !IS_ACTIVE.load(Ordering::Acquire) || !IS_READY.load(Ordering::Acquire) {
         let outcome = reload();
@@ -190,7 +190,7 @@ impl Notifier {
         now < ends_by
     }
 
-    /// Announces a stop that began between two updates, or without a drain.
+    /// Announces the stop, unless an update has announced it.
     fn notify_stopping(&self) {
         if !self.is_stopping {
             notify(&[NotifyState::Stopping]);
@@ -205,7 +205,7 @@ impl Notifier {
     }
 
     /// Sends a watchdog message if every worker and the check thread have made progress since the
-    /// last message. During a stop the message is always sent: the threads end one after another,
+    /// last message. If `is_ending`, the message is always sent: the threads end one after another,
     /// and other timeouts apply.
     fn notify_watchdog(&mut self, is_ending: bool) {
         let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
@@ -220,8 +220,8 @@ impl Notifier {
     }
 }
 
-/// Computes the latest end of a stop: `delay` before listeners close, then `timeout` for
-/// connections. Not extended once `delay` has passed.
+/// Computes the latest end of a stop: `delay` until listeners close, then `timeout` for
+/// connections, plus [`EXTENSION`]. Once `delay` is zero, the end is no later than `before`.
 fn end_of(before: Option<Instant>, now: Instant, delay: Duration, timeout: Duration) -> Instant {
     let ends_by = now + delay + timeout + EXTENSION;
     before.filter(|_| delay.is_zero()).map_or(ends_by, |before| before.min(ends_by))

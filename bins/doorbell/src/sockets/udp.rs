@@ -14,7 +14,7 @@ use doorbell_probes::{ProbeCounters, Published, RunTrigger};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Number of client addresses that the limit of a listener remembers; they take 512 KiB.
+/// Number of client addresses that the rate limit of a listener stores; they take 512 KiB.
 const ADDRESSES_MAX: usize = 1 << 16;
 
 /// The replies of one listener.
@@ -34,8 +34,8 @@ struct Follows {
     probe_counters: Option<Arc<ProbeCounters>>,
 }
 
-/// Datagram listeners of the engine: the index in the engine, and the position of the endpoint if
-/// the port is closed while the endpoint does not serve.
+/// Datagram listeners: index in the engine and, if the port is closed while an endpoint does not
+/// serve, the position of that endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Closable(Vec<(usize, Option<usize>)>);
 
@@ -81,7 +81,8 @@ impl Closable {
     pub(crate) fn follow(&self, registry: &HealthRegistry, handle: &Handle) {
         for &(index, endpoint) in &self.0 {
             let Some(endpoint) = endpoint else {
-                // The predecessor may have closed the port after the take-over of its socket.
+                // The previous server may have closed the port after this server took over its
+                // socket.
                 if let Err(error) = handle.refuse_datagrams(index, false) {
                     tracing::warn!(%error, "cannot open a UDP port");
                 }

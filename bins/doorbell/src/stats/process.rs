@@ -1,4 +1,4 @@
-//! Totals over all servers of this process: no counter decreases when a server ends.
+//! Totals over all servers of this process, including ended ones. Each generation has one server.
 //!
 //! Does not know about: how the values are shown.
 
@@ -50,9 +50,10 @@ pub(crate) struct Reloads {
     pub(crate) failed: u64,
     /// Whether the last reload failed, so that the configuration in use differs from the file.
     pub(crate) has_last_failed: bool,
-    /// Number of retired servers whose connections got a deadline, because too many were retired.
+    /// Number of retired servers whose connections got a deadline, because there were too many
+    /// retired servers.
     pub(crate) hurried: u64,
-    /// Time of the start or of the last successful reload, on the clock of the workers.
+    /// Time of the last start of a generation or successful reload, on the clock of the workers.
     pub(crate) since: Time,
 }
 
@@ -135,7 +136,7 @@ impl ProcessStats {
         workers
     }
 
-    /// Counters by item, such as a listener or limit.
+    /// Counters of listeners, limits and other items, summed over all servers.
     pub(crate) fn items(&self) -> BTreeMap<Item, u64> {
         let accounts = self.lock();
         let mut sums = accounts.items.clone();

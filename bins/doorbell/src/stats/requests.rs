@@ -1,11 +1,11 @@
 //! Counts requests by listener, route, method and status. Each thread has its own counters.
 //!
-//! Does not know about: replies, how the values are shown.
+//! Does not know about: the content of replies, how the values are shown.
 //!
-//! A slot is assigned to one combination, its name, for the lifetime of the process, so that a new
-//! configuration continues the counters. Each thread has an array of [`SLOTS`] slots; a read adds
-//! the arrays. A fixed reply gets its slots when it is built, any other reply at its first request.
-//! One slot counts all requests without a slot of their own.
+//! A slot is assigned to one combination of listener, route, method and status, its name, for the
+//! lifetime of the process, so that a new configuration continues the counters. Each thread has an
+//! array of [`SLOTS`] slots; a read sums the arrays. A fixed reply gets its slots when it is built,
+//! any other reply at its first request. One slot counts all requests without a slot of their own.
 
 use crate::http::{Method, Replied, Status};
 use doorbell_probes::{SHARDS_MAX, current_shard};
@@ -33,7 +33,7 @@ type Slots = [AtomicU64; SLOTS];
 /// Slots by shard, the number of a thread. A later thread with the same number uses the same slots.
 static SHARDS: [OnceLock<Box<Slots>>; SHARDS_MAX] = [const { OnceLock::new() }; SHARDS_MAX];
 
-/// Slots of all threads whose number is too high; concurrent increments may be lost.
+/// Slots of all threads whose number is too high for [`SHARDS`]; concurrent increments may be lost.
 static SHARED: LazyLock<Box<Slots>> = LazyLock::new(empty);
 
 static SLOT_TABLE: LazyLock<Mutex<SlotTable>> = LazyLock::new(Mutex::default);
@@ -46,7 +46,7 @@ thread_local! {
 #[derive(Debug)]
 struct SlotTable {
     slots: HashMap<Counted, u16>,
-    /// Names, from the slot after [`REST`] on.
+    /// Names in the order of slots, starting with the slot after [`REST`].
     names: Vec<Counted>,
     next: u16,
 }

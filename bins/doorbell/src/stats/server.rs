@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) struct ServerStats {
     /// Acceptors, with the name of the listener and of the `[tls.NAME]` table.
     acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
-    /// Counters that may be shared with other generations.
+    /// Counters of refusals that may be shared with other generations.
     counted: Vec<Counted>,
     /// The rate limiters, by name.
     limiters: Vec<(Box<str>, Arc<Limiter>)>,
@@ -34,12 +34,12 @@ pub(crate) struct ServerStats {
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<SchedulerCounters>>,
-    /// The access log with its identity.
+    /// The access log with its [`Source`].
     access: Option<(usize, LogSink)>,
     connector: Option<Arc<Connector>>,
 }
 
-/// A counter for metrics.
+/// The kind and labels of a counter for metrics.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
     AcceptError {
@@ -87,7 +87,7 @@ pub(crate) enum Item {
         limiter: Box<str>,
         decision: &'static str,
     },
-    /// Use of a shared limit.
+    /// Tokens and decisions of a shared limit, by event.
     Leased {
         limiter: Box<str>,
         event: &'static str,
@@ -119,7 +119,7 @@ impl Item {
 /// Results of connections to a TCP gate.
 const GATED: [&str; 4] = ["ended", "full", "held", "reset"];
 
-/// Identity of a counter, which several servers may share.
+/// Identifies a set of counters, so that a set shared by several servers is added only once.
 pub(crate) type Source = usize;
 
 /// Counters of an acceptor for handshakes that are completed, in progress or handed over.
@@ -342,7 +342,7 @@ impl ServerStats {
         }
     }
 
-    /// Identity of the counters that only this server has.
+    /// The [`Source`] of the counters that belong to this server alone.
     fn source(&self) -> Source {
         std::ptr::from_ref(self).addr()
     }
@@ -361,7 +361,7 @@ impl ServerStats {
         &self.counted
     }
 
-    /// All refusals, as `busy=2 rate_limited=1`. Includes failed jobs from `stats`.
+    /// `refusals`, those of HTTP/2 and the failed jobs in `stats`, as `busy=2 rate_limited=1`.
     pub(crate) fn refused(&self, refusals: Vec<(&'static str, u64)>, stats: &Snapshot) -> String {
         let http2 = self.http2.iter().flat_map(|counters| counters.fields());
         let jobs = [

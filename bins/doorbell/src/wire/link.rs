@@ -15,8 +15,7 @@ pub struct LinkView {
     pub peer: String,
     /// Age of the connection; `None` while not connected.
     pub connected_ms: Option<u64>,
-    /// Why the last connection or attempt ended; empty while connected, and if nothing has ended
-    /// yet.
+    /// Why the last connection or attempt ended; empty while connected, and if none has ended yet.
     pub last_end: String,
     /// Transitions that the peer has not acknowledged.
     pub waiting: u64,

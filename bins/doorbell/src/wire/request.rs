@@ -55,7 +55,8 @@ pub enum Request {
         /// Whether to stop without the drain.
         now: bool,
     },
-    /// End maintenance and drains.
+    /// End maintenance and drains; with `all`, also cancel a stop that has not closed the listeners
+    /// yet.
     Ready {
         /// An endpoint, a check, or `all`.
         target: String,

@@ -55,16 +55,16 @@ pub struct Status {
     pub checks: BTreeMap<String, u32>,
     /// Drains of single endpoints.
     pub drains: Vec<DrainView>,
-    /// All declarations of maintenance, by source.
+    /// All declarations of maintenance, ordered by source.
     pub maintenance: Vec<HoldView>,
-    /// Counters since the start, by name. Names that end in `_live` are current values.
+    /// Counters since the start, by name; those whose name ends in `_live` are current values.
     pub counters: BTreeMap<String, u64>,
     /// The number of the last event.
     pub event: u64,
 }
 
 impl Status {
-    /// Open connections of any protocol. Those of HTTP/2 are counted separately.
+    /// Open connections of any protocol; `conns_live` does not include HTTP/2.
     pub fn conns_open(&self) -> u64 {
         self.counter("conns_live") + self.counter("http2_conns_live")
     }
@@ -107,7 +107,7 @@ pub struct WorkerView {
     pub why: String,
     /// Whether the driver is a fallback from another driver.
     pub is_fallback: bool,
-    /// Cause of the driver as a word: `ok`, `forced`, or the problem of io_uring.
+    /// Why this driver is used, as a word: `ok`, `forced`, or the problem of io_uring.
     pub cause: String,
     /// Whether the worker has failed.
     pub has_failed: bool,
@@ -154,13 +154,13 @@ pub struct AnswerView {
 pub struct UseView {
     /// `[check.NAME]`
     pub check: String,
-    /// Effect of the failed check on the endpoint.
+    /// Effect on the endpoint if the check fails.
     pub severity: SeverityWord,
     /// Whether the check is a member of the quorum.
     pub in_quorum: bool,
     /// Weight that the check contributes to the endpoint.
     pub weight: u32,
-    /// Class of the check's current state.
+    /// How the endpoint counts the check's current state.
     pub class: ClassWord,
 }
 
@@ -207,7 +207,8 @@ pub struct ResultView {
     pub latency_us: u32,
 }
 
-/// One declaration of maintenance. If a target has several, [`HoldSource`] sets the precedence.
+/// One declaration of maintenance. [`HoldSource`] sets the precedence of several declarations for
+/// one target.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct HoldView {
     /// An endpoint, a check, or `all`.

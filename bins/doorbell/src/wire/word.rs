@@ -108,13 +108,13 @@ own_words! {
 
     /// How an endpoint counts the state of a check.
     ClassWord {
-        /// Serving, degraded.
+        /// Serving, with a warning.
         Degraded = "degraded",
         /// Not serving.
         Down = "down",
         /// In maintenance.
         Maintenance = "maintenance",
-        /// No result yet.
+        /// No result yet, or the checked target reports an unknown state.
         Unknown = "unknown",
         /// Serving.
         Up = "up",
@@ -123,7 +123,7 @@ own_words! {
     /// Source of maintenance. If a target has several sources, the first source in this order takes
     /// effect.
     HoldSource {
-        /// `doorbell maint`, stored in the state file.
+        /// `doorbell maint` or `POST /-/maint`, stored in the state file.
         Operator = "operator",
         /// A file in `maintenance.file_dir`.
         File = "file",
@@ -137,7 +137,7 @@ own_words! {
         Starting = "starting",
         /// Serving.
         Ready = "ready",
-        /// Serving but not ready: until `undrain`, or for `drain_delay` before the stop.
+        /// Serving but not ready: all endpoints drain.
         Draining = "draining",
         /// No new connections; open ones may finish.
         Stopping = "stopping",

@@ -15,7 +15,7 @@ use x509_parser::parse_x509_certificate;
 /// Maximum number of certificates of a chain that are parsed.
 const CHAIN_LEN_MAX: usize = 16;
 
-/// Maximum length of each text in characters.
+/// Maximum length of each text of [`CertificateInfo`], in characters.
 const TEXT_LEN_MAX: usize = 1024;
 
 /// Identification of a certificate, as text.
@@ -55,7 +55,7 @@ impl CertificateInfo {
     }
 }
 
-/// Truncates a text; the server controls its length.
+/// Truncates a text whose length the server controls.
 fn short(text: &str) -> String {
     text.chars().take(TEXT_LEN_MAX).collect()
 }
@@ -78,15 +78,16 @@ pub(crate) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Issue> {
 
 /// Time, since 1970, at which the certificates of a completed handshake expire. With `roots`, this
 /// is the time until which a chain verifies, because a server may send certificates that no
-/// verified chain needs. Without verification, it is the earliest expiry of all certificates.
+/// verified chain needs. Without `roots`, or if no chain verifies now, it is the earliest expiry of
+/// all certificates.
 pub(crate) fn session_ends_at(
     chain: &[CertificateDer<'_>],
     roots: Option<&RootCertStore>,
     now: Duration,
 ) -> Result<Duration, Issue> {
     let earliest = ends_at(chain)?;
-    // Each chain contains the server's own certificate. If that is the first to expire, no chain
-    // has to be verified.
+    // Each chain contains the server's own certificate. If this certificate is the first to expire,
+    // no chain has to be verified.
     let is_own = chain.first().is_some_and(|own| ends_at(std::slice::from_ref(own)) == Ok(earliest));
     let verified = roots.filter(|_| !is_own).and_then(|roots| chain_ends_at(chain, roots, now));
     Ok(verified.unwrap_or(earliest))
@@ -143,7 +144,7 @@ pub(crate) mod tests {
         assert_eq!(abc, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
-    /// A chain whose server certificate, for `a.test`, expires in this year, with its key and its
+    /// A chain whose server certificate, for `a.test`, expires in `year`, with its key and its
     /// root. The server sends two certificates of its intermediate CA, signed by different roots:
     /// one has expired and is only useful to old clients, the other one expires in 2090.
     pub(crate) fn cross_signed(year: i32) -> ([CertificateDer<'static>; 3], KeyPair, rcgen::Certificate) {

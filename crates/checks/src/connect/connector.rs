@@ -1,6 +1,6 @@
-//! Connections to targets: counted by result, closed without TIME-WAIT.
+//! Connections to targets: counted by result, and by default closed without TIME-WAIT.
 //!
-//! Does not know about: resolving names, protocols.
+//! Does not know about: how names are resolved, protocols.
 
 use crate::connect::resolver::Resolver;
 use crate::options::EgressOptions;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Opens the connections of all checks, and holds the resolver of host names that they share.
+/// Opens the connections of all checks, and holds the resolver that the checks share.
 #[derive(Debug)]
 pub struct Connector {
     egress: Egress,
@@ -31,7 +31,8 @@ pub struct ConnectCounters([AtomicU64; ConnectResult::ALL.len()]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectResult {
     Connected,
-    /// No port or no descriptor was free, or a configured source is not an address of this machine.
+    /// No port, descriptor or buffer was free, or a configured source is not an address of this
+    /// machine.
     Exhausted,
     Failed,
     Refused,
@@ -60,7 +61,7 @@ enum Stream {
 }
 
 impl Connector {
-    /// Creates a connector without connections.
+    /// Creates a connector that uses these source addresses and ports.
     ///
     /// # Errors
     /// This kernel does not support the configured port strategy.
@@ -193,7 +194,7 @@ impl ConnectResult {
 }
 
 impl Conn {
-    /// The local address and that of the peer; `None` for a Unix socket.
+    /// The local address and the address of the peer; `None` for a Unix socket.
     pub(crate) fn addrs(&self) -> Option<(SocketAddr, SocketAddr)> {
         match &self.stream {
             Stream::Tcp(stream) => stream.local_addr().ok().zip(stream.peer_addr().ok()),

@@ -56,7 +56,8 @@ impl Datagrams {
         Ok(Self { socket, peer: peer.ip().to_string(), receive: hops::receive })
     }
 
-    /// Binds the socket to an abstract address that the kernel chooses, so that the peer can reply.
+    /// Opens a datagram socket that is connected to the Unix socket `peer`. The kernel chooses an
+    /// abstract address for the new socket, so that the peer can reply.
     #[cfg(feature = "udp")]
     pub(crate) fn unix(peer: &Path) -> io::Result<Self> {
         let socket = std::os::unix::net::UnixDatagram::unbound()?;
@@ -67,7 +68,7 @@ impl Datagrams {
         Ok(Self { socket, peer: peer.display().to_string(), receive })
     }
 
-    /// Sends `bytes` up to `sends` times, `every` apart, until `read` accepts a datagram.
+    /// Sends `bytes` up to `sends` times, `every` apart, until `read` returns a value or an error.
     pub(crate) async fn ask<T>(
         &self,
         bytes: &[u8],
@@ -112,7 +113,7 @@ impl Datagrams {
     }
 }
 
-/// Receives a datagram. Its buffer is allocated when it has arrived.
+/// Receives a datagram. Called when the socket is readable, so that a waiting run holds no buffer.
 fn receive(socket: &UdpSocket) -> io::Result<Received> {
     let mut bytes = Vec::with_capacity(LEN_MAX);
     recv(socket, spare_capacity(&mut bytes), RecvFlags::empty())?;

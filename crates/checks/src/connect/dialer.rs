@@ -1,7 +1,7 @@
-//! Connects to a host and port. The addresses of a name are cached for a time, and are tried in
-//! order or checked individually.
+//! Connects to a host and port, or to a Unix socket. The addresses of a name are cached for a time,
+//! and are tried in order or checked individually.
 //!
-//! Does not know about: data on the connection.
+//! Does not know about: data on the connection, except the PROXY header.
 
 use crate::connect::connector::{Conn, Connector};
 use crate::connect::datagrams::Datagrams;
@@ -70,13 +70,13 @@ impl Dialer {
         self
     }
 
-    /// A dialer for another address with the same options, except the header and `all`.
+    /// A dialer for another address with the same options, except the PROXY header and `all`.
     pub(crate) fn to(&self, at: HostPort) -> Self {
         let resolve = Resolve { all: false, ..self.resolve };
         Self::new(Address::Tcp(at), resolve, self.timeout, Arc::clone(&self.connector))
     }
 
-    /// Whether every address is checked.
+    /// Whether a run checks every address of the name.
     pub(crate) const fn checks_all_addrs(&self) -> bool {
         self.resolve.all && matches!(self.target, DialTarget::Name(..))
     }
@@ -86,8 +86,8 @@ impl Dialer {
         matches!(self.target, DialTarget::Name(..))
     }
 
-    /// Declares that the peer sends first: the handshake is acknowledged immediately instead of
-    /// together with the first data.
+    /// Declares that the peer sends first, unless a PROXY header is sent: the handshake is
+    /// acknowledged immediately instead of together with the first data.
     pub(crate) const fn peer_sends_first(mut self) -> Self {
         if self.proxy.is_none() {
             self.first = SpeaksFirst::Peer;
@@ -139,7 +139,7 @@ impl Dialer {
         Ok(addr)
     }
 
-    /// Opens a connection to the first address that accepts, and sends the header.
+    /// Opens a connection to the first address that accepts, and sends the PROXY header.
     pub(crate) async fn connect(&self, progress: &Progress) -> Result<Conn, Issue> {
         match timeout(self.timeout, self.open(progress)).await {
             Ok(connected) => connected,
@@ -190,7 +190,8 @@ impl Dialer {
         Err(last.unwrap_or_else(|| Issue::error("no address to connect to")))
     }
 
-    /// The address to check, or the cached or resolved addresses; empty only for a Unix socket.
+    /// The addresses to try, resolved if necessary; empty only for a Unix socket. Each part of a
+    /// run that checks all addresses gets only its own address.
     pub(crate) async fn addrs(&self, progress: &Progress) -> Result<Vec<SocketAddr>, Issue> {
         progress.enter(Stage::Resolve);
         let (name, port) = match &self.target {
@@ -221,7 +222,7 @@ impl Dialer {
         }
     }
 
-    /// Marks the cached addresses as failed, so that they are looked up again.
+    /// Marks the cached addresses as failed, so that the name is looked up again.
     pub(crate) fn forget(&self) {
         *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -236,7 +237,8 @@ const fn of_family(resolve: Resolve) -> &'static str {
 }
 
 /// Puts addresses of the preferred family first; drops the other family unless it is a fallback.
-/// Keeps the resolver's order within each family, and removes duplicates.
+/// Keeps the resolver's order within each family, removes duplicates, and limits the number of
+/// addresses.
 fn in_order(found: impl Iterator<Item = SocketAddr>, resolve: Resolve) -> Vec<SocketAddr> {
     let is_other = |addr: &SocketAddr| match resolve.prefer {
         Prefer::Any => false,

@@ -1,6 +1,6 @@
-//! Connections to a host and port, with TLS if requested.
+//! Connections and datagram sockets to targets, TLS, certificates, and the resolver.
 //!
-//! Does not know about: data on a connection.
+//! Does not know about: the protocols of the kinds.
 
 pub(crate) mod certificate;
 pub(crate) mod connector;

@@ -24,7 +24,7 @@ static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 /// addresses may belong to another host.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
 
-/// Error texts of the C libraries for `EAI_AGAIN`: no answer about the name.
+/// Error texts of the C libraries for `EAI_AGAIN`: the lookup failed temporarily.
 const NO_ANSWER: [&str; 2] = ["Temporary failure in name resolution", "Try again"];
 
 type Lookup = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
@@ -93,7 +93,7 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    /// Creates a resolver with its own lookup function and limit.
+    /// Creates a resolver that uses this lookup function and has permits of its own.
     pub(crate) fn new(lookup: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
         let permits = Arc::new(Semaphore::new(LOOKUPS_MAX));
         Self { lookup: Arc::new(lookup), permits, names: Mutex::default() }
@@ -122,8 +122,9 @@ impl Name {
         &self.host
     }
 
-    /// Returns addresses of an acceptable age, looking them up if necessary. While the lookup is
-    /// pending, cached addresses are returned after at most `patience`.
+    /// Returns the addresses. If `will_do` rejects the time at which the cached addresses were
+    /// found, the name is looked up. The cached addresses are returned if the lookup does not end
+    /// within `patience`, and without waiting if the last lookup was slow or no thread is free.
     pub(crate) async fn addrs(
         self: &Arc<Self>,
         will_do: impl Fn(Instant) -> bool,
@@ -225,15 +226,15 @@ impl Known {
         }
     }
 
-    /// Records that a lookup yields no new answer in time; callers then use cached addresses
-    /// without waiting. Returns true if this was not recorded before.
+    /// Records that a lookup yields no new answer in time, if there are cached addresses: callers
+    /// then use these without waiting. Returns true if this was not recorded before.
     fn mark_slow(&mut self) -> bool {
         self.found.is_some() && !std::mem::replace(&mut self.is_slow, true)
     }
 }
 
 impl Drop for PendingLookup {
-    /// Also runs if the thread panicked or could not be started.
+    /// Publishes the result, even if the thread panicked or could not be started.
     fn drop(&mut self) {
         let result = self.result.take();
         self.name.known.send_modify(|known| known.settle(&self.name.host, result));

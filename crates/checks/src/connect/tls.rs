@@ -1,6 +1,6 @@
 //! TLS as a client: roots, verification, client certificates.
 //!
-//! Does not know about: protocols inside.
+//! Does not know about: protocols inside TLS.
 
 use crate::connect::connector::Conn;
 use crate::finding::Issue;
@@ -117,7 +117,7 @@ impl Tls {
     }
 }
 
-/// Builds a client for use outside of checks.
+/// Builds a TLS client configuration for use outside of checks.
 ///
 /// `protocol` is offered by ALPN unless empty.
 ///

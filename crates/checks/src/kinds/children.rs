@@ -1,5 +1,5 @@
-//! Programs started by checks: only their check may wait for them, even if this process is a child
-//! subreaper.
+//! Programs started by checks: only the check that started a program waits for it, even if this
+//! process is a child subreaper.
 //!
 //! Does not know about: other children.
 
@@ -71,7 +71,7 @@ impl Own {
 }
 
 impl Drop for Own {
-    /// If the check has not waited for the child, the reaper may do so from now on.
+    /// Lets the reaper wait for the child if the check has not.
     fn drop(&mut self) {
         let pid = self.pid().as_raw_nonzero().get();
         self.all.own().remove(&pid);

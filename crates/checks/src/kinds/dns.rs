@@ -174,7 +174,7 @@ fn content(answer: &Message<Vec<u8>>, asked: DnsRecord) -> DnsAnswer {
     }
 }
 
-/// The records of this type in presentation format, TXT as plain text.
+/// The records of this type in presentation format, TXT records as plain text.
 fn records(answer: &Message<Vec<u8>>, wanted: Rtype) -> Result<Vec<String>, domain::base::wire::ParseError> {
     let mut found = Vec::new();
     for record in answer.answer()?.limit_to::<AllRecordData<_, _>>().take(RECORDS_MAX) {
@@ -189,7 +189,7 @@ fn records(answer: &Message<Vec<u8>>, wanted: Rtype) -> Result<Vec<String>, doma
     Ok(found)
 }
 
-/// Compares addresses by value; names regardless of case and of a final dot.
+/// Compares addresses by value, and other texts regardless of case and of a final dot.
 fn is_same(found: &str, wanted: &str) -> bool {
     match (found.parse::<IpAddr>(), wanted.parse::<IpAddr>()) {
         (Ok(found), Ok(wanted)) => found == wanted,

@@ -43,8 +43,8 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
 impl Exchange<'_> {
-    /// Sends the request over HTTP/1.1. After a complete response the connection stays open, so that
-    /// the server can close it first.
+    /// Sends the request over HTTP/1.1. After a complete response the connection stays open, so
+    /// that the server can close it first.
     pub(crate) async fn over_http1(self, stream: impl Stream) -> Result<ResponseWithLocation, Issue> {
         let Self { request, len_max, progress } = self;
         progress.enter(Stage::Response);
@@ -105,7 +105,7 @@ impl Exchange<'_> {
     }
 }
 
-/// A configured header field, for sending.
+/// Converts a configured header field to the types of hyper.
 pub(crate) fn field((name, value): &(String, FieldValue)) -> Result<(HeaderName, HeaderValue), String> {
     let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
     let sent = HeaderValue::try_from(value.reveal());

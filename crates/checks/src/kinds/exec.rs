@@ -33,11 +33,11 @@ const OUTPUT_LEN_MAX: usize = 4096;
 const READ_LEN: usize = 4096;
 const PIPE_LEN: usize = 64 << 10;
 
-/// Maximum number of bytes of the first non-empty line that become the reason.
+/// Maximum number of bytes of the first non-empty line in a reason.
 const REASON_LEN_MAX: usize = 200;
 
-/// Environment variables that a program does not inherit: they give access to descriptors and to
-/// the notification socket of this process.
+/// Environment variables that a program does not inherit: they concern the descriptors, the
+/// notification socket and the watchdog of this process.
 const OWN_VARIABLES: [&str; 7] = [
     "FDSTORE",
     "LISTEN_FDS",
@@ -55,10 +55,10 @@ pub(crate) struct ExecRunner {
     starter: Starter,
 }
 
-/// Starts programs on a separate thread. A second start does not begin before the first has
-/// returned and its program has exited: if a start blocks, for example on a network file system,
-/// only one thread is blocked, and of programs that cannot be killed only one is left running. If
-/// the run ends during the start, the program is killed.
+/// Starts programs on a separate thread. A start begins only after the previous start has returned
+/// and its program has exited. So a start that blocks, for example on a network file system, blocks
+/// only one thread, and at most one program that cannot be killed is left running. If the run ends
+/// during the start, the program is killed.
 #[derive(Debug)]
 struct Starter(Arc<Semaphore>);
 
@@ -203,7 +203,7 @@ impl Group {
         }
     }
 
-    /// Must be called before the exit status is collected.
+    /// Kills the group. Must be called before the exit status is collected.
     fn kill(&self) {
         // Fails if the program runs as another user (EPERM), for example with sudo. Such a program
         // is left running, and no other one is started until it exits.

@@ -1,4 +1,5 @@
-//! Evaluates a response: the expectations of an `http` check against status, content and latency.
+//! Evaluates an HTTP response and its latency by the expectations of an `http` check. Other kinds
+//! use the helper functions.
 //!
 //! Does not know about: connections.
 
@@ -110,7 +111,7 @@ pub(crate) fn lacking(payload: &Payload, has_wanted: bool) -> String {
     }
 }
 
-/// Whether a response with an expected status does not satisfy an expression.
+/// Whether a response has an expected status but violates a regular expression.
 pub(crate) fn fails_pattern(response: &HttpResponse, expect: &HttpExpect) -> bool {
     let body = text_of(&response.body);
     let lacks = expect.body_matches.as_ref().is_some_and(|pattern| !pattern.matches(&body));

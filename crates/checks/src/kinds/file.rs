@@ -15,7 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// Maximum number of bytes to search.
 const READ_MAX: u64 = 1 << 20;
 
-/// Minimum difference between the clocks that counts as a step; gradual adjustment stays below it.
+/// Minimum difference between the clocks that counts as a step of the wall clock; gradual
+/// adjustment stays below it.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
 /// Checks one file.
@@ -90,8 +91,8 @@ fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
             // A modification time in the future counts as now.
             let by_day = now.time_of_day.duration_since(modified).unwrap_or_default();
             // Unless this is the first run, the file changed since the last run. If the clock was
-            // also set since then, the order of these two events is unknown: the smaller age
-            // counts.
+            // also set since then, the order of these two events is unknown: the age is at most the
+            // time since the last run.
             let looked = before.map(|before| before.looked).filter(|before| now.is_set_since(*before));
             let age = looked.map_or(by_day, |before| by_day.min(now.since(before)));
             Seen { modified, age, at: now.instant, looked: now }

@@ -1,4 +1,4 @@
-//! Records the first bytes that a server sends, for diagnostics.
+//! Records whether the first bytes that a server sends are HTTP/1, for diagnostics.
 //!
 //! Does not know about: protocols, except the start of an HTTP/1 status line.
 
@@ -15,7 +15,7 @@ pub(crate) const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is th
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstBytes(Arc<OnceLock<bool>>);
 
-/// Wraps a stream so that its first bytes are recorded in `first`.
+/// Wraps a stream so that `first` records whether its first bytes are HTTP/1.
 pub(crate) fn recording<S: AsyncRead + AsyncWrite>(
     stream: S,
     first: &FirstBytes,
@@ -24,7 +24,7 @@ pub(crate) fn recording<S: AsyncRead + AsyncWrite>(
     tokio::io::join(RecordingReader { stream: read, first: first.clone() }, write)
 }
 
-/// Records the first bytes that are read.
+/// Records whether the first bytes that are read are HTTP/1.
 #[derive(Debug)]
 pub(crate) struct RecordingReader<R> {
     stream: R,

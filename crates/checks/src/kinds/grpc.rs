@@ -1,4 +1,4 @@
-//! A call on a separate connection: `Check` or a long-lived `Watch` of `grpc.health.v1.Health`, or
+//! A call on a new connection: `Check` or a long-lived `Watch` of `grpc.health.v1.Health`, or
 //! another unary method.
 //!
 //! Does not know about: the methods of services other than health.
@@ -80,7 +80,7 @@ impl GrpcRunner {
         Ok(Self { check, dialer, tls, origin, fields, traces, unary, watch })
     }
 
-    /// Sets the notice by which a watch reports changes.
+    /// Sets the [`ChangeNotice`] through which a watch reports a changed status.
     pub(crate) fn notify_changes(&self, notice: ChangeNotice) {
         self.watch.notify_changes(notice);
     }
@@ -269,7 +269,7 @@ fn broken(error: &hyper::Error) -> Status {
     Status::unavailable(cause)
 }
 
-/// The user agent and the configured metadata, which replaces the default of the same name.
+/// The user agent and the configured metadata. A configured `user-agent` replaces the default one.
 fn fields_of(
     check: &GrpcCheck,
     given: impl Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! One HTTP request on a separate connection, and the redirects that it follows.
+//! One HTTP request on a new connection, and the redirects that are followed.
 //!
 //! Does not know about: how a response is evaluated.
 
@@ -76,7 +76,7 @@ impl HttpRunner {
         let host = HeaderValue::try_from(check.url.authority());
         headers.entry(HOST).or_insert(host.map_err(|_| format!("{} cannot be requested", check.url))?);
         let target = check.url.target.parse().map_err(|_| format!("{} cannot be requested", check.url))?;
-        // A configured field takes precedence.
+        // A configured `traceparent` takes precedence.
         let traces = check.traceparent && !headers.contains_key(TRACEPARENT);
         let method = Method::from_bytes(check.method.as_str().as_bytes());
         let method = method.map_err(|_| format!("{} is not a method", check.method))?;
@@ -225,7 +225,7 @@ impl HttpRunner {
         let to = to.ok_or_else(|| {
             Issue::failure(format!("status {status} redirects to {text:?}, which is not a URL"))
         })?;
-        // Any port of the host, as in the kubelet.
+        // As in the kubelet, the same host may have any port.
         let is_allowed = follows == FollowRedirects::All || to.at.host.eq_ignore_ascii_case(&from.at.host);
         Ok(is_allowed.then_some(to))
     }

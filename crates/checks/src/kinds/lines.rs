@@ -1,6 +1,6 @@
-//! Lines sent by a server, each of bounded length, and a server's text in a reason.
+//! Lines sent by a server, each of bounded length, and the form of a server's text in a reason.
 //!
-//! Does not know about: their content.
+//! Does not know about: the content of the lines.
 
 use crate::finding::{Issue, cause_of};
 use doorbell_config::Secret;
@@ -21,7 +21,7 @@ const SHOWN_MAX: usize = 32;
 pub(crate) struct Lines<'s, S> {
     stream: &'s mut S,
     read: Vec<u8>,
-    /// End of the lines already returned.
+    /// Number of bytes of `read` that belong to lines already returned.
     taken: usize,
     len_max: usize,
 }

@@ -113,7 +113,7 @@ impl MailRunner {
     }
 }
 
-/// A line of a server.
+/// Meaning of a line of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// Further lines of the reply follow.
@@ -123,7 +123,7 @@ enum Line {
 }
 
 impl Line {
-    /// `None` for a line of another protocol.
+    /// Classifies a line; `None` for a line of another protocol.
     fn of(protocol: MailProtocol, is_greeting: bool, line: &[u8]) -> Option<Self> {
         let begins = |word: &str| {
             let is_word =

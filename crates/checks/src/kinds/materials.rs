@@ -61,7 +61,7 @@ pub(crate) struct Materials<'a> {
 }
 
 impl Materials<'_> {
-    /// The dialer of the target.
+    /// Creates a dialer for the address `at`.
     pub(crate) fn dialer(&self, at: &Address, resolve: Resolve) -> Dialer {
         let connector = Arc::clone(&self.shared.connector);
         Dialer::new(at.clone(), resolve, self.pace.connect_timeout, connector)

@@ -65,7 +65,7 @@ pub(crate) trait KindRunner: Debug + Send + Sync {
         1
     }
 
-    /// Whether a run makes calls that may block, on a separate thread.
+    /// Whether a run makes blocking calls, which need a separate thread.
     fn blocks(&self) -> bool {
         false
     }

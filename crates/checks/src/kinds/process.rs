@@ -143,7 +143,7 @@ fn significant(name: &str) -> &[u8] {
 }
 
 impl Status {
-    /// `None` if there is no such process.
+    /// Reads the status of a process; `None` if there is no such process.
     fn read(proc: &Path, pid: &str) -> io::Result<Option<Self>> {
         let mut text = Vec::new();
         let read = File::open(proc.join(pid).join("status"))

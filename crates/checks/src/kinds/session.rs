@@ -1,4 +1,4 @@
-//! A connection of a protocol that begins in plain text and may continue with TLS.
+//! A connection that may change from plain text to TLS.
 //!
 //! Does not know about: the protocols.
 

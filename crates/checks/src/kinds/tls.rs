@@ -58,8 +58,8 @@ pub(crate) fn evaluate(progress: &Progress, rule: &CertificateRule) -> Verdict {
 /// Evaluates the remaining lifetime of a certificate. Both times are since 1970.
 fn evaluate_certificate(ends: Duration, now: Duration, rule: &CertificateRule) -> Verdict {
     let Some(left) = ends.checked_sub(now) else {
-        // Only an unverified certificate can have expired. That is a failure only if a rule limits
-        // the lifetime.
+        // Only an unverified certificate can have expired. Its expiry is a failure only if the rule
+        // limits the lifetime.
         return match rule.is_empty() {
             true => Ok(()),
             false => Err(Issue::failure("the certificate has expired")),

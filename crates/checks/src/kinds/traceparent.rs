@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The name of the field.
+/// The name of the header field.
 pub(crate) const TRACEPARENT: &str = "traceparent";
 
 /// Length of `00-` 32 digits `-` 16 digits `-00`.

@@ -2,11 +2,12 @@
 //!
 //! Does not know about: connecting, the evaluation of a status.
 //!
-//! A server that disappears without closing the connection would keep its last status. HTTP/2 pings
-//! are not used: gRPC servers close the connection of a client that pings more often than every
-//! five minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead, a
-//! run makes a `Check` call in addition to the watch, unless a message has just arrived. Only the
-//! arrival of a response matters: any status is a response, an error of the connection is not.
+//! If a server disappears without closing the connection, its last status would stay valid. HTTP/2
+//! pings are not used: gRPC servers close the connection of a client that pings more often than
+//! every five minutes (gRFC A8), and the transport of a hung process may still answer pings.
+//! Instead, a run makes a `Check` call in addition to the watch, unless a message has just arrived.
+//! Only the arrival of a response matters: any status is a response, an error of the connection is
+//! not.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;
@@ -27,8 +28,8 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 pub(crate) struct Watch {
     /// Time without messages after which a run verifies that the server responds.
     silence: Duration,
-    /// Minimum interval between the starts of calls. Limits the load on a server that ends each
-    /// call immediately.
+    /// Minimum interval between the starts of `Watch` calls. Limits the load on a server that ends
+    /// each call immediately.
     apart: Duration,
     notice: OnceLock<ChangeNotice>,
     following: Mutex<Option<Following>>,
@@ -47,7 +48,7 @@ struct Following {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     status: ServingStatus,
-    /// Time of the last message from the server.
+    /// Time of the last message of the watch, or of the last response to `Check`.
     received_at: Instant,
     /// True if the call has ended, and another call may not start yet.
     is_ended: bool,
@@ -130,7 +131,7 @@ impl Watch {
         lock(&self.following)
     }
 
-    /// Makes the call and returns the first status. The notice reports later changes.
+    /// Makes the call and returns the first status. The [`ChangeNotice`] reports later changes.
     pub(crate) async fn begin<C, E>(
         &self,
         mut client: HealthClient<Channel>,
@@ -171,13 +172,13 @@ impl Watch {
             } {
                 set_status(Some(news));
             }
-            // During the pause, runs use the last status and start no other call.
+            // Until `again_at`, runs use the last status and start no other call.
             if Instant::now() < again_at
                 && let Some(known) = &mut *lock(&kept)
             {
                 known.is_ended = true;
             }
-            // Close the call and its connection before the pause.
+            // Close the call and its connection before the wait.
             drop((stream, conn));
             sleep_until(again_at).await;
             set_status(None);

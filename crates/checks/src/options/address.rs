@@ -29,7 +29,7 @@ pub enum Prefer {
     Ipv6,
 }
 
-/// Use of the addresses of a name.
+/// Which addresses of a name are used, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Resolve {
@@ -39,7 +39,7 @@ pub struct Resolve {
     /// Uses the other family when the preferred one has no address, or none that accepts.
     #[key(default = true)]
     pub fallback: bool,
-    /// Checks every address, and all must succeed; otherwise the first that accepts is enough.
+    /// Checks every address, and all must succeed; if false, the first that accepts is enough.
     #[key(default = false)]
     pub all: bool,
     /// Time for which addresses are reused.
@@ -71,16 +71,16 @@ pub struct Url {
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct ClientTls {
-    /// PEM file with the certificate authorities that may have signed the certificate. Default:
-    /// those of the system.
+    /// PEM file with the certificate authorities that may have signed the server's certificate.
+    /// Default: those of the system.
     pub ca: Option<PathBuf>,
     /// PEM file with a client certificate, for servers that ask for one.
     pub cert: Option<PathBuf>,
     /// PEM file with the key of `cert`.
     pub key: Option<PathBuf>,
-    /// Name in the handshake, which the certificate must have. Default: the host.
+    /// Name in the handshake, which the server's certificate must have. Default: the host.
     pub server_name: Option<String>,
-    /// Verifies the certificate; false accepts any, as the kubelet does.
+    /// Verifies the server's certificate; false accepts any, as the kubelet does.
     #[key(default = true)]
     pub verify: bool,
 }
@@ -108,7 +108,7 @@ impl Address {
         }
     }
 
-    /// The host; `None` if it is this machine.
+    /// The host and port; `None` if the host is this machine.
     #[must_use]
     pub fn remote(&self) -> Option<&HostPort> {
         match self {
@@ -148,7 +148,7 @@ impl ClientTls {
         self.ca.is_some() || self.cert.is_some()
     }
 
-    /// All files.
+    /// All files that these options name.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let own = self.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
         self.ca.as_deref().into_iter().chain(own)

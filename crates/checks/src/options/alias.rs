@@ -18,9 +18,9 @@ pub struct AliasCheck {
     /// Endpoint of this doorbell to follow. It must not contain this check, not even indirectly.
     /// Required without `check` and `url`.
     pub health: Option<String>,
-    /// URL of an endpoint or check of another doorbell, such as
-    /// "http://192.0.2.1:8080/readyz/db". The route there must show details (`details`) to tell
-    /// maintenance from down, and to pass on reasons. Required without `check` and `health`.
+    /// URL of an endpoint or check of another doorbell, such as "http://192.0.2.1:8080/readyz/db".
+    /// The route of that doorbell must show details (`details`) to tell maintenance from down, and
+    /// to pass on reasons. Required without `check` and `health`.
     pub url: Option<Url>,
     /// Address to connect to instead of the host of `url`.
     pub address: Option<Address>,
@@ -29,7 +29,7 @@ pub struct AliasCheck {
     pub bearer: Option<Secret>,
     /// TLS of an https URL.
     pub tls: ClientTls,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 
@@ -70,7 +70,7 @@ impl AliasCheck {
         Self { url: Some(url), ..Self::default() }
     }
 
-    /// What the check follows, if that is a part of this program.
+    /// The check or endpoint of this program that is followed, if any.
     #[must_use]
     pub fn followed(&self) -> Option<Followed<'_>> {
         let endpoint = || self.health.as_deref().map(Followed::Endpoint);

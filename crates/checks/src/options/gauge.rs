@@ -143,8 +143,8 @@ fn bad_side(
     None
 }
 
-/// Checks another threshold against the `down` threshold: it must be on the good side of `down`,
-/// and of the same kind.
+/// Checks another threshold against the `down` threshold: it must not be on the bad side of `down`,
+/// and must be of the same kind.
 fn check_order(level: &At<Level>, down: &At<Level>, bad_is: BadIs, at: &Section<'_>) {
     let (this, down_at) = (level.number(), down.number());
     let message = if !level.is_like(down.value) {

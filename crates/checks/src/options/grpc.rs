@@ -9,7 +9,7 @@ use super::target::target;
 use super::{fields, hex};
 use doorbell_config::{Entry, Problem, Section, Table, Words};
 
-/// A call of `grpc.health.v1`, or of another unary method.
+/// A call of `Check` or `Watch` of `grpc.health.v1`, or of a unary method of another service.
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(check = Self::check, useless = Self::useless)]
 pub struct GrpcCheck {
@@ -21,7 +21,7 @@ pub struct GrpcCheck {
     pub service: String,
     /// check makes a call of Check for each run. watch makes one call of Watch, which stays open
     /// and reports every change; if it ends, the next call of Watch begins no sooner than
-    /// `fast_interval` after the start of the previous one. In addition, a run makes a call of
+    /// `fast_interval` after the start of the previous one. With watch, a run also makes a call of
     /// Check, which must complete in time, unless the server has just reported a status.
     #[key(default = "check")]
     pub mode: GrpcMode,
@@ -55,7 +55,7 @@ pub struct GrpcCheck {
     /// Limits on the latency.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
     /// Value of `User-Agent`; differs if the check imitates a prober.
     #[key(skip = Some(concat!("doorbell/", env!("CARGO_PKG_VERSION"))))]
@@ -113,8 +113,8 @@ impl GrpcCheck {
         Self { address, ..Self::default() }
     }
 
-    /// Keys without effect on this check: that of a health call if `method` is set, otherwise that
-    /// of `method`.
+    /// Keys that are omitted when this table is printed, because they have no effect: with
+    /// `method`, a key of health calls; without `method`, a key of other calls.
     const fn useless(&self) -> &'static [&'static str] {
         if self.method.is_some() { &["service"] } else { &["expect.status"] }
     }

@@ -57,7 +57,7 @@ pub struct HttpCheck {
     pub body_bytes: u32,
     /// TLS of an https URL.
     pub tls: ClientTls,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
     /// Requirements; the check fails if one is not met.
     #[key(flatten)]
@@ -126,7 +126,7 @@ pub struct HttpExpect {
 /// Conditions under which the result of an `http` check is degraded.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct HttpDegraded {
-    /// Status codes, regardless of the content, such as "429" or ["4xx"].
+    /// Status codes, such as "429" or ["4xx"], regardless of the content.
     #[key(table = "degraded", with = status)]
     pub status: StatusSet,
     /// Text that is part of the content.
@@ -289,8 +289,8 @@ impl HttpCheck {
             let problem = Problem::warning("no-effect", tls, "`tls` has no effect on an `http` URL");
             at.problem(problem.also(url.clone(), "not https").help("write \"https://\", or remove `tls`"));
         }
-        // RFC 9110 9.3: content has no defined meaning in requests with these methods, and some
-        // servers refuse it.
+        // RFC 9110 9.3: content has no defined meaning with GET and HEAD, and is forbidden with
+        // TRACE; some servers refuse it.
         let has_no_content = [Method::GET, Method::HEAD, Method::TRACE].contains(&self.method);
         if let Some(body) = at.right_place("body").filter(|_| has_no_content && !self.body.is_empty()) {
             let mut problem =

@@ -45,7 +45,7 @@ pub enum CheckKind {
     File(FileCheck),
     /// A metric of this machine.
     Gauge(GaugeCheck),
-    /// A call of `grpc.health.v1`, or of another unary method.
+    /// A call of `Check` or `Watch` of `grpc.health.v1`, or of a unary method of another service.
     Grpc(Box<GrpcCheck>),
     /// An HTTP request.
     Http(Box<HttpCheck>),
@@ -177,7 +177,7 @@ kinds! {
     "websocket" Websocket Box::new, WebsocketCheck;
 }
 
-/// Tables below a check whose keys depend on the kind, and their documentation.
+/// Subtables of a check whose keys depend on the kind, and the documentation of these subtables.
 const TABLES: [(&str, &str); 2] = [
     ("expect", "Requirements; if one is not met, the check fails."),
     ("degraded", "Conditions under which a result that meets `expect` is degraded. Default: none."),
@@ -269,8 +269,8 @@ pub(super) fn take_among(at: &mut Section<'_>, words: &[&str]) -> CheckKind {
     take(at)
 }
 
-/// The documentation texts of each key, with the kinds to which they apply. The map is
-/// indexed by a table below a check and the name of a key in that table.
+/// The documentation texts of each key, with the kinds to which they apply. The map is indexed by
+/// the name of a subtable of the check, empty for the check itself, and the name of a key in it.
 type Docs = BTreeMap<[String; 2], Vec<(String, Vec<&'static str>)>>;
 
 fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &mut Docs) {
@@ -375,7 +375,7 @@ impl CheckKind {
         }
     }
 
-    /// Whether both test the same target; the lifetime of pushed results is ignored.
+    /// Whether all options are equal, except the lifetime of pushed results.
     #[must_use]
     pub fn has_same_target(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other

@@ -6,7 +6,7 @@ use super::target::Target;
 use doorbell_config::{At, Link, Problem, Section, Table, format_duration};
 use std::time::Duration;
 
-/// Time after which a decision is stale if it is not repeated.
+/// Time after which the decision on the state of a `link` check is stale if it is not repeated.
 pub const DECISION_TTL: Duration = Duration::from_secs(5);
 
 /// Time after which instances repeat a state that did not change.
@@ -27,7 +27,8 @@ pub struct LinkCheck {
     /// Endpoint of these instances.
     pub endpoint: Option<String>,
     /// Number of instances that must state down for the check to be down. The check is up only if
-    /// fewer instances than this state down or are unknown. Default: more than half of `from`.
+    /// the number of instances that state down or are unknown is lower. Default: more than half of
+    /// `from`.
     #[key(range = 1..=1000)]
     pub quorum: Option<u32>,
 }

@@ -49,8 +49,8 @@ pub struct GaugeCheck {
     pub bad_is: BadIs,
     /// Threshold beyond which the check fails.
     pub down: Level,
-    /// Threshold beyond which the check recovers. A value equal to the threshold recovers only if
-    /// `up` equals `down`.
+    /// Threshold on whose good side the check recovers. A value equal to the threshold recovers
+    /// only if `up` equals `down`.
     pub up: Level,
     /// Threshold beyond which the result is degraded.
     pub degraded: Option<Level>,
@@ -90,7 +90,7 @@ pub enum BadIs {
 /// A threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Bytes, files, descriptors.
+    /// Bytes, inodes, descriptors.
     Count(u64),
     /// Thousandths, for metrics with a fraction.
     Milli(u64),

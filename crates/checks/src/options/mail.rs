@@ -35,7 +35,7 @@ pub struct MailCheck {
     /// Limits on the latency.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 

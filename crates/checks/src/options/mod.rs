@@ -125,7 +125,7 @@ pub struct CheckDefaults {
 }
 
 /// Keys that concern runs, and therefore have no effect on a check whose results are pushed.
-/// `max_age`, the last one, has an effect on states that arrive on links.
+/// `max_age`, the last key, has an effect on states that arrive on links.
 const OF_RUNS: [&str; 9] = [
     "share",
     "interval",
@@ -193,8 +193,8 @@ impl Check {
                 if is_local {
                     pace.set_default_interval(Pace::following().interval, at);
                 }
-                // A watched service reports every change, and a followed check has thresholds of its
-                // own, so by default one result changes the state.
+                // A watched service reports every change, and a followed check has thresholds of
+                // its own, so by default one result changes the state.
                 if is_local || matches!(kind, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch) {
                     let of = |key: &str, count: u32| if at.has_valid(key) { count } else { 1 };
                     (pace.rise, pace.fall) = (of("rise", pace.rise), of("fall", pace.fall));

@@ -16,7 +16,7 @@ pub struct PostgresCheck {
     /// User to log in as; the check then also runs a query. Default: no login; the server's
     /// authentication request is enough, as with pg_isready.
     pub username: Option<String>,
-    /// Database of the session. Default: the one named like the user.
+    /// Database of the session. Default: the database named like the user.
     pub database: Option<String>,
     /// The login and the connection.
     #[key(flatten)]

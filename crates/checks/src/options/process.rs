@@ -14,7 +14,7 @@ pub struct ProcessCheck {
     /// of a name, so only these are compared. Required without `pid_file`.
     pub name: Option<String>,
     /// File whose first line is the process ID. With `name`, another program with this process ID
-    /// is a failure; without it, a reused process ID is not detected. Required without `name`.
+    /// is a failure; without `name`, a reused process ID is not detected. Required without `name`.
     pub pid_file: Option<PathBuf>,
     /// Maximum number of processes with this name. Default: no limit.
     #[key(table = "expect", range = 0..=65_536)]

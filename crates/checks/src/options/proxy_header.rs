@@ -19,8 +19,8 @@ pub enum ProxyHeader {
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 impl ProxyHeader {
-    /// Encodes the header of a connection. `addrs` is its source and its target; `None` for a
-    /// connection without IP addresses.
+    /// Encodes the header of a connection. `addrs` are the source and the target of the connection;
+    /// `None` for a connection without IP addresses.
     #[must_use]
     pub fn bytes(self, addrs: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
         let Some((source, target)) = addrs else {

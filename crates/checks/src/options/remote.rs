@@ -1,4 +1,4 @@
-//! Options of the kinds that contact a server without HTTP: TCP, TLS, Redis, DNS.
+//! Options of `tcp`, `tls`, `redis` and `dns` checks, and required lifetimes of certificates.
 //!
 //! Does not know about: how the protocols work.
 
@@ -26,7 +26,7 @@ pub struct TcpCheck {
     /// Limits on the latency.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 
@@ -47,19 +47,21 @@ pub struct TlsCheck {
     /// Limits on the latency.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 
-/// Required remaining lifetime of certificates, measured by the certificate of the chain that
-/// expires first.
+/// Required remaining lifetime of the certificates of the verified chain. Without verification, all
+/// certificates that the server sends count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct CertificateRule {
-    /// The check fails if a certificate of the chain has less remaining lifetime than this.
+    /// The check fails if a certificate of the verified chain has less remaining lifetime than
+    /// this.
     #[key(name = "certificate_expires_after", table = "expect", range = "1s..=3650d")]
     pub expires_after: Option<Duration>,
-    /// The result is degraded if a certificate of the chain has less remaining lifetime than this.
+    /// The result is degraded if a certificate of the verified chain has less remaining lifetime
+    /// than this.
     #[key(name = "certificate_expires_within", table = "degraded", range = "1s..=3650d")]
     pub expires_within: Option<Duration>,
 }
@@ -87,7 +89,7 @@ pub struct RedisCheck {
     /// Limits on the latency.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 
@@ -116,7 +118,7 @@ pub struct DnsCheck {
     /// Limits on the latency.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 
@@ -232,7 +234,7 @@ impl DnsCheck {
         Self { server, name, ..Self::default() }
     }
 
-    /// Whether `text` may be a record of this type.
+    /// Whether `text` may be a record of the requested type.
     #[must_use]
     pub fn can_contain(&self, text: &str) -> bool {
         match self.record {

@@ -37,7 +37,7 @@ macro_rules! target {
 }
 pub(super) use target;
 
-/// The host of a URL, or of the address that replaces it.
+/// The host of a URL, or of the address that replaces it; `None` if the host is this machine.
 pub(super) fn remote_of<'a>(address: Option<&'a Address>, url: &'a Url) -> Option<&'a HostPort> {
     address.map_or_else(|| url.at.remote(), Address::remote)
 }

@@ -32,7 +32,7 @@ pub struct UdpCheck {
     /// Limits of the time to the reply.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 

@@ -41,7 +41,7 @@ pub struct WebsocketCheck {
     /// Limits on the latency.
     #[key(flatten)]
     pub latency: LatencyRule,
-    /// Use of the addresses of the host.
+    /// Which addresses of the target host are used, and for how long.
     pub resolve: Resolve,
 }
 

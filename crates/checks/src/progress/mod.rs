@@ -85,7 +85,8 @@ pub struct Seen {
     pub content_length: Option<u64>,
     /// Bytes of content that were read.
     pub body_len: usize,
-    /// Whether the last response did not satisfy an expression of `expect`.
+    /// Whether the last response did not satisfy an expression of `expect`; with `tcp` and `udp`,
+    /// any requirement on the bytes.
     pub fails_pattern: bool,
     /// `Location` of the last response.
     pub location: Option<String>,
@@ -149,7 +150,7 @@ impl Seen {
 }
 
 impl Stage {
-    /// The phase to which a stage belongs. Stages of a program belong to no phase.
+    /// The phase to which a stage belongs. `Start` and `End` belong to no phase.
     const fn phase(self) -> Option<Phase> {
         match self {
             Self::Response => Some(Phase::Processing),

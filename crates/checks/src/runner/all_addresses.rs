@@ -72,7 +72,7 @@ impl TargetRunner {
     }
 }
 
-/// Polls the few futures in order until one is ready, and removes that one.
+/// Polls the few futures in order until one is ready, and removes it.
 fn poll_any<F: Future>(running: &mut Vec<Pin<Box<F>>>, cx: &mut Context<'_>) -> Poll<F::Output> {
     for at in 0..running.len() {
         if let Poll::Ready(done) = running[at].as_mut().poll(cx) {

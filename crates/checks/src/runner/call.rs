@@ -60,7 +60,7 @@ impl Call {
 
     async fn verdict(&self) -> Verdict {
         let start = Instant::now();
-        // A cancelled run ends when its runtime polls it, which may be after the next run is due.
+        // A cancelled call ends when its runtime polls it, which may be after the next run is due.
         let turn = timeout(self.timeout, Arc::clone(&self.turn).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
             return Err(Issue::timeout("the previous run has not ended"));

@@ -34,7 +34,7 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// The sum for all checks, with at most `in_flight_max` concurrent runs.
+    /// An upper bound for all checks together, with at most `in_flight_max` concurrent runs.
     pub(crate) fn all(each: impl Iterator<Item = Self>, in_flight_max: usize) -> usize {
         let (mut most, mut all, mut count) = (1, Self::default(), 0);
         for one in each {

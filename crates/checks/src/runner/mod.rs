@@ -117,7 +117,7 @@ impl Runner {
         }
     }
 
-    /// Sets the notice that reports changes of the target.
+    /// Sets the [`ChangeNotice`] through which a gRPC watch reports a changed status.
     #[cfg(feature = "kinds")]
     pub(crate) fn notify_changes(&self, notice: ChangeNotice) {
         if let RunnerKind::Target(target) = &self.0 {

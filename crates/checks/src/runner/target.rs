@@ -154,7 +154,7 @@ impl TargetRunner {
         }
     }
 
-    /// Sets the notice by which changes of the target are reported.
+    /// Sets the [`ChangeNotice`] through which a gRPC watch reports a changed status.
     pub(super) fn notify_changes(&self, notice: ChangeNotice) {
         if let Kind::Grpc(grpc) = &self.kind {
             grpc.notify_changes(notice);

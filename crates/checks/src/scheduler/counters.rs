@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct SchedulerCounters {
     /// Completed runs.
     pub(crate) runs: AtomicU64,
-    /// Runs that did not succeed.
+    /// Runs with the outcome error, failure or timeout.
     pub(crate) failed: AtomicU64,
     /// Number of times that the limit of concurrent runs delayed due runs.
     pub(crate) waited: AtomicU64,

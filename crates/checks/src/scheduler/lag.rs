@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const LAG_BOUNDS_US: [u64; 12] =
     [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
 
-/// A histogram shared by all checks.
+/// Histogram of the delays, shared by all checks.
 #[derive(Debug, Default)]
 pub struct Lag {
     buckets: [AtomicU64; LAG_BOUNDS_US.len() + 1],

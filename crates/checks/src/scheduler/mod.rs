@@ -114,8 +114,8 @@ impl Heartbeat {
 }
 
 impl RunNow {
-    /// Requests an immediate run of `check`, unless one is in progress. Returns `false` if too many
-    /// requests are pending.
+    /// Requests an immediate run of `check`, unless a run is in progress. Returns `false` if too
+    /// many requests are pending.
     pub fn run_now(&self, check: usize) -> bool {
         self.sender.try_send(check).is_ok()
     }

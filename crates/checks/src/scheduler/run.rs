@@ -1,4 +1,4 @@
-//! One scheduled check: its runner and its due time.
+//! One scheduled check: its runner and its schedule.
 //!
 //! Does not know about: other checks.
 

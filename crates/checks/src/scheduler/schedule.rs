@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Start times of one check.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    /// Position within any interval, as a fraction of 2^64.
+    /// Position within any interval, in units of the interval / 2^64.
     phase: u64,
     /// Maximum jitter in percent of the interval, at most 50.
     jitter: u32,

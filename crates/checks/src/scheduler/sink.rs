@@ -17,7 +17,8 @@ pub trait ResultSink: Send + Sync + 'static {
     /// Converts a time to the clock of the runtime.
     fn instant(&self, time: Time) -> Instant;
 
-    /// Handles a finding and returns the interval from the start of this run to the next.
+    /// Handles a finding and returns the interval from the start of this run to the start of the
+    /// next.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
 
     /// Handles a pushed finding.

@@ -29,8 +29,8 @@ pub fn first_runs(checks: usize) -> Duration {
 /// changes constantly.
 const CHANGES_APART: Duration = Duration::from_millis(10);
 
-/// Above this number of entries for each check, plus [`DUE_MORE_MAX`], replaced entries are removed
-/// from the queue of due runs. Otherwise they stay in the queue until their time.
+/// Replaced entries stay in the queue of due runs until their time. They are removed earlier if the
+/// queue has more than this number of entries for each check, plus [`DUE_MORE_MAX`].
 const DUE_PER_RUN_MAX: usize = 4;
 const DUE_MORE_MAX: usize = 64;
 

@@ -87,8 +87,8 @@ impl Default for CheckConfig {
 }
 
 impl CheckConfig {
-    /// A check that runs at this interval. The interval is at most 1 s while the state changes, and
-    /// is doubled while the check is down.
+    /// A check that runs at this interval. The interval is at most 1 s while the check is unknown,
+    /// stale, going up or going down, and is doubled while the check is down.
     pub fn every(interval: Duration) -> Self {
         let fast_interval = interval.min(Duration::from_secs(1));
         Self { interval, fast_interval, down_interval: interval.saturating_mul(2), ..Self::default() }

@@ -339,8 +339,8 @@ impl Check {
         &self.config
     }
 
-    /// Whether the thresholds last decided that the check is up. Endpoints may keep this value for
-    /// a stale check.
+    /// Whether the check is up according to `rise`, `fall` and `initial`, regardless of its current
+    /// state. Endpoints may keep this value for a stale check.
     pub fn is_settled_up(&self) -> bool {
         self.settled == Settled::Up
     }

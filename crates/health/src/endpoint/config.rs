@@ -73,7 +73,7 @@ impl Quorum {
         match self {
             Self::Count(count) => count,
             Self::Percent(percent) => {
-                // At most `of`, because the percentage is at most 100.
+                // `min` is at most `of`, because the percentage is at most 100.
                 let exact = of as u64 * percent as u64;
                 let min = exact.div_ceil(100);
                 if min > u32::MAX as u64 { u32::MAX } else { low_half(min) }
@@ -95,8 +95,8 @@ pub enum OnStale {
     /// As down.
     #[default]
     Down,
-    /// As before the check became stale: up, degraded or down, or the maintenance or unknown state
-    /// that its target reported.
+    /// As before the check became stale: up, degraded or down, regardless of a hold for flapping,
+    /// or the maintenance or unknown state that its target reported.
     Keep,
     /// As unknown.
     Unknown,

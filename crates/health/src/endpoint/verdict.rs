@@ -36,7 +36,7 @@ impl EndpointState {
         }
     }
 
-    /// The class of a check that follows the endpoint.
+    /// The class of an alias, a check that takes over the state of this endpoint.
     pub const fn class(self) -> Class {
         match self {
             Self::Degraded => Class::Degraded,

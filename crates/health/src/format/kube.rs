@@ -38,8 +38,8 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     out.extend_from_slice(if page.passes() { b" check passed\n" } else { b" check failed\n" });
 }
 
-/// The operator's reason; without one, the name of the cause of a failure, unless the checks are
-/// the cause.
+/// The operator's reason. Without one: the name of the cause if the endpoint fails for a cause
+/// other than its checks, otherwise empty.
 fn note<'a>(page: &Page<'a>) -> &'a str {
     let cause = page.verdict.cause;
     if page.note.is_empty() && cause != Cause::Checks && !page.passes() { cause.as_str() } else { page.note }

@@ -18,7 +18,8 @@ const EVENTS_MAX: usize = 64;
 /// Maximum sleep of a task.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// The checks of this instance.
+/// Runs the checks of this instance, and applies results of other instances. Implemented by the
+/// caller.
 pub trait Local: Send + Sync + 'static {
     /// Schedules a run. Its end is reported with [`Shares::ran`].
     fn run(&self, check: usize);

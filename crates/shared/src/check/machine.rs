@@ -293,7 +293,7 @@ impl ShareMachine {
         if self.found_at.is_some_and(|last| last >= found_at) {
             return;
         }
-        // The time until the next run comes from another instance, so it is limited.
+        // `next_ms` was sent by another instance, so it is limited.
         let next = Duration::from_millis(result.next_ms).min(self.options.max_age);
         (self.found_at, self.next_run) = (Some(found_at), found_at + next);
         // A stale result is not applied, but determines the time of the next run.
@@ -341,7 +341,7 @@ impl ShareMachine {
                     self.ask_at = self.ask_at.map(|_| now);
                 }
             }
-            // Determines at once whether the store is available.
+            // The next lease request is sent at once, to find out whether the store is available.
             None => self.ask_at = self.ask_at.map(|_| now),
         }
     }

@@ -3,10 +3,10 @@
 //!
 //! Does not know about: connections, clocks, the algorithm of the store.
 //!
-//! A *round* reads the demand of all keys with requests since the last round. For each key, it
-//! requests the tokens that are expected to be used in three rounds, if at most half of that number
-//! is left. So idle keys cause no calls, and few tokens remain unused. No tokens are requested for
-//! an exhausted key before the store can grant one.
+//! A *round* reads the demand of all keys with requests since the last round. For each key, if at
+//! most half of the tokens that are expected to be used in three rounds is left, it requests the
+//! missing ones. So idle keys cause no calls, and few tokens remain unused. No tokens are requested
+//! for an exhausted key before the store can grant one.
 
 use super::gcra::{Charge, Gcra, Granted};
 use doorbell_http::Time;

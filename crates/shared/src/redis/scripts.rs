@@ -1,5 +1,4 @@
-//! Lua scripts, which the server runs atomically. They use commands of Redis 5 and later, and of
-//! Valkey.
+//! Lua scripts, which the server runs atomically. They require Redis 5 or later, or Valkey.
 //!
 //! Does not know about: connections.
 

@@ -65,7 +65,7 @@ fn section(page: &mut String, path: &str, group: &str, own: &str, table: &Value)
     }
 }
 
-/// Header of a table: `[[maintenance.window]]` for a list of tables, otherwise `[control]`.
+/// Header of a table, such as `[control]`, or `[[maintenance.window]]` for a list of tables.
 fn header(path: &str) -> String {
     match path.strip_suffix("[]") {
         Some(path) => format!("[[{path}]]"),
@@ -92,7 +92,7 @@ fn rows(page: &mut String, path: &str, keys: &[(&String, &Value)]) {
     }
 }
 
-/// Tables with keys that the schema `form` allows, with their paths.
+/// The tables that the schema `form` allows and that have keys, with their paths.
 fn tables<'f>(path: &str, form: &'f Value) -> Vec<(String, &'f Value)> {
     let forms = form["anyOf"].as_array().into_iter().flatten();
     let own = [form].into_iter().chain(forms).map(|form| (path.to_owned(), form));
@@ -100,7 +100,7 @@ fn tables<'f>(path: &str, form: &'f Value) -> Vec<(String, &'f Value)> {
     own.chain([listed]).filter(|(_, form)| properties(form).next().is_some()).collect()
 }
 
-/// The table under a name that the user chooses.
+/// The table under a name that the user chooses, with its path; `None` if there is no such table.
 fn names<'f>(path: &str, form: &'f Value) -> Option<(String, &'f Value)> {
     let table = &form["additionalProperties"];
     properties(table).next().map(|_| (format!("{path}.NAME"), table))

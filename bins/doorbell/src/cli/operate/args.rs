@@ -288,7 +288,7 @@ pub struct UndrainArgs {
     pub instance: InstanceArgs,
 }
 
-/// Options of commands that only print.
+/// Options of `probers`.
 #[derive(Debug, Args)]
 pub struct ViewArgs {
     /// Output format
@@ -300,7 +300,7 @@ pub struct ViewArgs {
     pub instance: InstanceArgs,
 }
 
-/// Duration of maintenance or a drain.
+/// Parses the duration of maintenance or a drain.
 fn parse_length(text: &str) -> Result<Duration, String> {
     let too_long = || format!("the maximum is {}; omit the option for no limit", format_duration(HOLD_MAX));
     parse_time(text).and_then(|time| if time > HOLD_MAX { Err(too_long()) } else { Ok(time) })

@@ -1,6 +1,6 @@
 //! Finds the instance to which a command applies.
 //!
-//! Does not know about: the requests.
+//! Does not know about: the requests of the commands.
 
 use super::super::load;
 use super::super::options::Global;
@@ -16,7 +16,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A connection to the instance.
+/// Connects to the instance that the options or the configuration select.
 pub(super) fn connect(instance: &InstanceArgs, global: &Global) -> Result<Client, Failure> {
     if let Some(path) = &instance.socket {
         return open(path);
@@ -58,8 +58,8 @@ enum Selection {
     ByFile(PathBuf),
 }
 
-/// Selects by the configuration. Problems of the file are ignored: the instance may run with an
-/// earlier version of the file.
+/// Selects an instance by the configuration. Problems of the file are ignored: the instance may run
+/// with an earlier version of the file.
 fn selection(global: &Global) -> Result<Selection, Failure> {
     let Some(source) = load::source(global)? else { return Ok(Selection::Any) };
     let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
@@ -112,7 +112,7 @@ fn serving(file: &Path, directories: &[PathBuf]) -> Result<Client, Failure> {
     Err(Failure::new(Exit::Unavailable, text))
 }
 
-/// Whether both canonical paths are equal. `served` may be a name such as `built-in defaults`,
+/// Whether both paths lead to the same file. `served` may be a name such as `built-in defaults`,
 /// which is not a path.
 fn is_same_file(served: &Path, file: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();

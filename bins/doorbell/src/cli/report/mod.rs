@@ -1,4 +1,5 @@
-//! `doorbell links report`: losses and latency of links in a period, as two tables and a picture.
+//! `doorbell links report`: losses and latency of links in a period, as two tables and, with
+//! `--svg`, a picture.
 //!
 //! Does not know about: running instances; the numbers come from the history.
 
@@ -44,7 +45,7 @@ Exit codes: 0 done, 1 the picture cannot be written, 2 invalid command line, 69 
 /// Options of `links report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Start: a date or time in UTC; default: a day before the end
+    /// Start: a date in UTC, or a time as in RFC 3339; default: a day before the end
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     from: Option<u32>,
 

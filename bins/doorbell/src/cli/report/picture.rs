@@ -1,4 +1,5 @@
-//! The picture: a panel for each link, with the round trip over time and the losses as text.
+//! The picture of a report: a panel for each link, with the round trip over time and the losses as
+//! text.
 //!
 //! Does not know about: where the numbers come from.
 

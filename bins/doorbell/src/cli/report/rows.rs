@@ -15,7 +15,7 @@ pub(super) struct Link {
     pub(super) link: String,
 }
 
-/// Frames of a link.
+/// Frame counts of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Loss {
     #[serde(flatten)]

@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 /// Maximum size of a reply's content file; each generation keeps a copy of the content.
 const REPLY_BYTES_MAX: u64 = 1 << 20;
 
-/// Maximum number of reported errors of a link map; further errors are only counted.
+/// Maximum number of reported errors of a link map (`redirect.map`); further errors are only
+/// counted.
 const MISTAKES_SHOWN_MAX: usize = 5;
 
 /// Current time in seconds since 1970.
@@ -84,7 +85,7 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
 }
 
 /// TLS settings of checks, blackbox modules, `[shared]` and `[history.clickhouse]`, each with the
-/// path of the table that contains `tls`.
+/// dotted name of the table that contains `tls`.
 fn clients(config: &Config) -> impl Iterator<Item = (String, &ClientTls)> {
     let of_checks =
         config.checks.iter().filter_map(|check| Some((format!("check.{}", check.name), check.kind.tls()?)));

@@ -14,7 +14,7 @@ const NAME_LEN_MAX: usize = 12;
 const CPU_MAX: u32 = 1023;
 
 /// Threads for work that would delay replies to probes: public-key signatures, files and link maps
-/// of routes. The threads are started only if a route needs them.
+/// (`redirect.map`) of routes. The threads are started only if a route needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Compute {

@@ -14,8 +14,8 @@ pub struct Connections {
     /// Maximum time to read further input after the last reply.
     #[key(default = "1s", range = "10ms..=1d")]
     pub linger_timeout: Duration,
-    // An HTTP connection without TLS usually does not count if it is served and closed in the turn
-    // that accepts it.
+    // An HTTP connection without TLS usually does not count for `per_ip_max` if it is served and
+    // closed in the turn that accepts it.
     /// Maximum number of connections of one client address, or off.
     #[key(default = 1024, none = "off", range = 1..=4_000_000, nonzero)]
     pub per_ip_max: Option<u32>,

@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Maximum length of the path: the size of `sun_path` minus a NUL (unix(7)) and minus the suffix of
-/// the lock file.
+/// Maximum length of the socket path: the size of `sun_path` minus a NUL (unix(7)) and minus the
+/// suffix of the lock file.
 const SOCKET_PATH_LEN_MAX: usize = 102;
 
 /// Control socket, for `doorbell status`, `maint`, `drain` and similar commands.

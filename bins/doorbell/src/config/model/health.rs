@@ -45,21 +45,22 @@ pub struct Health {
     /// Weight of each check: its share of the capacity, for `endpoint_weight` and agents.
     #[key(range = 0..=1_000_000)]
     pub weight: Map<u32>,
-    /// Keeps the endpoint degraded instead of down while all or most checks of the quorum (without
-    /// a quorum: of the required checks) are down. Default: the endpoint is down.
+    /// Keeps the endpoint degraded instead of down while at most `max_healthy` of the checks of the
+    /// quorum (without a quorum: of the required checks) are healthy. Default: the endpoint is
+    /// down.
     pub fail_open: Option<FailOpen>,
     /// Keeps the endpoint up once it has been up or degraded.
     #[key(default = false)]
     pub latch: bool,
-    /// State of a check whose result is older than its `max_age`.
+    /// State of a check whose result is older than the check's `max_age`.
     #[key(default = "down", words = ON_STALE)]
     pub on_stale: OnStale,
     /// Replies to each audience during a drain of the process or of this endpoint: report
     /// (`status.drain`), ignore (as without a drain), or a status code. Default: report; for
     /// liveness and startup endpoints: ignore.
     pub on_drain: DrainReplies,
-    /// Reply while degraded. With kube-warning, a kubelet gets 302 and records an event, with
-    /// reasons if it sees details; other clients get `status.degraded`.
+    /// Reply while degraded. With kube-warning, a kubelet gets 302 and records an event, with the
+    /// reasons if the route shows it `details`; other clients get `status.degraded`.
     #[key(default = "status")]
     pub degraded_via: DegradedVia,
     /// Status codes by state.
@@ -96,16 +97,16 @@ pub struct QuorumOf {
     pub min: Option<At<Quorum>>,
 }
 
-/// Keeps the endpoint degraded instead of down while all or most checks of the quorum (without a
-/// quorum: of the required checks) are down.
+/// Keeps the endpoint degraded instead of down while at most `max_healthy` of the checks of the
+/// quorum (without a quorum: of the required checks) are healthy.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct FailOpen {
-    /// Maximum duration of the degraded state; then the endpoint is down. Required.
+    /// Maximum time that the endpoint fails open; then it is down. Required.
     #[key(required = "\"2m\"", range = "100ms..=30d")]
     pub max_age: Duration,
     /// Maximum share of the checks of the quorum (without a quorum: of the required checks) that
     /// may be healthy, such as "50%", like the panic threshold of Envoy. If more are healthy, the
-    /// endpoint does not fail open. All checks but those that are down count as healthy.
+    /// endpoint does not fail open. Every check that is not down counts as healthy.
     #[key(default = "0%", with = healthy_share)]
     pub max_healthy: u8,
 }
@@ -142,7 +143,7 @@ pub struct Statuses {
     /// Status code of maintenance.
     #[key(default = 503, range = 200..=599)]
     pub maintenance: u16,
-    /// Status codes by check, used while the endpoint is down because of the check. A kubelet
+    /// Status codes by check, used while the endpoint is down because of that check. A kubelet
     /// reports only the code, not the body.
     #[key(range = 200..=599)]
     pub by_check: Map<u16>,
@@ -182,7 +183,7 @@ pub enum HealthState {
     Up,
 }
 
-/// Purpose of an endpoint's probes, derived from the name of the endpoint.
+/// Purpose of probes, derived from the name of their endpoint or from their path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Whether the process is alive; a prober restarts a process that is down.
@@ -195,8 +196,8 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the role by the last word of an endpoint's name, as in `livez` and `app_livez`, or
-    /// of the last part of a path.
+    /// Returns the role by the last word of `name`: the name of an endpoint, such as `app_livez`,
+    /// or the last part of a path.
     #[must_use]
     pub fn of(name: &str) -> Self {
         let last = name.rsplit(['_', '-']).next().unwrap_or(name);
@@ -279,7 +280,7 @@ fn percent_of(entry: &Entry<'_>, range: &RangeInclusive<u8>, help: &str) -> Opti
     })
 }
 
-/// Reader of the share of healthy checks.
+/// Reader of `max_healthy`: a percentage.
 mod healthy_share {
     use super::{Entry, Json, Key, json, percent_of};
 
@@ -297,7 +298,7 @@ mod healthy_share {
     }
 }
 
-/// Reader of a quorum: a count, or a percentage such as `"60%"`.
+/// Reader of a quorum's `min`: a count, or a percentage such as `"60%"`.
 mod quorum_min {
     use super::{At, DeValue, Entry, Json, Key, Quorum, json, percent_of};
 

@@ -55,7 +55,7 @@ pub enum AlbReply {
     Verdict,
 }
 
-/// Maximum length of a service name; the message of a request has at most 4 KiB.
+/// Maximum length of a service name. The request that contains the name has at most 4 KiB.
 const SERVICE_LEN_MAX: usize = 1024;
 
 impl Grpc {

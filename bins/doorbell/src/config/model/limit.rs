@@ -55,9 +55,9 @@ pub struct LimitSharing {
     /// itself) or refuse.
     #[key(default = "local")]
     pub on_error: OnStoreError,
-    /// Maximum number of requests that an instance permits to a client without a lease until the
-    /// store replies. Default: the smaller of 8 and a quarter of the burst, but at least 1 and at
-    /// least 1/1024 of the burst.
+    /// Maximum number of requests of a client that an instance permits while it has no lease for
+    /// the client and waits for the store. Default: the smaller of 8 and a quarter of the burst,
+    /// but at least 1 and at least 1/1024 of the burst.
     #[key(range = 1..=BURST_MAX)]
     pub credit: Option<u32>,
 }

@@ -15,8 +15,8 @@ pub struct Links {
     /// none.
     #[key(name = "bind", read = addresses)]
     pub binds: Vec<At<SocketAddr>>,
-    /// PEM file with the certificate of this instance and its chain, for both directions; read when
-    /// links start and at a reload. Required.
+    /// PEM file with the certificate of this instance and its chain, for accepted and opened links;
+    /// read when links start and at a reload. Required.
     #[key(required = "\"/etc/doorbell/tls/link.crt\"")]
     pub cert: At<PathBuf>,
     /// PEM file with the key of `cert`. Required.

@@ -50,7 +50,7 @@ pub struct Listener {
     pub balance: Balance,
     /// Connections with several requests.
     pub keep_alive: KeepAlive,
-    /// Deadlines of clients.
+    /// Deadlines for clients to send requests.
     pub timeouts: Timeouts,
     /// Limits of requests.
     pub limits: Limits,
@@ -88,7 +88,7 @@ pub enum ProxyProtocol {
 pub enum Balance {
     /// To the worker on the processor that received the connection.
     Cpu,
-    /// By a hash of both addresses and ports.
+    /// By a hash of the addresses and ports of both ends.
     Kernel,
     /// To the worker with the fewest open connections.
     LeastConnections,
@@ -128,7 +128,7 @@ pub struct KeepAlive {
     pub max_age: Option<Duration>,
 }
 
-/// Deadlines of clients, from 10ms (the resolution of the timers) to one day.
+/// Deadlines for clients to send requests, from 10ms (the resolution of the timers) to one day.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Timeouts {
     /// Maximum time to the end of the header fields, from the first byte of a request; for the
@@ -196,12 +196,12 @@ pub struct Tcp {
     /// first segment twice, so every request must be safe to repeat.
     #[key(default = "off", none = "off", range = 1..=65_535)]
     pub fast_open: Option<u32>,
-    /// Class of traffic of all packets (DSCP, RFC 2474), such as 46 for expedited forwarding.
+    /// Traffic class of all packets (DSCP, RFC 2474), such as 46 for expedited forwarding.
     #[key(default = 0, range = 0..=63)]
     pub dscp: u32,
 }
 
-/// Options of the socket. A Unix socket has only `tcp.backlog`, which comes first.
+/// Keys of [`Tcp`]. A Unix socket has only the first, `tcp.backlog`.
 const OPTIONS: [&str; 9] = [
     "tcp.backlog",
     "tcp.defer_accept",
@@ -258,7 +258,7 @@ impl Listener {
         [self.useless_of_protocol(), self.useless_options()].concat()
     }
 
-    /// Keys without effect for this protocol.
+    /// Keys without effect for the protocol of the listener.
     const fn useless_of_protocol(&self) -> &'static [&'static str] {
         match self.protocol {
             Protocol::Http1 => &["reply", "speaks_first"],
@@ -275,7 +275,7 @@ impl Listener {
         }
     }
 
-    /// Options without effect for these addresses.
+    /// Options without effect for the addresses of the listener.
     fn useless_options(&self) -> &'static [&'static str] {
         let has = |is: fn(&Bind) -> bool| self.addresses().any(is);
         if self.binds.is_empty() || has(|bind| matches!(bind, Bind::Tcp(_))) {
@@ -318,8 +318,8 @@ impl Listener {
         self.check_proxies(at);
     }
 
-    /// Reports cpu and source-hash on a Unix or passed socket: all workers share the socket, so the
-    /// kernel has no choice.
+    /// Reports `balance` cpu or source-hash on a Unix or passed socket: all workers share the
+    /// socket, so the kernel cannot choose the worker.
     fn check_balance(&self, at: &Section<'_>) {
         let shared = self.binds.iter().find(|bind| !matches!(bind.value, Bind::Tcp(_)));
         if let (true, Some(bind), Some(place)) =
@@ -346,7 +346,9 @@ impl Listener {
         }
     }
 
-    /// Requires `trusted_proxies`, because a trusted peer can claim any address.
+    /// Requires `trusted_proxies` for `proxy_protocol` and `forwarded`, because a trusted peer can
+    /// claim any address. Warns of `trusted_proxies` without effect, and of networks that contain
+    /// every peer.
     fn check_proxies(&self, at: &Section<'_>) {
         let no_proxies = |key: &str, place: Range<usize>| {
             let message = format!("`{key}` without `trusted_proxies` would trust any client");

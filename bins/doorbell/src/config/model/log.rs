@@ -13,11 +13,12 @@ pub struct Log {
     /// Format of log lines; auto is text on a terminal and JSON elsewhere.
     #[key(default = "auto")]
     pub format: LogFormat,
-    /// Minimum severity of log lines.
+    /// Minimum level of log lines.
     #[key(default = "info")]
     pub level: LogLevel,
     // An access log line identifies the client by the name of the bearer token's holder, by the
-    // claim `sub` of a signed token, or by its certificate. The line never contains the token.
+    // claim `sub` of a signed token, or by the client certificate. The line never contains the
+    // token.
     /// Requests in the access log: off, errors, or all; only all includes successful probes.
     #[key(default = "off")]
     pub access: Access,
@@ -59,7 +60,7 @@ pub enum AccessFormat {
 pub enum AccessFile {
     /// Appended to this file.
     Path(PathBuf),
-    /// Standard output, `-` in the file.
+    /// Standard output, `-` in the configuration.
     Stdout,
 }
 

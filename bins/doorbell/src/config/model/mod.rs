@@ -162,8 +162,8 @@ impl Config {
         self.tls.get(self.listeners.get(listener)?.tls.as_ref()?.position)
     }
 
-    /// Whether a route needs the threads of `[compute]`: for files, link maps, or tokens whose
-    /// signature takes long to verify.
+    /// Whether a route needs the threads of `[compute]`: for files, link maps (`redirect.map`), or
+    /// tokens whose signature takes long to verify.
     #[must_use]
     pub fn needs_compute(&self) -> bool {
         let is_heavy = |position: usize| self.auth.get(position).is_some_and(Auth::is_heavy);

@@ -24,7 +24,8 @@ pub struct Sharing {
     pub password: Option<Secret>,
     /// TLS of the connection, for rediss.
     pub tls: Option<ClientTls>,
-    /// Beginning of all keys and channels. Instances with the same prefix share checks and limits.
+    /// Prefix of all keys and channels in the store. Instances with the same prefix share checks
+    /// and limits.
     #[key(default = "doorbell:")]
     pub prefix: String,
     /// Name of this instance, different from all others. Default: the host name.

@@ -13,7 +13,8 @@ pub struct Udp {
     /// Named in logs, errors and metrics.
     #[key(table_name)]
     pub name: String,
-    // Addresses only: a socket that was passed to the process may have other owners.
+    // Addresses only: a passed socket may have other owners, so closing it might not close the
+    // port.
     /// Addresses and ports to receive at; one or a list. Required.
     #[key(name = "bind", required = "\"127.0.0.1:9133\"", filled, read = addresses)]
     pub binds: Vec<At<SocketAddr>>,

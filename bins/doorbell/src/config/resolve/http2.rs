@@ -1,5 +1,5 @@
-//! Resolves the endpoints of `[grpc]`, creates the default gRPC route, and reports keys of `[grpc]`
-//! and `[http2]` without effect.
+//! Resolves the endpoints of `[grpc]`, creates the default gRPC route, and reports `[grpc]`,
+//! `[http2]` and gRPC routes without effect.
 //!
 //! Does not know about: listeners, apart from whether they have HTTP/2.
 
@@ -54,11 +54,11 @@ fn readyz(health: &[Health]) -> usize {
     health.iter().position(|known| known.name == "readyz").unwrap_or(0)
 }
 
-/// Maximum number of named services: `List` returns at most a hundred, including the overall
-/// service.
+/// Maximum number of named services: `List` returns at most a hundred services, including the one
+/// without a name.
 pub(super) const SERVICES_MAX: usize = 99;
 
-/// Reports keys without effect, and more services than `List` can return.
+/// Reports tables and routes without effect, and more services than `List` can return.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     // A table with only default values is not reported.
     let http2 = places.get("http2").filter(|_| config.http2 != Http2::default());

@@ -45,7 +45,7 @@ fn is_probed(config: &Config, position: usize) -> bool {
 struct Shared<'a> {
     places: &'a Places,
     config: &'a Config,
-    /// The positions of all checks.
+    /// Positions of all checks, by name.
     by_name: &'a HashMap<&'a str, usize>,
     health: &'a Health,
     is_liveness: bool,

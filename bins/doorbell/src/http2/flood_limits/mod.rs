@@ -1,12 +1,13 @@
-//! Limits frames that an HTTP/2 client can send cheaply: budgets for a window of ten seconds.
+//! Limits frames that an HTTP/2 client can send cheaply, with budgets for each window of ten
+//! seconds.
 //!
 //! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module
 //! counts frame headers before they reach hyper, so that a connection ends before hyper processes a
 //! flood.
 //!
-//! Floods consist of frames that are rare in normal use: RST_STREAM, PING, and empty or tiny DATA
-//! frames. [`Budget`] contains the maxima for each window, based on the defaults of Envoy,
-//! HAProxy and nginx.
+//! Floods consist of frames that are rare in normal use, such as RST_STREAM, PING, and empty or
+//! tiny DATA frames. [`Budget`] contains the maxima for each window, based on the defaults of
+//! Envoy, HAProxy and nginx.
 
 mod frames;
 
@@ -20,7 +21,7 @@ const PREFACE_LEN: usize = 24;
 /// Length of a window in which frames are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Minimum length of a DATA frame; a shorter one that does not end its stream counts as tiny.
+/// A DATA frame that is shorter than this and does not end its stream counts as tiny.
 const TINY_LEN: u32 = 16;
 
 /// Initial flow-control window of every connection (RFC 9113 6.9.2). A client that has used up this
@@ -87,9 +88,9 @@ pub(super) struct FloodLimits {
     open: Vec<u32>,
     last_stream: u32,
     streams: u32,
-    /// Open streams that wait for an event, as Watch does.
+    /// Number of open streams that wait for an event, as Watch streams do.
     waiting: u32,
-    /// Open streams that wait for a job.
+    /// Number of open streams that wait for a job.
     working: u32,
     /// Open streams whose reply has begun, sorted.
     replying: Vec<u32>,

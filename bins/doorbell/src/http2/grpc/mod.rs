@@ -1,6 +1,6 @@
 //! gRPC: serves the health service only.
 //!
-//! Does not know about: how routes admit calls, frames.
+//! Does not know about: frames, how routes admit calls.
 //!
 //! Every other method gets UNIMPLEMENTED, code 12. By default, an AWS load balancer treats code 12
 //! as healthy at `/AWS.ALB/healthcheck`. Unless `alb` is "always", the reply to this path has code
@@ -82,7 +82,7 @@ impl GrpcService {
         }
     }
 
-    /// Serves an admitted call on the connection with this account, from this address.
+    /// Serves an admitted call; `account` and `addr` are those of its connection.
     pub(super) async fn serve_call<B>(
         mut self,
         mut request: Request<B>,

@@ -1,4 +1,4 @@
-//! Limits Watch streams: of all connections together, and of one connection.
+//! Limits the number of Watch streams: of all connections together, and of each connection.
 //!
 //! Does not know about: health statuses, responses.
 

@@ -140,8 +140,8 @@ pub(super) async fn dispatch(context: &RequestContext<'_>, parts: &Parts) -> Req
     }
 }
 
-/// Returns the call of a deferred reply; if the reply waits for a job instead, awaits the job and
-/// replies with the result.
+/// Returns the gRPC call of a deferred reply; if the reply waits for a job instead, awaits the job
+/// and replies with the result.
 async fn wait(context: &RequestContext<'_>, mut conn: Conn, mut later: Box<Later>) -> RequestOutcome {
     let _working = Working::begin(context.account);
     loop {
@@ -323,8 +323,9 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     head.extend_from_slice(b"\r\n");
 }
 
-/// Converts a reply with the head in `written` and the content `body`. `None` if the head cannot be
-/// parsed, which does not happen with heads that the state machine writes.
+/// Converts a reply: `written` has the head and any content after it, `body` the rest of the
+/// content. `None` if the head cannot be parsed, which does not happen with heads that the state
+/// machine writes.
 fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
     let parts = ReplyParts::parse(written)?;
     let mut response = Response::new(ReplyBody::Full([Bytes::copy_from_slice(parts.rest), body]));

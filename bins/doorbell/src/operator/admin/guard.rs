@@ -50,7 +50,7 @@ pub(super) enum Denied {
     ReadOnly,
     /// Sent by a proxy on this machine, for an unknown client.
     Proxied,
-    /// Sent from another machine, although no token is configured.
+    /// Sent from another machine, which requires a configured token.
     Remote,
     /// Sent from another machine or by a proxy, although the request is allowed only from this
     /// machine, even with the token.

@@ -43,7 +43,7 @@ pub(crate) const DESCRIPTORS: u32 = CONNS_MAX + 1;
 /// Maximum time to wait for a request head and to read it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Maximum size of a request head.
+/// Maximum size of a request head, and maximum number of its fields.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 

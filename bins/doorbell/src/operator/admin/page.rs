@@ -198,8 +198,8 @@ fn headline(view: &View) -> (&'static str, &'static str, String) {
     ("Healthy", "up", "All endpoints are up.".to_owned())
 }
 
-/// Describes the draining endpoints: those that report the drain to at least one prober, and those
-/// that ignore it for all probers.
+/// Describes the draining endpoints: those that report the drain to at least one audience, and
+/// those that report it to none.
 fn drains_in_words(status: &Status) -> String {
     let reports = |name: &str| status.endpoints.iter().any(|one| one.name == name && reports_drain(one));
     let (reported, ignored): (Vec<&str>, Vec<&str>) =

@@ -33,7 +33,7 @@ pub(super) const FOLLOWERS_MAX: usize = 16;
 /// Maximum time that a request waits for a drain (see [`Operator::is_drain_pending`]).
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Maximum size of a note in a request.
+/// Maximum size of the note of a pushed result; a longer note is truncated.
 const NOTE_LEN_MAX: usize = 1024;
 
 /// Polling interval of a request that waits for a drain.
@@ -262,9 +262,9 @@ impl Shared {
         }
     }
 
-    /// Waits while [`Operator::is_drain_pending`], for at most `wait`. The wait ends early only
-    /// after two consecutive polls without a pending drain, because workers publish their
-    /// connection counts only at the end of a turn.
+    /// Waits while [`Operator::is_drain_pending`], for at most `wait` and [`WAIT_MAX`]. The wait
+    /// ends early only after two consecutive polls without a pending drain, because workers publish
+    /// their connection counts only at the end of a turn.
     async fn wait(&self, target: &str, wait: Duration) {
         let (mut left, mut is_over) = (wait.min(WAIT_MAX), false);
         while !left.is_zero() {

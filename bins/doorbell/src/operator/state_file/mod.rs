@@ -1,6 +1,6 @@
 //! Stores drains and maintenance in a file across restarts.
 //!
-//! Does not know about: the effect of the state, when it changes.
+//! Does not know about: what drains and maintenance do, and when they change.
 //!
 //! A new file is written next to the old one, synced, and renamed over the old one, so that one of
 //! them is intact if the process is killed at any moment. A file that cannot be decoded is set

@@ -49,7 +49,7 @@ pub(crate) trait Watched: Send {
 /// The result of [`Watched::scan`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Scan {
-    /// The new version is in use, with a description.
+    /// A new version, described by this text, is in use.
     Changed(String),
     /// Not finished: scan again soon.
     Later,

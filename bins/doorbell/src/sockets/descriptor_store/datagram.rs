@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Address of the manager's socket (`NOTIFY_SOCKET`), if it is set.
+/// Address of the service manager's socket; `None` if `NOTIFY_SOCKET` is not set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manager(Option<OsString>);
 

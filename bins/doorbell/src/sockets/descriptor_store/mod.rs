@@ -104,7 +104,7 @@ pub(crate) fn begin(operator: &Operator, settings: Systemd) {
     update();
 }
 
-/// Deactivates [`update`]. The manager stores its copies for the next process.
+/// Deactivates [`update`]. The manager keeps its copies for the next process.
 pub(crate) fn end() {
     lock().updates = None;
 }
@@ -120,8 +120,8 @@ pub(crate) fn update() {
     }
     let Some(running) = operator.running() else { return };
     let Ok(listening) = running.handle.listening() else { return };
-    // Checked after reading the sockets: a server that has stopped accepting has none, but the next
-    // process needs the copies.
+    // Checked after the sockets are read: a server that has stopped accepting has no sockets, but
+    // the next process needs the copies.
     if running.handle.is_draining() {
         return;
     }
@@ -179,7 +179,7 @@ impl Store {
     }
 
     fn update(&mut self, listening: &[Listening], is_first: bool, capacity: usize) {
-        // A socket with port 0 is not stored: the next process gets another port.
+        // Sockets with the configured port 0 are not stored: the next process gets another port.
         let served = listening.iter().filter(|one| one.asked.port() != 0);
         let served: Vec<(String, Vec<(u64, &OwnedFd)>)> = served
             .map(|one| {
@@ -247,7 +247,7 @@ impl Store {
     }
 }
 
-/// Name of the socket of an address, without colons (sd_pid_notify_with_fds(3)).
+/// Name of the sockets at an address, without colons (sd_pid_notify_with_fds(3)).
 fn name_of(addr: SocketAddr) -> String {
     format!("{PREFIX}{}", addr.to_string().replace(':', "_"))
 }

@@ -166,7 +166,7 @@ fn limits(scrape: &Scrape, families: &mut Families) {
     gauges(&mut families.gauge("doorbell_rate_limit_keys", help), "limiter", &scrape.limiter_keys);
 }
 
-/// Adds a sample for each item that `add` accepts.
+/// Passes the counter of each item to `add`, which adds a sample for items of its family.
 fn of(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>, &Item, u64)) {
     scrape.items.iter().for_each(|(item, &count)| add(&mut family, item, count));
 }

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: HTTP, how values are counted.
 //!
-//! Label values are names of the configuration and words of small fixed sets. Load balancers are an
-//! exception: they send their names, and the number of stored names is limited. Request durations
-//! are not measured: most replies are pre-rendered, and workers avoid the clock read per request
-//! that a measurement would require. Proxies in front of this server measure durations.
+//! Label values are names from the configuration and words of small fixed sets. Load balancers are
+//! an exception: they send their names, and the number of stored names is limited. Request
+//! durations are not measured: most replies are pre-rendered, and workers avoid the clock read per
+//! request that a measurement would require. Proxies in front of this server measure durations.
 
 mod engine;
 mod history;
@@ -44,18 +44,18 @@ struct Scrape {
     /// Counters of the engine, by worker.
     workers: Vec<Snapshot>,
     refused: BTreeMap<&'static str, u64>,
-    /// Counters by item, such as a listener or limiter.
+    /// Counters of listeners, limiters and other items.
     items: BTreeMap<Item, u64>,
     /// Open connections, by listener.
     conns_live: BTreeMap<Box<str>, u64>,
     handshakes_live: BTreeMap<Box<str>, u64>,
     /// Open addresses, by TCP gate.
     gates_open: BTreeMap<Box<str>, u64>,
-    /// Keys, by limiter.
+    /// Number of keys, by limiter.
     limiter_keys: BTreeMap<Box<str>, u64>,
     /// Earliest expiry by `[tls.NAME]`, in seconds since 1970.
     certificate_expiries: BTreeMap<Box<str>, i64>,
-    /// Requests by route, and the number of uncounted ones.
+    /// Requests by route, and the number of requests that are not counted by route.
     requests: (Vec<(Counted, u64)>, u64),
     /// Connections and requests of HTTP/2; `None` if no listener has HTTP/2.
     http2: Option<(u64, u64)>,

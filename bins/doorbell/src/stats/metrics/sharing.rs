@@ -1,11 +1,11 @@
 //! Metrics of the store that instances share, and of shared checks.
 //!
-//! Does not know about: the store, text formats.
+//! Does not know about: connections to the store, text formats.
 
 use doorbell_metrics::Families;
 use doorbell_shared::{ShareCounters, ShareView, StoreCounters};
 
-/// State of the store and of the shared checks, by name.
+/// State of the store, and of each shared check by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharingSample {
     pub(super) is_connected: bool,

@@ -8,7 +8,7 @@
 //! The login is always completed: a server blocks a host after max_connect_errors connections (100)
 //! that end before their login. A refused login does not count as such a connection.
 //!
-//! Does not know about: data.
+//! Does not know about: the contents of databases.
 
 mod packet;
 
@@ -158,7 +158,7 @@ impl MysqlRunner {
         })
     }
 
-    /// Reads the first packet of a response.
+    /// Reads the first packet of a response, which may be an error.
     async fn read_success(&self, server: &mut Server) -> Verdict {
         let packet = server.read().await?;
         Refusal::parse(&packet).map_or(Ok(()), |refusal| Err(self.issue(&refusal)))
@@ -185,7 +185,7 @@ struct Server {
 }
 
 impl Server {
-    /// Reads the content of a packet. Nothing beyond it is read, as TLS may follow.
+    /// Reads the content of one packet, and nothing beyond this packet, because TLS may follow.
     async fn read(&mut self) -> Result<Vec<u8>, Issue> {
         let mut head = [0; 4];
         self.session.read_exact(&mut head).await.map_err(broken)?;

@@ -6,7 +6,7 @@ use crate::finding::Issue;
 use aws_lc_rs::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
 /// Capabilities of a client (CLIENT_LONG_PASSWORD, CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION and
-/// CLIENT_PLUGIN_AUTH), and of TLS (CLIENT_SSL).
+/// CLIENT_PLUGIN_AUTH), and the capability TLS (CLIENT_SSL).
 const CAPABILITIES: u32 = 1 | 0x200 | 0x8000 | 0x8_0000;
 const CAPABILITY_TLS: u32 = 0x800;
 
@@ -77,7 +77,8 @@ impl Refusal {
     }
 }
 
-/// A request for another method (`AuthSwitchRequest`): the method and its salt.
+/// Parses a request for another authentication method (`AuthSwitchRequest`) into the method and its
+/// salt.
 pub(super) fn parse_switch(packet: &[u8]) -> Option<(String, Vec<u8>)> {
     let rest = packet.strip_prefix(&[0xfe])?;
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -91,7 +92,7 @@ pub(super) fn tls_request() -> Vec<u8> {
     head(CAPABILITY_TLS)
 }
 
-/// The content of a login.
+/// The content of a login packet.
 pub(super) fn login(is_tls: bool, user: &str, hashed: &[u8], method: &str) -> Vec<u8> {
     let mut out = head(if is_tls { CAPABILITY_TLS } else { 0 });
     out.extend_from_slice(user.as_bytes());

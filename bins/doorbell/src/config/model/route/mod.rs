@@ -30,8 +30,8 @@ pub struct Route {
     /// Hosts such as "example.com" or "*.example.com"; one or a list. Default: all.
     #[key(filled, read = sources::hosts)]
     pub hosts: Vec<At<String>>,
-    /// Paths such as "/x", "/x/{name}" or "/x/{*rest}"; one or a list. Default: every path for a
-    /// redirect, the paths of the calls for grpc; otherwise required.
+    /// Paths such as "/x", "/x/{name}" or "/x/{*rest}"; one or a list. Default: for a redirect
+    /// every path, for grpc the paths of its calls; otherwise required.
     #[key(name = "path", filled, shown, read = sources::paths, default_with = Self::default_paths)]
     pub paths: Vec<At<String>>,
     /// Methods, or any; others get 405. Default: GET and HEAD; also OPTIONS for health; all for a
@@ -84,8 +84,8 @@ pub struct Route {
     /// instance behind a proxy that terminates TLS and forwards the scheme (see `forwarded`).
     #[key(shown)]
     pub redirect: Option<Redirect>,
-    /// Fixed reply. {path}, {host}, {method}, {client} and the parameters of `path` are replaced by
-    /// parts of the request.
+    /// Fixed reply, in which {path}, {host}, {method}, {client} and the parameters of `path` are
+    /// replaced by parts of the request.
     #[key(shown)]
     pub reply: Option<Reply>,
 }
@@ -135,7 +135,7 @@ pub struct Files {
     /// unless they lead out of the directory. Required.
     #[key(required = "\"/var/lib/acme/challenges\"")]
     pub dir: PathBuf,
-    // RFC 8555 8.3 names this type for the files of a challenge.
+    // Default: the type that RFC 8555 8.3 names for the files of a challenge.
     /// `Content-Type` of every file.
     #[key(default = "application/octet-stream", read = sources::content_type)]
     pub content_type: String,
@@ -162,7 +162,7 @@ pub struct Reply {
     pub content_type: String,
     /// Further header fields, with the same parameters as `body`.
     pub headers: Map<String>,
-    /// Content of `file` when the configuration was read; empty if files were not read.
+    /// Content of `file` at the time the configuration was read; empty if files were not read.
     #[key(skip)]
     pub content: Content,
 }
@@ -207,12 +207,12 @@ pub struct HealthRoute {
     /// Clients that see more than the state.
     pub details: Details,
     /// Positions in [`super::Config::auth`] of the rules whose clients count as authenticated; if
-    /// empty, all clients that the route admits count.
+    /// empty, all clients that the route admits count as authenticated.
     pub details_auth: Vec<usize>,
 }
 
 impl HealthRoute {
-    /// The default options for the endpoint at this position.
+    /// The action with default options that reports the endpoint at this position.
     #[must_use]
     pub const fn of(endpoint: usize) -> Self {
         Self { endpoint, format: HealthFormat::Text, details: Details::Never, details_auth: Vec::new() }

@@ -29,8 +29,8 @@ pub struct Redirect {
     /// the request.
     #[key(default = "{path}")]
     pub path: String,
-    // The redirect to `default` is a 302: its path may be added to the map later, and browsers
-    // cache a 308 permanently.
+    // The redirect to `default` is a 302: the requested path may be added to the map later, and
+    // browsers cache a 308 permanently.
     /// Status code: 301, 302, 303, 307 or 308; with `map`, the code of the redirect to `default`.
     /// Default: 308; with `map`: 302.
     #[key(with = status, default_with = Self::default_status)]
@@ -50,7 +50,7 @@ impl Redirect {
         if self.map.is_some() { RedirectStatus::Found } else { RedirectStatus::default() }
     }
 
-    /// Keys without effect: with `map` those of a template, without it those of a map.
+    /// Keys without effect: with `map` the keys of a template, without `map` the key `default`.
     fn useless(&self) -> &'static [&'static str] {
         match self.map {
             Some(_) => &["scheme", "host", "port", "path", "keep_query"],
@@ -139,7 +139,7 @@ impl Redirect {
                 Problem::error("bad-path", place, format!("{path:?} is not a path template"))
                     .help("write \"{path}\", \"/new{path}\" or \"/new/{name}\"; it begins with `/` and holds no `?` or `#`"),
             ),
-            // Cannot happen: the host is the placeholder, and the range of the key excludes port 0.
+            // Cannot happen: the host is the placeholder, and the range of `port` excludes 0.
             Err(_) => {}
         }
     }

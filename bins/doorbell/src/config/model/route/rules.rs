@@ -169,7 +169,7 @@ fn check_reply(route: &Route, reply: &Reply, at: &Section<'_>) {
         check_template(route, value, at);
     }
     let Some(file) = &reply.file else { return };
-    // A reply from a file is the same for all requests: it excludes `body`, and fields with
+    // A reply from a file is the same for all requests: `file` excludes `body`, and fields with
     // parameters.
     if let Some(place) = place("body").filter(|_| !reply.body.is_empty()) {
         let message = "a reply has either `file` or `body`".to_owned();
