@@ -223,7 +223,7 @@ fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
     match bind {
         Bind::Tcp(addr) if addr.port() != 0 => {
             let ips = match addr.ip() {
-                // IPv4 comes first: without IPv6 the wildcard socket accepts IPv4 only.
+                // IPv4 comes first: on a machine without IPv6, a listener on `[::]` accepts IPv4 only.
                 IpAddr::V6(ip) if ip.is_unspecified() => {
                     vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
                 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// The keys of a module, or of a table in a module.
+/// The converted keys of a `[blackbox.module.NAME]`, or of a table in it.
 pub(super) type Module = Map<String, Json>;
 
 /// The result of a conversion.

@@ -117,7 +117,7 @@ pub(super) fn sizes(read: Read<'_>, key: &str) -> Option<[u64; 3]> {
     numbers.try_into().ok()
 }
 
-/// Buffer sizes as in the file of a setting.
+/// Minimum, default and maximum of a buffer size, as in its file below `/proc/sys`.
 pub(super) fn shown([least, start, most]: [u64; 3]) -> String {
     format!("{least} {start} {most}")
 }

@@ -1,4 +1,4 @@
-//! Lines sent by a server, each of bounded length, and the form of a server's text in a reason.
+//! Lines sent by a server, each of bounded length, and how they are quoted in the reason of a result.
 //!
 //! Does not know about: the content of the lines.
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Host and port of a TCP target.
+    /// Host and port of a TCP or UDP target.
     Tcp(HostPort),
     /// A Unix socket, written `unix:/PATH`.
     Unix(PathBuf),

@@ -35,8 +35,8 @@ pub struct GrpcCheck {
     /// Value of `:authority`. Default: the address, or localhost for a Unix socket.
     #[key(read = authority)]
     pub authority: Option<String>,
-    /// Metadata of each call. Credentials such as authorization are secrets. The value of a key
-    /// that ends in -bin is Base64.
+    /// Metadata of each call. The values of credentials, such as authorization, are not shown. The
+    /// value of a key that ends in -bin is Base64.
     #[key(with = metadata)]
     pub metadata: Vec<(String, FieldValue)>,
     /// Send a `traceparent` with the sampled flag cleared.

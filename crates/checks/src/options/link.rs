@@ -15,7 +15,7 @@ const REPEATED_AFTER: Duration = Duration::from_secs(5);
 /// Default maximum age of a state received on a link.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// The state of a check or an endpoint at other instances, which state it on links.
+/// The state of a check or an endpoint at other instances, as received from them on links.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct LinkCheck {
@@ -26,9 +26,9 @@ pub struct LinkCheck {
     pub check: Option<String>,
     /// Endpoint of these instances.
     pub endpoint: Option<String>,
-    /// Number of instances that must state down for the check to be down. The check is up only if
-    /// the number of instances that state down or are unknown is lower. Default: more than half of
-    /// `from`.
+    /// Number of instances that must report "down" for the check to be down. The check is up only if
+    /// the number of instances that report "down" or are unknown is lower. Default: more than half
+    /// of `from`.
     #[key(range = 1..=1000)]
     pub quorum: Option<u32>,
 }

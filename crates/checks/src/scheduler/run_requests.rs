@@ -16,7 +16,7 @@ const REQUESTS_MAX: usize = 4096;
 pub(crate) enum Request {
     /// A probe arrived; the last result may still be fresh.
     Probe(usize),
-    /// The target reported a change, or a shared check must start.
+    /// The target reported a change, or a run of a shared check must start.
     Change(usize),
 }
 

@@ -25,8 +25,8 @@ pub fn first_runs(checks: usize) -> Duration {
     FIRST_RUNS_APART * u32::try_from(checks).unwrap_or(u32::MAX)
 }
 
-/// Minimum interval between runs caused by reported changes. Limits the load of a target that
-/// changes constantly.
+/// Minimum interval between runs caused by reported changes. Limits the load that a target
+/// causes by changing constantly.
 const CHANGES_APART: Duration = Duration::from_millis(10);
 
 /// Replaced entries stay in the queue of due runs until their time. They are removed earlier if the

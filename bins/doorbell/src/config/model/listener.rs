@@ -79,7 +79,7 @@ pub enum ProxyProtocol {
     Accept,
     /// Not expected: the connection begins with the request.
     Off,
-    /// Required, from trusted proxies only.
+    /// Every connection must begin with a header from a trusted proxy; others are closed.
     Require,
 }
 

@@ -292,8 +292,8 @@ impl FloodLimits {
         self.is_blocked = is_blocked;
     }
 
-    /// Time since which replies wait for a flow-control window, on a connection that has not used
-    /// up its initial window. For slow clients, [`Due::Stalled`] applies instead.
+    /// Time since which replies wait for a flow-control window, although less content was sent than
+    /// the initial window allows. For slow clients, [`Due::Stalled`] applies instead.
     pub(super) const fn windowless(&self) -> Option<Time> {
         if self.is_blocked || self.content_sent >= WINDOW_LEN || self.stalled_replies() == 0 {
             return None;
