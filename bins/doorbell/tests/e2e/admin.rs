@@ -251,7 +251,7 @@ fn results_are_pushed_to_a_check(engine: &str) {
         assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
     }
     for (method, path, expected) in [
-        ("POST", "/-/checks/app/pass?latency=soon", 404),
+        ("POST", "/-/checks/app/pass?latency=soon", 400),
         ("GET", "/-/checks/app/pass", 404),
         ("DELETE", "/-/checks/app/pass", 405),
         ("POST", "/-/checks/app/good", 404),
@@ -323,7 +323,7 @@ fn operators_send_commands(engine: &str) {
     assert!(get(admin, "/-/").1.contains("disk swap"));
     assert_eq!((post(admin, "/-/ready?target=readyz").0, kubelet_status()), (200, 200));
     assert_eq!(post(admin, "/-/maint?target=nothing").0, 404);
-    assert_eq!(post(admin, "/-/drain?wait=soon").0, 404);
+    assert_eq!(post(admin, "/-/drain?wait=soon").0, 400);
     assert_eq!(post(admin, "/-/checks/nothing/run").0, 404);
     for fields in ["Origin: https://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
         assert_eq!((send(admin, "GET", "/-/drain", fields).0, kubelet_status()), (403, 200), "{fields}");
