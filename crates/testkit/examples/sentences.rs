@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::iter;
 
-use doorbell_testkit::tidy::{Source, load};
+use doorbell_testkit::tidy::{Source, load, package};
 
 /// Sentences of a package; a smaller package is drawn whole.
 const SENTENCES_MAX: usize = 200;
@@ -45,12 +45,6 @@ fn main() -> io::Result<()> {
 /// Unlike for other rules, benches are no tests here: the rig is part of them.
 fn is_test(path: &str) -> bool {
     path.ends_with("tests.rs") || path.split('/').any(|part| matches!(part, "tests" | "fuzz"))
-}
-
-/// `crates/NAME`, `bins/NAME`, or the first folder.
-fn package(path: &str) -> &str {
-    let folders = if path.starts_with("crates/") || path.starts_with("bins/") { 2 } else { 1 };
-    path.match_indices('/').nth(folders - 1).map_or(path, |(end, _)| &path[..end])
 }
 
 /// Paragraphs and list items of the comments outside tests, with the number of their first line.

@@ -143,8 +143,8 @@ impl<'a> Package<'a> {
     }
 }
 
-/// `crates/NAME`, `bins/NAME`, or the first folder.
-fn package(path: &str) -> &str {
+/// The package of a file: `crates/NAME`, `bins/NAME`, or the first folder.
+pub fn package(path: &str) -> &str {
     let folders = if path.starts_with("crates/") || path.starts_with("bins/") { 2 } else { 1 };
     path.match_indices('/').nth(folders - 1).map_or(path, |(end, _)| &path[..end])
 }

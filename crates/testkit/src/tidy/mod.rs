@@ -22,7 +22,7 @@ mod words;
 
 pub use claims::claims;
 pub use complaint::Complaint;
-pub use dialect::{MARKS_MAX, Quoted, dialect};
+pub use dialect::{MARKS_MAX, Quoted, dialect, package};
 pub use layering::{CIRCLE_FILES_MAX, ROOMS, circle_sizes, rooms};
 pub use lengths::{FILE_LINES_MAX, FUNCTION_LINES_MAX, Ratchet, file_lengths, function_lengths, functions};
 pub use lexer::{Masked, mask};
