@@ -2,7 +2,6 @@
 //!
 //! Does not know about: connections, metrics.
 
-use crate::store::StoreError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -66,7 +65,7 @@ impl Status {
     /// Records the end of a connection or of an attempt to connect. Returns true if the state or
     /// the reason is new.
     #[cfg(feature = "redis")]
-    pub(crate) fn lost(&self, why: &StoreError) -> bool {
+    pub(crate) fn lost(&self, why: &crate::store::StoreError) -> bool {
         self.failed();
         let was_connected = self.is_connected.swap(false, Ordering::AcqRel);
         let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
