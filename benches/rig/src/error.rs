@@ -11,7 +11,7 @@ pub(crate) enum RigError {
     #[error("`{command}` failed: {detail}")]
     Command { command: String, detail: String },
     /// A file of figures is invalid.
-    #[error("{path}: {detail}; `doorbell-rig gate --write` creates a new file")]
+    #[error("{path}: {detail}")]
     Figures { path: PathBuf, detail: String },
     /// The guest failed. `detail` completes the message "the guest ..".
     #[error("the guest {detail}")]

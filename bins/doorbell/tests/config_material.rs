@@ -56,6 +56,11 @@ impl Folder {
             fs::copy(folder.0.join(name), &open).unwrap();
             fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
         }
+        for (name, mode) in [("written.secret", 0o602), ("run.secret", 0o601)] {
+            let file = folder.0.join(name);
+            fs::copy(folder.0.join("secret"), &file).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        }
         folder
     }
 
@@ -304,6 +309,8 @@ fn secret_cases() -> Vec<Case> {
     vec![
         (token("secret"), WITHIN, &[], "", ""),
         (token("open.secret"), WITHIN, &["secret-readable"], "open.secret", "mode 644"),
+        (token("written.secret"), WITHIN, &["secret-readable"], "written.secret", "can change"),
+        (token("run.secret"), WITHIN, &[], "", ""),
         (hmac("secret"), WITHIN, &[], "", ""),
         (hmac("open.secret"), WITHIN, &["secret-readable"], "open.secret", "chmod o-rwx"),
         (set("oct.json"), WITHIN, &[], "", ""),

@@ -142,7 +142,7 @@ fn checks_of(board: &Board, now: Time) -> Vec<CheckSample> {
 }
 
 fn endpoints(all: &[EndpointSample], families: &mut Families) {
-    let mut up = families.gauge("doorbell_endpoint_up", "1 if the health endpoint is up.");
+    let mut up = families.gauge("doorbell_endpoint_up", "1 if the health endpoint is up or degraded.");
     for one in all {
         let serves = matches!(one.state, EndpointState::Up | EndpointState::Degraded);
         up.add([("endpoint", &one.name)], if serves { 1.0 } else { 0.0 });
@@ -179,7 +179,7 @@ fn endpoints(all: &[EndpointSample], families: &mut Families) {
 
 fn checks(sample: &HealthSample, families: &mut Families) {
     let all = &sample.checks;
-    let mut up = families.gauge("doorbell_check_up", "1 if the check is up.");
+    let mut up = families.gauge("doorbell_check_up", "1 if the check is up, degraded or going down.");
     for one in all {
         let is_up = matches!(one.state, CheckState::Up | CheckState::Degraded | CheckState::GoingDown);
         up.add([("check", &one.name)], if is_up { 1.0 } else { 0.0 });

@@ -50,8 +50,9 @@ pub(super) struct Line {
 
 pub(super) fn read(file: &Path) -> Result<Committed, RigError> {
     let text = fs::read(file).map_err(RigError::io(file))?;
+    let invalid = |error| format!("{error}; `doorbell-rig gate --write` creates a new file");
     serde_json::from_slice(&text)
-        .map_err(|error| RigError::Figures { path: file.to_owned(), detail: error.to_string() })
+        .map_err(|error| RigError::Figures { path: file.to_owned(), detail: invalid(error) })
 }
 
 pub(super) fn write(file: &Path, committed: &Committed) -> Result<(), RigError> {

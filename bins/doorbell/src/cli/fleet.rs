@@ -198,7 +198,7 @@ fn shown(fleet: &FleetView, wide: bool, now_ms: u64, paint: Paint) -> String {
     let mut text = table(&heads, &fleet.instances.iter().map(row).collect::<Vec<_>>(), paint);
     if !fleet.unreadable.is_empty() {
         text.push_str(&format!(
-            "of another version: {}\n",
+            "unreadable, of another version: {}\n",
             fleet.unreadable.join(", ").replace(char::is_control, " ")
         ));
     }
@@ -250,7 +250,7 @@ INSTANCE  ZONE  VERSION  STATE     SINCE  ENDPOINTS
 web-1     -     0.1.0    draining  1m     readyz down (upgrade), 1 up
 web-3     eu-1  0.1.0    ready     1m     readyz degraded, 0 up
 web-2     eu-2  0.1.0    ready     1m     2 up
-of another version: web-0
+unreadable, of another version: web-0
 ";
         assert_eq!(shown(&fleet, false, 61_000, Paint { on: false }), expected);
         let hostile = FleetView::of(vec![

@@ -159,7 +159,13 @@ pub(super) fn resolve(keys: &mut Keys<'_>, module: &mut Module) {
         Some("ip6") => "ipv6",
         None if is_strict => "ipv6",
         // By default, `[blackbox]` prefers IPv6, as the exporter does.
-        _ => return,
+        None => return,
+        Some(_) => {
+            family.iter().for_each(|family| {
+                keys.report(family.line, family.name, "this is neither ip4 nor ip6", "correct the line")
+            });
+            return;
+        }
     };
     let mut resolve = json!({ "prefer": prefer });
     if is_strict {
@@ -248,6 +254,10 @@ mod tests {
             (
                 "prober: icmp\nicmp:\n  ttl: 256\n",
                 "5: modules.m.icmp.ttl: this is not a number from 1 to 255",
+            ),
+            (
+                "prober: tcp\ntcp:\n  preferred_ip_protocol: ipv4\n",
+                "5: modules.m.tcp.preferred_ip_protocol: this is neither ip4 nor ip6",
             ),
             ("prober: icmp\nicmp:\n  dont_fragment: true\n", "5: modules.m.icmp.dont_fragment: "),
             ("prober: dns\n", "2: modules.m.dns: the module has no `query_name`"),

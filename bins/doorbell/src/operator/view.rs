@@ -41,8 +41,8 @@ impl Operator {
         let running = self.running();
         let delay = running.as_ref().map_or_else(Default::default, |running| running.lifecycle.drain_delay);
         let now = self.0.clock.now();
-        let inside = self.lock();
-        let life = &inside.life;
+        let inner = self.lock();
+        let life = &inner.life;
         let left = |until: Duration| millis(until.saturating_sub(now));
         let stop = life.stop().filter(|_| !life.is_closing());
         let mut status = Status {
@@ -54,11 +54,11 @@ impl Operator {
             lifecycle_age_ms: millis(now.saturating_sub(life.since())),
             reason: life.reason().to_owned(),
             stops_in_ms: stop.map(|stop| left(stop.closes_at)),
-            observed_in_ms: inside.drain_since().map(|begun| left(begun.saturating_add(delay))),
+            observed_in_ms: inner.drain_since().map(|begun| left(begun.saturating_add(delay))),
             drain_ends_in_ms: life.drain().and_then(|drain| drain.until).map(left),
             config: String::new(),
-            generation: inside.generation,
-            refused_reload: inside.refused_reload.as_ref().map(|(reason, at)| RefusedReloadView {
+            generation: inner.generation,
+            refused_reload: inner.refused_reload.as_ref().map(|(reason, at)| RefusedReloadView {
                 reason: reason.clone(),
                 age_ms: millis(now.saturating_sub(*at)),
             }),
@@ -74,12 +74,12 @@ impl Operator {
             workers: Vec::new(),
             endpoints: Vec::new(),
             checks: BTreeMap::new(),
-            drains: inside.drains.views(delay, now),
-            maintenance: inside.maintenance.views(now),
+            drains: inner.drains.views(delay, now),
+            maintenance: inner.maintenance.views(now),
             counters: BTreeMap::new(),
             event: self.0.event_log.last(),
         };
-        drop(inside);
+        drop(inner);
         if let Some(running) = running {
             status.config.clone_from(&running.origin);
             status.addresses.clone_from(&running.addresses);
@@ -175,7 +175,7 @@ impl Operator {
         let position = running.registry.position_of_pushed(check);
         let position = position.filter(|position| running.has_kind(*position, kind));
         let (Some(position), Some(push)) = (position, &running.push) else {
-            let text = format!("check {name} does not accept results: only checks of `type = \"ttl\"` do");
+            let text = format!("check {name} does not accept results: only checks of `type = \"{kind}\"` do");
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
         match push.leave(position, finding) {

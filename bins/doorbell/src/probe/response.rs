@@ -96,7 +96,11 @@ fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
         let (name, value) = field.split_once(':')?;
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {
-            content = Content::Length(value.parse().ok()?);
+            let len = value.parse().ok()?;
+            // Transfer-Encoding overrides Content-Length, in any order (RFC 9112 §6.3).
+            if !matches!(content, Content::Chunked) {
+                content = Content::Length(len);
+            }
         } else if name.eq_ignore_ascii_case("transfer-encoding") && value.eq_ignore_ascii_case("chunked") {
             content = Content::Chunked;
         } else if name.eq_ignore_ascii_case("location") {
@@ -136,6 +140,20 @@ fn chunks_end(mut content: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_override_the_stated_length() {
+        for fields in [
+            "Content-Length: 1\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: chunked\r\nContent-Length: 1",
+        ] {
+            let response = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n2\r\nab\r\n");
+            let Response::Head(head) = Response::parse(response.as_bytes(), false) else {
+                panic!("{fields:?}")
+            };
+            assert!(!head.is_complete(response.as_bytes(), 1_000), "{fields:?}");
+        }
+    }
 
     #[test]
     fn chunked_content_ends_after_its_last_chunk_or_an_invalid_one() {

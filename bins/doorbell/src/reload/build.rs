@@ -107,8 +107,10 @@ impl Built {
             server_stats.add_listener(&format!("agent.{name}"));
             plan.iter_mut().for_each(Plan::add_none);
         })?;
-        if let Some(plan) = &plan {
+        if plan.is_some() || had_http2(shared, before) {
             server_stats.set_http2(Arc::clone(shared.http2.counters()));
+        }
+        if let Some(plan) = &plan {
             builder = plan.attach(builder);
         }
         Ok(Self {
@@ -161,6 +163,11 @@ fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) ->
         server_stats.set_access(Arc::as_ptr(access).addr(), lock(access).sink());
     }
     server_stats
+}
+
+/// Whether earlier configurations served HTTP/2: their connections may still be open.
+fn had_http2(shared: &SharedState, before: Option<&Generation>) -> bool {
+    before.is_some_and(|before| before.http2.is_some()) || shared.http2.counters().served().0 > 0
 }
 
 fn lock(log: &SharedLog) -> MutexGuard<'_, AccessLog> {

@@ -49,7 +49,10 @@ impl PushHandler {
             accepted: with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
             busy: text(Status::SERVICE_UNAVAILABLE, "too many results at once\n")?,
             bad_result: text(Status::BAD_REQUEST, "a result is pass, warn, fail or maintenance\n")?,
-            bad_latency: text(Status::BAD_REQUEST, "a latency is a number and a unit, as in 250ms or 2s\n")?,
+            bad_latency: text(
+                Status::BAD_REQUEST,
+                "a latency is a number of seconds or a duration, as in 2 or 250ms\n",
+            )?,
             cross_site: text(Status::FORBIDDEN, "a page of another site may not push results\n")?,
             has_hosts,
         })

@@ -143,23 +143,19 @@ async fn answer(
     Ok((answer, location))
 }
 
-/// Reads the content up to the limit.
+/// Reads the content. It is cut if it is longer than `len_max`; with 0, nothing is awaited.
 async fn read(response: Response<Incoming>, len_max: usize) -> Result<HttpResponse, Issue> {
     let (head, mut content) = response.into_parts();
     let (status, version, headers) = (head.status.as_u16(), head.version, head.headers);
     let mut body = Vec::new();
-    while body.len() < len_max {
-        match content.frame().await {
-            None => return Ok(HttpResponse { status, version, headers, body, is_cut: false }),
-            Some(Err(error)) => return Err(broken(&error)),
-            Some(Ok(frame)) => {
-                let data = frame.into_data().unwrap_or_default();
-                let wanted = data.len().min(len_max - body.len());
-                body.extend_from_slice(&data[..wanted]);
-            }
-        }
+    let mut is_cut = len_max == 0 && !content.is_end_stream();
+    while !is_cut && let Some(frame) = content.frame().await {
+        let data = frame.map_err(|error| broken(&error))?.into_data().unwrap_or_default();
+        let wanted = data.len().min(len_max - body.len());
+        body.extend_from_slice(&data[..wanted]);
+        is_cut = wanted < data.len();
     }
-    Ok(HttpResponse { status, version, headers, body, is_cut: true })
+    Ok(HttpResponse { status, version, headers, body, is_cut })
 }
 
 fn note_head(seen: &mut Seen, response: &Response<Incoming>) {

@@ -47,6 +47,18 @@ pub(super) fn secret(text: &str) -> Option<Secret> {
     Some(Secret::new(text.to_owned()))
 }
 
+#[test]
+fn content_of_the_maximum_length_is_whole() {
+    let cut = " in its first 5 bytes";
+    for (length, suffix) in [("Content-Length: 5", ""), ("Content-Length: 6", cut)] {
+        let addr = says(format!("HTTP/1.1 200 OK\r\n{length}\r\n\r\nabcdef"));
+        let mut check = HttpCheck::new(url(format!("http://{addr}/")));
+        check.body_bytes = 5;
+        check.expect.body_contains = Some("z".to_owned());
+        is(check, Outcome::Failure, &format!("the content lacks \"z\"{suffix}"));
+    }
+}
+
 /// A server that sends these bytes after the first input and keeps the connection open.
 pub(super) fn says(answer: impl Into<Vec<u8>>) -> SocketAddr {
     let answer = answer.into();

@@ -20,7 +20,7 @@ const ALL: &str = "all";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// The drain was cancelled, or its duration has passed.
-    Cancelled,
+    Ended,
     /// `drain_delay` has not passed: load balancers may not have noticed the drain.
     Announcing,
     /// `drain_delay` has passed; this many connections are open.
@@ -34,14 +34,16 @@ pub(super) fn drain(client: &mut Client, args: &DrainArgs) -> Result<Exit, Failu
     act(client, Request::Drain { target, reason, for_ms, is_kept: true })?;
     let Some(time) = args.wait else { return Ok(Exit::Success) };
     let is_over = |progress| match progress {
-        Progress::Cancelled => Some(Err("the drain was cancelled".to_owned())),
+        Progress::Ended => {
+            Some(Err("the drain has ended: it was cancelled, or its time has passed".to_owned()))
+        }
         Progress::Announced { open: 0 } if is_all(&args.target) => Some(Ok("drained: no connection is open")),
         Progress::Announced { .. } if !is_all(&args.target) => Some(Ok("drain_delay has passed")),
         Progress::Announced { .. } | Progress::Announcing => None,
     };
     let late = |progress| match progress {
         Progress::Announced { open } => format!("{open} connections are still open; the drain continues"),
-        Progress::Cancelled | Progress::Announcing => {
+        Progress::Ended | Progress::Announcing => {
             "drain_delay has not passed yet; the drain continues".to_owned()
         }
     };
@@ -56,7 +58,7 @@ pub(super) fn prestop(client: &mut Client, args: &PrestopArgs) -> Result<Exit, F
     let is_over = |progress| match progress {
         // An operator cancelled the drain. This is not an error: the kubelet stops the container
         // anyway.
-        Progress::Cancelled => Some(Ok("the drain was cancelled")),
+        Progress::Ended => Some(Ok("the drain was cancelled")),
         Progress::Announced { .. } => Some(Ok("drain_delay has passed")),
         Progress::Announcing => None,
     };
@@ -105,7 +107,7 @@ fn progress(status: &Status, target: &str) -> Progress {
             .map(|drain| drain.observed_in_ms),
     };
     match left_ms {
-        None => Progress::Cancelled,
+        None => Progress::Ended,
         Some(0) => Progress::Announced { open: status.conns_open() },
         Some(_) => Progress::Announcing,
     }

@@ -116,12 +116,13 @@ pub(super) fn check_secrets(files: &[At<PathBuf>], problems: &Problems) {
     }
 }
 
-/// Warns if the mode of this file gives every user access.
+/// Warns if the mode of this file lets every user read or change it.
 fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
     let Ok(meta) = std::fs::metadata(&file.value) else { return };
     let mode = meta.permissions().mode() & 0o777;
-    if mode & 0o007 != 0 {
-        let message = format!("every user of this machine can read {:?} (mode {mode:o})", file.value);
+    if mode & 0o006 != 0 {
+        let can = if mode & 0o004 != 0 { "read" } else { "change" };
+        let message = format!("every user of this machine can {can} {:?} (mode {mode:o})", file.value);
         let problem = Problem::warning(code, file.span.clone(), message);
         problems.add(problem.help(format!("`chmod o-rwx {}`", file.value.display())));
     }

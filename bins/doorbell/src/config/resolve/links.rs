@@ -7,6 +7,7 @@ use doorbell_checks::options::CheckKind;
 use doorbell_config::{Names, Places, Problem, Problems};
 use rustls::pki_types::ServerName;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 /// Maximum number of links.
@@ -77,15 +78,20 @@ fn lint_names(config: &Config, places: &Places, problems: &Problems) {
             let message = format!("{name:?} is not a valid certificate name");
             let help = "write `certificate_name`, a host name or an IP address";
             problems.add(Problem::error("bad-value", place, message).help(help));
-        } else if peer.peer.is_none()
-            && places.key(["link", &peer.name, "peer"]).is_none()
-            && let Some(first) = accepted.insert(name.to_ascii_lowercase(), place.clone())
-        {
-            let message = format!("link `{}` is never opened: another one has its certificate", peer.name);
-            let problem = Problem::error("repeated", place, message).also(first, "this link is opened");
-            problems.add(problem.help("give each instance a certificate of its own"));
+        } else if peer.peer.is_none() && places.key(["link", &peer.name, "peer"]).is_none() {
+            match accepted.entry(name.to_ascii_lowercase()) {
+                Entry::Occupied(first) => problems.add(never_opened(peer, place, first.get().clone())),
+                Entry::Vacant(vacant) => _ = vacant.insert(place),
+            }
         }
     }
+}
+
+/// The error for a link that is never opened. `first` is the place of the link that is.
+fn never_opened(peer: &Peer, place: Range<usize>, first: Range<usize>) -> Problem {
+    let message = format!("link `{}` is never opened: another one has its certificate", peer.name);
+    let problem = Problem::error("repeated", place, message).also(first, "this link is opened");
+    problem.help("give each instance a certificate of its own")
 }
 
 /// Reports checks that a link lists but never states, because of their type.

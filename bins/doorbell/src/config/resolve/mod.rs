@@ -26,6 +26,7 @@ use doorbell_config::{Names, Places, Problem, Problems};
 pub(crate) use http2::default_route as default_grpc_route;
 use route::Resolver;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 /// Resolves names and reports problems between tables. Continues after problems. `grace` is the
@@ -147,8 +148,9 @@ fn find_repeated(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems: &P
         if matches!(&bind, Bind::Tcp(addr) if addr.port() == 0) {
             continue;
         }
-        if let Some(first) = known.insert(bind.clone(), span.clone()) {
-            problems.add(bound_twice(&bind, span, first));
+        match known.entry(bind) {
+            Entry::Occupied(first) => problems.add(bound_twice(first.key(), span, first.get().clone())),
+            Entry::Vacant(vacant) => _ = vacant.insert(span),
         }
     }
 }
