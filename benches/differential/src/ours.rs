@@ -21,7 +21,7 @@ pub struct Ours {
 
 /// A framing with positions in the stream.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct PlacedFraming {
     /// The framing for byte-by-byte input.
     pub framing: Framing,
     /// The position after the last byte of each complete request.
@@ -84,7 +84,7 @@ impl Ours {
     }
 
     /// Frames `stream` byte by byte, and records positions.
-    pub fn places(&mut self, stream: &[u8]) -> Places {
+    pub fn places(&mut self, stream: &[u8]) -> PlacedFraming {
         let mut conn = Conn::new(Time::ZERO, &self.limits);
         self.carry.clear();
         let (mut ends, mut open, mut refused_at) = (Vec::new(), true, None);
@@ -99,7 +99,7 @@ impl Ours {
             }
         }
         let error = conn.error();
-        Places { framing: self.finish(&mut conn, open), ends, refused_at, error }
+        PlacedFraming { framing: self.finish(&mut conn, open), ends, refused_at, error }
     }
 
     fn input(&mut self, conn: &mut Conn, mut bytes: &[u8]) -> bool {

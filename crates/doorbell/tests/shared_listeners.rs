@@ -59,12 +59,12 @@ impl Handler for Blocking {
 
 /// The address of a shared listener.
 #[derive(Clone, Debug)]
-enum Place {
+enum ListenAddress {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-impl Place {
+impl ListenAddress {
     fn ask(&self, path: &str) -> String {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         match self {
@@ -92,18 +92,18 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> String {
 }
 
 /// Creates a listener of each of the three shared kinds.
-fn shared(name: &str) -> [(Listen, Place); 3] {
+fn shared(name: &str) -> [(Listen, ListenAddress); 3] {
     let [inherited, listening] = [(); 2].map(|()| TcpListener::bind(LOOPBACK).unwrap());
     let [first, second] = [&inherited, &listening].map(|listener| listener.local_addr().unwrap());
     let path = std::env::temp_dir().join(format!("doorbell-shared-{name}-{}.sock", std::process::id()));
     [
-        (Listen::inherited(inherited.into()), Place::Tcp(first)),
-        (Listen::tcp(second).listening(vec![listening.into()]), Place::Tcp(second)),
-        (Listen::unix(&path), Place::Unix(path)),
+        (Listen::inherited(inherited.into()), ListenAddress::Tcp(first)),
+        (Listen::tcp(second).listening(vec![listening.into()]), ListenAddress::Tcp(second)),
+        (Listen::unix(&path), ListenAddress::Unix(path)),
     ]
 }
 
-fn each_way(name: &str, case: impl Fn(&Server, &Place, &Blocking, &SyncSender<()>, &Receiver<()>)) {
+fn each_way(name: &str, case: impl Fn(&Server, &ListenAddress, &Blocking, &SyncSender<()>, &Receiver<()>)) {
     let uring = skip::io_uring();
     let ways = [
         (Engine::Epoll, Descriptors::Auto),

@@ -43,7 +43,7 @@ pub struct WatchLimit {
 
 /// A permit of a [`WatchLimit`].
 #[derive(Debug)]
-struct Place(Arc<AtomicU32>);
+struct OpenStream(Arc<AtomicU32>);
 
 impl WatchLimit {
     /// A limit of `max` open streams.
@@ -64,15 +64,15 @@ impl AdmitWatch for WatchLimit {
         // Counted before the limit is checked: if the stream is refused, dropping the permit
         // reverts the count.
         let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(&self.open));
+        let open_stream = OpenStream(Arc::clone(&self.open));
         if before >= self.max {
             return Err(Status::resource_exhausted("too many Watch streams"));
         }
-        Ok(Box::new(place))
+        Ok(Box::new(open_stream))
     }
 }
 
-impl Drop for Place {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -20,13 +20,13 @@ const MINUTE_MS: u64 = 60_000;
 /// A buffer of rows for a [`Writer`](crate::Writer), shared between threads.
 #[derive(Debug)]
 pub struct History {
-    inside: Mutex<Inside>,
+    inner: Mutex<HistoryInner>,
     /// Notified when a row arrives in the empty buffer, and when a batch is full.
     wake: Notify,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct HistoryInner {
     buffer: Buffer,
     minutes: Minutes,
     batch_rows: usize,
@@ -62,24 +62,30 @@ impl History {
     #[must_use]
     pub fn new(bytes_max: usize, batch_rows: usize) -> Self {
         let (buffer, minutes) = (Buffer::new(bytes_max), Minutes::default());
-        let inside =
-            Inside { buffer, minutes, batch_rows, batches_failed: 0, failure: None, is_unavailable: false };
-        Self { inside: Mutex::new(inside), wake: Notify::new() }
+        let inner = HistoryInner {
+            buffer,
+            minutes,
+            batch_rows,
+            batches_failed: 0,
+            failure: None,
+            is_unavailable: false,
+        };
+        Self { inner: Mutex::new(inner), wake: Notify::new() }
     }
 
     /// Changes the limits. Rows that exceed the new limit are dropped as when the buffer is full.
     pub fn resize(&self, bytes_max: usize, batch_rows: usize) {
-        let mut inside = self.lock();
-        inside.batch_rows = batch_rows;
-        inside.buffer.resize(bytes_max);
+        let mut inner = self.lock();
+        inner.batch_rows = batch_rows;
+        inner.buffer.resize(bytes_max);
     }
 
     /// Adds a row.
     pub fn push(&self, row: Row) {
-        let mut inside = self.lock();
-        let before = inside.buffer.rows();
-        inside.buffer.push(row);
-        self.notify(inside, before);
+        let mut inner = self.lock();
+        let before = inner.buffer.rows();
+        inner.buffer.push(row);
+        self.notify(inner, before);
     }
 
     /// Sets the endpoints whose time in each state is recorded. A new endpoint has the given state
@@ -100,18 +106,18 @@ impl History {
     }
 
     fn add_minutes(&self, take: impl FnOnce(&mut Minutes) -> Vec<crate::row::Minute>) {
-        let mut inside = self.lock();
-        let before = inside.buffer.rows();
-        for minute in take(&mut inside.minutes) {
-            inside.buffer.push(Row::Minute(minute));
+        let mut inner = self.lock();
+        let before = inner.buffer.rows();
+        for minute in take(&mut inner.minutes) {
+            inner.buffer.push(Row::Minute(minute));
         }
-        self.notify(inside, before);
+        self.notify(inner, before);
     }
 
     /// Wakes the writer if the buffer was empty, or if a batch is now full.
-    fn notify(&self, inside: MutexGuard<'_, Inside>, before: usize) {
-        let (after, full) = (inside.buffer.rows(), inside.batch_rows);
-        drop(inside);
+    fn notify(&self, inner: MutexGuard<'_, HistoryInner>, before: usize) {
+        let (after, full) = (inner.buffer.rows(), inner.batch_rows);
+        drop(inner);
         if (before == 0 && after > 0) || (before < full && after >= full) {
             self.wake.notify_one();
         }
@@ -120,12 +126,12 @@ impl History {
     /// Returns the current counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let inside = self.lock();
+        let inner = self.lock();
         Stats {
-            rows: *inside.buffer.counts(),
-            bytes_live: inside.buffer.bytes(),
-            batches_failed: inside.batches_failed,
-            failure: inside.failure.clone(),
+            rows: *inner.buffer.counts(),
+            bytes_live: inner.buffer.bytes(),
+            batches_failed: inner.batches_failed,
+            failure: inner.failure.clone(),
         }
     }
 
@@ -176,8 +182,8 @@ impl History {
     }
 
     fn is_full(&self) -> bool {
-        let inside = self.lock();
-        inside.buffer.has_pending() || inside.buffer.rows() >= inside.batch_rows
+        let inner = self.lock();
+        inner.buffer.has_pending() || inner.buffer.rows() >= inner.batch_rows
     }
 
     /// Number of rows in the buffer, including those being written.
@@ -187,9 +193,9 @@ impl History {
     }
 
     pub(crate) fn next(&self) -> Option<Arc<Batch>> {
-        let mut inside = self.lock();
-        let rows_max = inside.batch_rows;
-        inside.buffer.next(rows_max)
+        let mut inner = self.lock();
+        let rows_max = inner.batch_rows;
+        inner.buffer.next(rows_max)
     }
 
     pub(crate) fn written(&self) {
@@ -202,17 +208,17 @@ impl History {
 
     /// Splits a batch that is too large for the store. Returns false if it has a single row.
     pub(crate) fn split(&self) -> bool {
-        let mut inside = self.lock();
-        let is_split = inside.buffer.split();
-        inside.batches_failed += u64::from(is_split);
+        let mut inner = self.lock();
+        let is_split = inner.buffer.split();
+        inner.batches_failed += u64::from(is_split);
         is_split
     }
 
     /// Records a failed attempt.
     pub(crate) fn failed(&self, why: &str) {
-        let mut inside = self.lock();
-        inside.batches_failed += 1;
-        inside.failure = Some(why.to_owned());
+        let mut inner = self.lock();
+        inner.batches_failed += 1;
+        inner.failure = Some(why.to_owned());
     }
 
     /// Records that the store is unavailable. Returns true at the first call since the last
@@ -223,13 +229,13 @@ impl History {
 
     /// Records a successful attempt. Returns true if the store was unavailable before.
     pub(crate) fn succeeded(&self) -> bool {
-        let mut inside = self.lock();
-        inside.failure = None;
-        std::mem::take(&mut inside.is_unavailable)
+        let mut inner = self.lock();
+        inner.failure = None;
+        std::mem::take(&mut inner.is_unavailable)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HistoryInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,10 +22,10 @@ fn await_that(done: impl FnMut() -> bool) {
 
 /// A store in memory.
 #[derive(Clone, Default)]
-struct Memory(Arc<Inside>);
+struct Memory(Arc<MemoryState>);
 
 #[derive(Default)]
-struct Inside {
+struct MemoryState {
     batches: Mutex<Vec<Vec<u64>>>,
     is_away: AtomicBool,
     refuses: AtomicBool,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use doorbell::hand_over::Places;
+use doorbell::hand_over::HandedCount;
 #[cfg(target_os = "linux")]
 use doorbell::{DriverReport, LocalAddr, ServeError, Server, Snapshot, StartError};
 use tokio::sync::watch;
@@ -23,14 +23,14 @@ use crate::queue::HandedQueue;
 /// Cheap to clone. The server stops when all controls and [`crate::Handed`] are dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
-    inside: Arc<Inside>,
+    inner: Arc<ControlInner>,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct ControlInner {
     running: Running,
     queue: HandedQueue,
-    places: Places,
+    places: HandedCount,
     failed: Arc<AtomicU64>,
     health: Option<Health>,
     /// The server runs while a control or the receiver exists.
@@ -217,13 +217,20 @@ impl Control {
     pub(crate) fn new(
         running: Running,
         queue: HandedQueue,
-        places: Places,
+        places: HandedCount,
         failed: Arc<AtomicU64>,
         health: Option<Health>,
         stop_on_drop: Arc<StopOnDrop>,
     ) -> Self {
         Self {
-            inside: Arc::new(Inside { running, queue, places, failed, health, _stop_on_drop: stop_on_drop }),
+            inner: Arc::new(ControlInner {
+                running,
+                queue,
+                places,
+                failed,
+                health,
+                _stop_on_drop: stop_on_drop,
+            }),
         }
     }
 
@@ -232,20 +239,20 @@ impl Control {
     /// # Errors
     /// The server failed or ended before it was ready.
     pub async fn ready(&self) -> Result<(), Ended> {
-        self.inside.running.ready().await.map(drop)
+        self.inner.running.ready().await.map(drop)
     }
 
     /// Address of the TCP listener with this index, with the port that the kernel chose. `None`
     /// until the server is ready, and if there is no such TCP listener.
     pub fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
-        self.inside.running.tcp_addr(listener)
+        self.inner.running.tcp_addr(listener)
     }
 
     /// The driver in use and the reason for its choice; `None` until the server is ready, and for a
     /// server on the runtime.
     #[cfg(target_os = "linux")]
     pub fn driver_report(&self) -> Option<DriverReport> {
-        match &self.inside.running.started()?.kind {
+        match &self.inner.running.started()?.kind {
             Kind::Ring { report, .. } => Some(report.clone()),
             Kind::Runtime(_) => None,
         }
@@ -254,7 +261,7 @@ impl Control {
     /// Adjustments made at the start, as sentences for the log; empty until the server is ready.
     #[cfg(target_os = "linux")]
     pub fn notes(&self) -> Vec<String> {
-        match self.inside.running.started().map(|started| &started.kind) {
+        match self.inner.running.started().map(|started| &started.kind) {
             Some(Kind::Ring { notes, .. }) => notes.clone(),
             Some(Kind::Runtime(_)) | None => Vec::new(),
         }
@@ -262,27 +269,27 @@ impl Control {
 
     /// Current counters; those of the server are 0 until it is ready.
     pub fn stats(&self) -> Stats {
-        let inside = &self.inside;
+        let inner = &self.inner;
         let mut stats = Stats {
-            handed_out: inside.places.out(),
-            handed_waiting: inside.queue.waiting(),
-            handed_failed: inside.failed.load(Ordering::Relaxed),
+            handed_out: inner.places.out(),
+            handed_waiting: inner.queue.waiting(),
+            handed_failed: inner.failed.load(Ordering::Relaxed),
             ..Stats::default()
         };
-        inside.running.started().into_iter().for_each(|started| started.count_in(&mut stats));
+        inner.running.started().into_iter().for_each(|started| started.count_in(&mut stats));
         stats
     }
 
     /// The counters of each ring thread; empty until the server is ready.
     #[cfg(all(feature = "metrics", target_os = "linux"))]
     pub(crate) fn worker_stats(&self) -> Vec<Snapshot> {
-        self.inside.running.started().map(Started::worker_stats).unwrap_or_default()
+        self.inner.running.started().map(Started::worker_stats).unwrap_or_default()
     }
 
     /// True once a server on the runtime is ready.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_on_runtime(&self) -> bool {
-        self.inside.running.started().is_some_and(Started::is_on_runtime)
+        self.inner.running.started().is_some_and(Started::is_on_runtime)
     }
 
     /// Fails readiness and drains the server: requests in progress are finished or handed over, and
@@ -293,11 +300,11 @@ impl Control {
     /// # Errors
     /// The server failed, or never started.
     pub async fn drain(&self, timeout: Duration) -> Result<(), Ended> {
-        self.inside.health.iter().for_each(Health::set_draining);
-        if let Ok(started) = self.inside.running.ready().await {
+        self.inner.health.iter().for_each(Health::set_draining);
+        if let Ok(started) = self.inner.running.ready().await {
             started.drain_within(timeout);
         }
-        self.inside.running.ended().await
+        self.inner.running.ended().await
     }
 
     /// Fails readiness, closes the server's listeners and connections, and waits for its end.
@@ -305,11 +312,11 @@ impl Control {
     /// # Errors
     /// The server failed, or never started.
     pub async fn stop(&self) -> Result<(), Ended> {
-        self.inside.health.iter().for_each(Health::set_draining);
-        if let Ok(started) = self.inside.running.ready().await {
+        self.inner.health.iter().for_each(Health::set_draining);
+        if let Ok(started) = self.inner.running.ready().await {
             started.stop();
         }
-        self.inside.running.ended().await
+        self.inner.running.ended().await
     }
 
     /// Waits for the end of the server, for any reason.
@@ -317,7 +324,7 @@ impl Control {
     /// # Errors
     /// The server failed, or never started.
     pub async fn ended(&self) -> Result<(), Ended> {
-        self.inside.running.ended().await
+        self.inner.running.ended().await
     }
 
     /// Fails readiness at once, continues to accept for `delay`, so that load balancers stop
@@ -326,7 +333,7 @@ impl Control {
     /// # Errors
     /// The server failed, or never started.
     pub async fn drain_after(&self, delay: Duration, timeout: Duration) -> Result<(), Ended> {
-        self.inside.health.iter().for_each(Health::set_draining);
+        self.inner.health.iter().for_each(Health::set_draining);
         tokio::time::sleep(delay).await;
         self.drain(timeout).await
     }
@@ -339,7 +346,7 @@ impl Control {
     /// WebSockets: these end with the runtime. Their tasks can also wait for this future, and close
     /// the connection when it completes.
     pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
-        let queue = self.inside.queue.clone();
+        let queue = self.inner.queue.clone();
         poll_fn(move |cx| queue.poll_delivered(cx))
     }
 
@@ -356,28 +363,28 @@ impl Control {
             () = event => {}
             _ended = ended => return,
         }
-        if let Some(inside) = control.inside.upgrade() {
+        if let Some(inner) = control.inner.upgrade() {
             // The result is not needed: [`Self::ended`] reports it to all waiters.
-            let _ended = Self { inside }.drain_after(delay, timeout).await;
+            let _ended = Self { inner }.drain_after(delay, timeout).await;
         }
     }
 
     pub(crate) fn downgrade(&self) -> WeakControl {
-        WeakControl { inside: Arc::downgrade(&self.inside), running: self.inside.running.clone() }
+        WeakControl { inner: Arc::downgrade(&self.inner), running: self.inner.running.clone() }
     }
 }
 
 /// A control that does not keep its server running.
 #[derive(Debug)]
 pub(crate) struct WeakControl {
-    inside: Weak<Inside>,
+    inner: Weak<ControlInner>,
     running: Running,
 }
 
 #[cfg(feature = "metrics")]
 impl WeakControl {
     pub(crate) fn upgrade(&self) -> Option<Control> {
-        self.inside.upgrade().map(|inside| Control { inside })
+        self.inner.upgrade().map(|inner| Control { inner })
     }
 }
 

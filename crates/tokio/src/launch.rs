@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use doorbell::hand_over::Places;
+use doorbell::hand_over::HandedCount;
 use tokio::sync::watch;
 
 use crate::control::{Control, Ended, Phase, Running, Started, StopOnDrop};
@@ -17,7 +17,7 @@ use crate::queue::HandedQueue;
 /// A server that has not started.
 pub(crate) struct Launch {
     queue: HandedQueue,
-    places: Places,
+    places: HandedCount,
     health: Option<Health>,
     running: Running,
     stop_on_drop: Arc<StopOnDrop>,
@@ -44,7 +44,11 @@ struct Watched {
 impl Launch {
     /// Prepares a server that will put connections into `queue`, and begins its heartbeat in
     /// `health`.
-    pub(crate) fn new(queue: HandedQueue, places: Places, health: Option<Health>) -> (Self, ServerGuard) {
+    pub(crate) fn new(
+        queue: HandedQueue,
+        places: HandedCount,
+        health: Option<Health>,
+    ) -> (Self, ServerGuard) {
         queue.set_places(places.clone());
         let watched = health.as_ref().map(|health| Watched::begin(health, &queue));
         let (phase, observed) = watch::channel(Phase::Starting);

@@ -6,7 +6,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A slot for one heartbeat at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct PulseSlot {
     /// Time of the last beat; 0 if the slot is free. A free slot never counts as a missed beat.
     nanos: AtomicU64,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Pulse {
     ended: AtomicBool,
 }
 
-impl Place {
+impl PulseSlot {
     /// Reserves the slot and records a first beat. False if the slot is in use.
     pub(crate) fn take(&self, nanos: u64) -> bool {
         self.nanos.compare_exchange(0, nanos, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -31,8 +31,8 @@ impl Place {
 
 impl Pulse {
     /// Records a beat in the owned slot. False after the end.
-    pub(crate) fn beat(&self, place: &Place, nanos: u64) -> bool {
-        let last = place.nanos.load(Ordering::SeqCst);
+    pub(crate) fn beat(&self, slot: &PulseSlot, nanos: u64) -> bool {
+        let last = slot.nanos.load(Ordering::SeqCst);
         if self.ended.load(Ordering::SeqCst) {
             return false;
         }
@@ -41,14 +41,14 @@ impl Pulse {
         // instead, because the value has changed. It succeeds only if the first beat of a new owner
         // has the time `last`, and then merely replaces that beat by a later one.
         let _not_after_the_end =
-            place.nanos.compare_exchange(last, nanos, Ordering::SeqCst, Ordering::Relaxed);
+            slot.nanos.compare_exchange(last, nanos, Ordering::SeqCst, Ordering::Relaxed);
         true
     }
 
     /// Frees the slot.
-    pub(crate) fn end(&self, place: &Place) {
+    pub(crate) fn end(&self, slot: &PulseSlot) {
         if !self.ended.swap(true, Ordering::SeqCst) {
-            place.nanos.store(0, Ordering::SeqCst);
+            slot.nanos.store(0, Ordering::SeqCst);
         }
     }
 }

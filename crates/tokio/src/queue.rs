@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use doorbell::hand_over::Places;
+use doorbell::hand_over::HandedCount;
 use doorbell::{HandedConn, Taker};
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use crate::waits::Waits;
 
 /// A queue of connections that were handed over: ring threads push, one receiver takes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HandedQueue(Arc<Mutex<Inside>>);
+pub(crate) struct HandedQueue(Arc<Mutex<QueueInner>>);
 
 #[derive(Debug, Default)]
-struct Inside {
+struct QueueInner {
     /// Waiting connections, each with its time of arrival (0 without `waits`).
     conns: VecDeque<(u64, HandedConn)>,
     /// The task that waits for the next connection.
@@ -28,7 +28,7 @@ struct Inside {
     ended: bool,
     /// The receiver was dropped.
     gone: bool,
-    places: Option<Places>,
+    places: Option<HandedCount>,
     /// The record of waiting times that health reads.
     waits: Option<Arc<Waits>>,
 }
@@ -46,33 +46,33 @@ impl HandedQueue {
         }
     }
 
-    pub(crate) fn set_places(&self, places: Places) {
+    pub(crate) fn set_places(&self, places: HandedCount) {
         self.lock().places = Some(places);
     }
 
     /// Ends the queue: no more connections will arrive.
     pub(crate) fn end(&self) {
-        let mut inside = self.lock();
-        inside.ended = true;
-        let wakers = inside.taker.take().into_iter().chain(inside.watchers.drain(..)).collect::<Vec<_>>();
-        drop(inside);
+        let mut inner = self.lock();
+        inner.ended = true;
+        let wakers = inner.taker.take().into_iter().chain(inner.watchers.drain(..)).collect::<Vec<_>>();
+        drop(inner);
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Takes the next connection; `None` after the end.
     pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<HandedConn>> {
-        let mut inside = self.lock();
-        let next = inside.next();
-        if inside.ended && inside.conns.is_empty() {
-            let watchers = core::mem::take(&mut inside.watchers);
-            drop(inside);
+        let mut inner = self.lock();
+        let next = inner.next();
+        if inner.ended && inner.conns.is_empty() {
+            let watchers = core::mem::take(&mut inner.watchers);
+            drop(inner);
             watchers.into_iter().for_each(Waker::wake);
             return Poll::Ready(next);
         }
         if next.is_some() {
             return Poll::Ready(next);
         }
-        match &mut inside.taker {
+        match &mut inner.taker {
             Some(waker) => waker.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
         }
@@ -81,12 +81,12 @@ impl HandedQueue {
 
     /// Ready when the queue has ended and is empty.
     pub(crate) fn poll_delivered(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut inside = self.lock();
-        if inside.ended && inside.conns.is_empty() {
+        let mut inner = self.lock();
+        if inner.ended && inner.conns.is_empty() {
             return Poll::Ready(());
         }
-        if !inside.watchers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            inside.watchers.push(cx.waker().clone());
+        if !inner.watchers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            inner.watchers.push(cx.waker().clone());
         }
         Poll::Pending
     }
@@ -98,15 +98,15 @@ impl HandedQueue {
 
     /// Closes waiting connections and refuses further ones. Called when the receiver is dropped.
     pub(crate) fn leave(&self) {
-        let mut inside = self.lock();
-        inside.gone = true;
-        let conns = core::mem::take(&mut inside.conns);
-        let places = inside.places.clone();
-        let watchers = core::mem::take(&mut inside.watchers);
-        if let Some(waits) = &inside.waits {
+        let mut inner = self.lock();
+        inner.gone = true;
+        let conns = core::mem::take(&mut inner.conns);
+        let places = inner.places.clone();
+        let watchers = core::mem::take(&mut inner.watchers);
+        if let Some(waits) = &inner.waits {
             waits.leave();
         }
-        drop(inside);
+        drop(inner);
         if let Some(places) = places {
             places.close();
         }
@@ -114,13 +114,13 @@ impl HandedQueue {
         watchers.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, QueueInner> {
         // No code that runs under this lock panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inside {
+impl QueueInner {
     fn next(&mut self) -> Option<HandedConn> {
         let (_, conn) = self.conns.pop_front()?;
         if let Some(waits) = &self.waits {
@@ -132,20 +132,20 @@ impl Inside {
 
 impl Taker for HandedQueue {
     fn take(&self, conns: &mut Vec<HandedConn>) {
-        let mut inside = self.lock();
-        if inside.gone {
+        let mut inner = self.lock();
+        if inner.gone {
             return;
         }
-        let arrived = inside.waits.as_ref().map_or(0, |waits| {
+        let arrived = inner.waits.as_ref().map_or(0, |waits| {
             let now = waits.now();
-            if inside.conns.is_empty() {
+            if inner.conns.is_empty() {
                 waits.begin(now);
             }
             now
         });
-        inside.conns.extend(conns.drain(..).map(|conn| (arrived, conn)));
-        let waker = inside.taker.take();
-        drop(inside);
+        inner.conns.extend(conns.drain(..).map(|conn| (arrived, conn)));
+        let waker = inner.taker.take();
+        drop(inner);
         if let Some(waker) = waker {
             waker.wake();
         }

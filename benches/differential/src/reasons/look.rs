@@ -5,7 +5,7 @@
 
 use crate::compare::{Difference, Kind, Peer};
 use crate::framing::{End, Framing};
-use crate::ours::Places;
+use crate::ours::PlacedFraming;
 use doorbell_http::RequestError;
 
 /// A difference between two framings, with its context.
@@ -30,7 +30,13 @@ pub struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// Creates a case from doorbell's `places` in a stream, the framing `theirs`, and a difference.
-    pub fn new(stream: &'a [u8], places: &Places, peer: Peer, theirs: &Framing, found: Difference) -> Self {
+    pub fn new(
+        stream: &'a [u8],
+        places: &PlacedFraming,
+        peer: Peer,
+        theirs: &Framing,
+        found: Difference,
+    ) -> Self {
         let end_of = |request: usize| request.checked_sub(1).map_or(0, |request| places.ends[request]);
         let (before, start) = (end_of(found.request.saturating_sub(1)), end_of(found.request));
         let end = places.ends.get(found.request).copied().unwrap_or(stream.len());

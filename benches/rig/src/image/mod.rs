@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use apt::Apt;
 use cpio::Archive;
 pub(crate) use kernel::Kernel;
-use servers::{CATALOGUE, Entry, FOLDER, Place, Program, Setup};
+use servers::{CATALOGUE, Entry, FOLDER, Program, ServerEnvironment, Setup};
 
 use crate::error::RigError;
 use crate::plan::{Plan, Row};
@@ -105,7 +105,7 @@ fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
             tool::find(program, package)?.to_string_lossy().into_owned()
         }
     };
-    Ok((entry.at(&program, &Place::GUEST), program))
+    Ok((entry.at(&program, &ServerEnvironment::GUEST), program))
 }
 
 /// Returns the plan for the rows whose servers are available, and the servers that are not

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::image::servers::{Place, Setup};
+use crate::image::servers::{ServerEnvironment, Setup};
 use crate::process::Process;
 use crate::tool;
 
@@ -40,7 +40,7 @@ impl Running {
     pub(crate) fn start(
         program: &Path,
         core: u32,
-        setup: impl FnOnce(&str, &Place<'_>) -> Setup,
+        setup: impl FnOnce(&str, &ServerEnvironment<'_>) -> Setup,
     ) -> Result<Self, String> {
         let port = free_port()?;
         let folder = std::env::temp_dir().join(format!("doorbell-rig-{}-{port}", std::process::id()));
@@ -48,7 +48,8 @@ impl Running {
         let folder = Folder(folder);
         let is_root = rustix::process::geteuid().is_root();
         let name = folder.0.to_string_lossy();
-        let place = Place { folder: &name, port, is_root, conns_max: Some(CONNS_MAX), has_tls: false };
+        let place =
+            ServerEnvironment { folder: &name, port, is_root, conns_max: Some(CONNS_MAX), has_tls: false };
         let Setup { server, files } = setup(&program.to_string_lossy(), &place);
         for (path, text) in files {
             fs::write(&path, text).map_err(|error| format!("{path}: {error}"))?;

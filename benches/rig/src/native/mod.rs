@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::error::RigError;
 use crate::guest::group_run_time;
-use crate::image::servers::{CATALOGUE, Entry, Place};
+use crate::image::servers::{CATALOGUE, Entry, ServerEnvironment};
 use crate::image::{OurPrograms, programs};
 use crate::load::{self, Done, Pace};
 use crate::plan::{self, Load, Mode};
@@ -253,7 +253,7 @@ pub(crate) fn variants(
 ) -> Result<Report, RigError> {
     rules.hold(contests, shape, |contest| {
         rules.alternate(contest, |(variant, load)| {
-            let setup = |program: &str, place: &Place<'_>| variant.at(program, place);
+            let setup = |program: &str, place: &ServerEnvironment<'_>| variant.at(program, place);
             rules.cpu_turn(&Running::start(&ours.doorbell, rules.server_core, setup)?, load, requests, ours)
         })
     })

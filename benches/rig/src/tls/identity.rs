@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::error::RigError;
-use crate::image::servers::{Entry, Place, Setup};
+use crate::image::servers::{Entry, ServerEnvironment, Setup};
 
 /// The DNS name of the certificate.
 pub(super) const NAME: &str = "rig.test";
@@ -42,8 +42,8 @@ impl Identity {
 
     /// Returns the setup of a catalogue entry with this certificate. HAProxy needs certificate and
     /// key in one file.
-    pub(super) fn setup(&self, entry: &Entry, program: &str, place: &Place<'_>) -> Setup {
-        let mut setup = entry.at(program, &Place { has_tls: true, ..*place });
+    pub(super) fn setup(&self, entry: &Entry, program: &str, place: &ServerEnvironment<'_>) -> Setup {
+        let mut setup = entry.at(program, &ServerEnvironment { has_tls: true, ..*place });
         let Self { certificate, key, .. } = self;
         for (name, text) in [
             ("cert.pem", certificate.clone()),

@@ -3,7 +3,7 @@
 //! Does not know about: real servers.
 
 use super::*;
-use crate::image::servers::{Place, Setup};
+use crate::image::servers::{ServerEnvironment, Setup};
 
 fn ids(patterns: &[&str]) -> Vec<String> {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
@@ -36,7 +36,7 @@ fn a_promise_is_made_for_peers_only() {
 #[test]
 fn every_server_has_the_same_certificate() {
     let identity = Identity::generate().unwrap();
-    let place = Place { folder: "/f", port: 7, is_root: true, conns_max: None, has_tls: false };
+    let place = ServerEnvironment { folder: "/f", port: 7, is_root: true, conns_max: None, has_tls: false };
     for name in OURS.iter().chain(&PEERS) {
         let entry = Entry::named(name).unwrap();
         let Setup { server, files } = identity.setup(entry, "p", &place);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::RigError;
-use crate::image::servers::{Entry, FOLDER, Place, Setup};
+use crate::image::servers::{Entry, FOLDER, ServerEnvironment, Setup};
 use crate::image::{Contents, OurPrograms};
 use crate::plan::Server;
 use crate::tool;
@@ -128,12 +128,12 @@ impl Driver {
 impl Variant {
     /// The command that starts the server in the guest.
     pub(crate) fn server(&self) -> Server {
-        self.at(&program_path(), &Place::GUEST).server
+        self.at(&program_path(), &ServerEnvironment::GUEST).server
     }
 
     /// Returns the setup of `program` at `place`: the setup in the catalogue, with the settings of
     /// this variant instead of the socket options.
-    pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
+    pub(crate) fn at(&self, program: &str, place: &ServerEnvironment<'_>) -> Setup {
         let entry = match self.driver {
             Driver::Epoll => "doorbell-epoll",
             Driver::IoUring => "doorbell-uring",
@@ -153,7 +153,8 @@ impl Variant {
 
 /// The contents that these servers need in an image.
 pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
-    let files = variants.iter().flat_map(|variant| variant.at(&program_path(), &Place::GUEST).files);
+    let files =
+        variants.iter().flat_map(|variant| variant.at(&program_path(), &ServerEnvironment::GUEST).files);
     Contents {
         load: Some(ours.load.clone()),
         programs: vec![(ours.doorbell.clone(), program_path())],
@@ -223,14 +224,19 @@ mod tests {
         for driver in [Driver::Epoll, Driver::IoUring] {
             let settings = Settings::of(&[("tcp.defer_accept", "false")]);
             let variant = Variant { name: "x: a=b".into(), driver, settings };
-            let Setup { server, files } = variant.at("/p", &Place::GUEST);
+            let Setup { server, files } = variant.at("/p", &ServerEnvironment::GUEST);
             let config = &files[0].1;
             assert!(config.contains(&format!("driver = \"{}\"", driver.name())), "{config}");
             assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
             assert!(!config.contains("\ntcp = "), "{config}");
             assert_eq!(server.argv, ["/p", "serve", "--config", "/rig/x__a_b.toml"]);
-            let place =
-                Place { folder: "/here", port: 4321, is_root: false, conns_max: None, has_tls: false };
+            let place = ServerEnvironment {
+                folder: "/here",
+                port: 4321,
+                is_root: false,
+                conns_max: None,
+                has_tls: false,
+            };
             let (path, text) = variant.at("/p", &place).files.remove(0);
             assert!(path == "/here/x__a_b.toml" && text.contains("bind = \"127.0.0.1:4321\""), "{text}");
         }

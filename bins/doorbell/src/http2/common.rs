@@ -6,7 +6,7 @@
 use super::addresses::Addresses;
 use super::counters::Counters;
 use doorbell::HandOver;
-use doorbell::hand_over::Places;
+use doorbell::hand_over::HandedCount;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +18,7 @@ pub(crate) struct Common {
     watches: Arc<AtomicU32>,
     /// The connection count and limit of the generation that was built last, even if it was never
     /// started.
-    places: Mutex<Option<Places>>,
+    places: Mutex<Option<HandedCount>>,
 }
 
 impl Common {

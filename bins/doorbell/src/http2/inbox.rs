@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 
 /// The shared queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Inbox(Arc<Inside>);
+pub(super) struct Inbox(Arc<InboxInner>);
 
 /// Function that starts the thread of the lane.
 pub(super) type Start = Box<dyn Fn() -> io::Result<JoinHandle<()>> + Send>;
 
 #[derive(Debug, Default)]
-struct Inside {
+struct InboxInner {
     conns: Mutex<Conns>,
     arrived: Notify,
 }
@@ -92,13 +92,13 @@ impl Inbox {
 
 impl Taker for Inbox {
     fn take(&self, conns: &mut Vec<HandedConn>) {
-        let mut inside = self.lock();
+        let mut inner = self.lock();
         // The thread starts under the lock, so that it starts once.
-        if !inside.thread.run() {
+        if !inner.thread.run() {
             return;
         }
-        inside.waiting.append(conns);
-        drop(inside);
+        inner.waiting.append(conns);
+        drop(inner);
         self.0.arrived.notify_one();
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct LinkPeers {
     clock: LinkClock,
     /// Differs between instances.
     seed: u64,
-    inside: Mutex<Inside>,
+    state: Mutex<PeersState>,
     changed: Arc<Changed>,
     /// Destination of receipts.
     history: Arc<Mutex<Option<Sampled>>>,
@@ -52,7 +52,7 @@ struct ChangedSubjects {
 type Sampled = (Arc<History>, u32);
 
 #[derive(Debug, Default)]
-struct Inside {
+struct PeersState {
     known: BTreeMap<String, Arc<KnownPeer>>,
     rules: Arc<[Rule]>,
 }
@@ -79,7 +79,7 @@ impl LinkPeers {
         Self {
             clock: LinkClock::start(time_of_day()),
             seed: random(),
-            inside: Mutex::default(),
+            state: Mutex::default(),
             changed: Arc::default(),
             history: Arc::default(),
         }
@@ -98,11 +98,11 @@ impl LinkPeers {
     /// Keeps the links with these names, adds new links, and removes all others. Returns the links
     /// in the order of `wanted`.
     pub(super) fn replace(&self, wanted: &[Peer]) -> Vec<Arc<KnownPeer>> {
-        let mut inside = self.lock();
-        inside.known.retain(|name, _| wanted.iter().any(|peer| peer.name == *name));
+        let mut state = self.lock();
+        state.known.retain(|name, _| wanted.iter().any(|peer| peer.name == *name));
         let known = wanted.iter().map(|peer| {
             let known =
-                inside.known.entry(peer.name.clone()).or_insert_with(|| Arc::new(self.known(&peer.name)));
+                state.known.entry(peer.name.clone()).or_insert_with(|| Arc::new(self.known(&peer.name)));
             let addr = peer.peer.as_ref().map(ToString::to_string).unwrap_or_default();
             *known.addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
             Arc::clone(known)
@@ -192,14 +192,14 @@ impl LinkPeers {
 
     /// Counters of all links, for the history.
     pub(crate) fn counters(&self) -> Vec<Counter> {
-        let inside = self.lock();
+        let state = self.lock();
         let counter = |(name, known): (&String, &Arc<KnownPeer>)| {
             let counters = known.handle.report().counters;
             let dropped = counters.results_dropped + counters.superseded;
             let counts = [counters.sent, counters.lost, dropped, 0, 0];
             Counter { name: CounterName::Link(name.as_str().into()), counts }
         };
-        inside.known.iter().map(counter).collect()
+        state.known.iter().map(counter).collect()
     }
 
     /// All links, by name.
@@ -209,8 +209,8 @@ impl LinkPeers {
         known.iter().map(|(name, known)| view::of(name, known)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PeersState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

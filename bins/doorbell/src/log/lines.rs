@@ -27,13 +27,13 @@ const REST: Duration = Duration::from_millis(5);
 /// The queue of log lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    inside: Mutex<Inside>,
+    inner: Mutex<LinesInner>,
     arrived: Condvar,
     written: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Inside {
+struct LinesInner {
     queue: Vec<u8>,
     /// Whether the thread is writing lines that it has taken from the queue.
     writing: bool,
@@ -61,13 +61,13 @@ impl Lines {
 
     /// Waits until all lines are written; false after the timeout.
     pub(super) fn flush(&self, timeout: Duration) -> bool {
-        let mut inside = self.lock();
-        inside.is_awaited = true;
+        let mut inner = self.lock();
+        inner.is_awaited = true;
         self.arrived.notify_one();
-        let is_busy = |inside: &mut Inside| inside.writing || !inside.queue.is_empty();
-        let waited = self.written.wait_timeout_while(inside, timeout, is_busy);
-        let (mut inside, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        inside.is_awaited = false;
+        let is_busy = |inner: &mut LinesInner| inner.writing || !inner.queue.is_empty();
+        let waited = self.written.wait_timeout_while(inner, timeout, is_busy);
+        let (mut inner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        inner.is_awaited = false;
         !waited.timed_out()
     }
 
@@ -77,14 +77,14 @@ impl Lines {
     }
 
     fn push(&self, line: &[u8]) {
-        let mut inside = self.lock();
-        if inside.queue.len() + line.len() > QUEUED_LEN_MAX {
-            inside.lost += 1;
+        let mut inner = self.lock();
+        if inner.queue.len() + line.len() > QUEUED_LEN_MAX {
+            inner.lost += 1;
             return;
         }
-        inside.queue.extend_from_slice(line);
-        if std::mem::take(&mut inside.is_idle) {
-            drop(inside);
+        inner.queue.extend_from_slice(line);
+        if std::mem::take(&mut inner.is_idle) {
+            drop(inner);
             self.arrived.notify_one();
         }
     }
@@ -105,7 +105,7 @@ impl Lines {
     }
 
     fn rest(&self) {
-        let rests = |inside: &mut Inside| !inside.is_awaited;
+        let rests = |inner: &mut LinesInner| !inner.is_awaited;
         drop(self.arrived.wait_timeout_while(self.lock(), REST, rests));
     }
 
@@ -115,34 +115,33 @@ impl Lines {
         if batch.capacity() > IDLE_LEN_MAX {
             *batch = Vec::new();
         }
-        let is_idle = |inside: &mut Inside| {
-            inside.is_idle = inside.queue.is_empty();
-            inside.is_idle
+        let is_idle = |inner: &mut LinesInner| {
+            inner.is_idle = inner.queue.is_empty();
+            inner.is_idle
         };
-        let mut inside =
-            self.arrived.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
-        inside.writing = true;
-        std::mem::swap(&mut inside.queue, batch);
+        let mut inner = self.arrived.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        inner.writing = true;
+        std::mem::swap(&mut inner.queue, batch);
     }
 
     /// Records a finished write. After a successful write, returns the number of lost lines that
     /// have not been reported.
     fn end_batch(&self, failed: u64) -> Option<u64> {
-        let mut inside = self.lock();
-        inside.writing = false;
-        inside.lost += failed;
-        let news = inside.lost - inside.reported;
+        let mut inner = self.lock();
+        inner.writing = false;
+        inner.lost += failed;
+        let news = inner.lost - inner.reported;
         let reports = failed == 0 && news > 0;
         if reports {
-            inside.reported = inside.lost;
+            inner.reported = inner.lost;
         }
-        drop(inside);
+        drop(inner);
         self.written.notify_all();
         reports.then_some(news)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LinesInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

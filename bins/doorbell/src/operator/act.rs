@@ -4,7 +4,7 @@
 //! Does not know about: where commands come from, the work of the supervisor.
 
 use super::maintenance::{self, Hold};
-use super::{Inside, Operator, end_of, lasts, one_line, with_note};
+use super::{Operator, OperatorInner, end_of, lasts, one_line, with_note};
 use crate::config::format_duration;
 use crate::supervisor::queue::Message;
 use crate::wire::{EventKind, HoldSource, Refusal, RefusalKind};
@@ -20,9 +20,9 @@ impl Operator {
         reason: &str,
         for_time: Option<Duration>,
     ) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        let (_, name) = inside.subject(target)?;
-        if !inside.maintenance.has_capacity_for(&name) {
+        let mut inner = self.lock();
+        let (_, name) = inner.subject(target)?;
+        if !inner.maintenance.has_capacity_for(&name) {
             let text =
                 format!("too many targets in maintenance: the maximum is {}", maintenance::TARGETS_MAX);
             return Err(Refusal::new(RefusalKind::Busy, text));
@@ -31,8 +31,8 @@ impl Operator {
         let ends = format!("doorbell ready {name}");
         let until = end_of(for_time, now, &ends)?;
         let hold = Hold { reason: one_line(reason), until };
-        self.hold(&mut inside, &name, HoldSource::Operator, Some(hold), now);
-        drop(inside);
+        self.hold(&mut inner, &name, HoldSource::Operator, Some(hold), now);
+        drop(inner);
         self.0.queue.wake();
         let lasts = lasts(for_time, &ends);
         tracing::info!(reason, "{name}: maintenance {lasts}");
@@ -42,15 +42,15 @@ impl Operator {
     /// Ends an operator's maintenance, the open windows and the drain of a target; with `all`, of
     /// every target, and cancels a stop that has not closed the listeners yet.
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        let (subject, name) = inside.subject(target)?;
+        let mut inner = self.lock();
+        let (subject, name) = inner.subject(target)?;
         let ended: Vec<String> = match subject {
-            Subject::All => inside
+            Subject::All => inner
                 .maintenance
                 .of_source(HoldSource::Operator)
                 .map(|(target, _)| target.to_owned())
                 .collect(),
-            _ => inside
+            _ => inner
                 .maintenance
                 .by_source(&name, HoldSource::Operator)
                 .map(|_| name.clone())
@@ -59,17 +59,17 @@ impl Operator {
         };
         let now = self.0.clock.now();
         for target in &ended {
-            self.hold(&mut inside, target, HoldSource::Operator, None, now);
+            self.hold(&mut inner, target, HoldSource::Operator, None, now);
         }
-        let windows = inside.end_windows(subject, &name);
-        self.evaluate_windows(&mut inside, now);
+        let windows = inner.end_windows(subject, &name);
+        self.evaluate_windows(&mut inner, now);
         let drains = match subject {
-            Subject::All => inside.life.is_draining() || inside.drains.all().next().is_some(),
+            Subject::All => inner.life.is_draining() || inner.drains.all().next().is_some(),
             Subject::Check(_) => false,
-            Subject::Endpoint(_) => inside.drains.get(&name).is_some(),
+            Subject::Endpoint(_) => inner.drains.get(&name).is_some(),
         };
-        let still = inside.still_held(subject, &name);
-        drop(inside);
+        let still = inner.still_held(subject, &name);
+        drop(inner);
         self.0.queue.wake();
         let mut messages: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
@@ -99,29 +99,29 @@ impl Operator {
     /// Sets the maintenance declared by files; `reasons` maps each target to its reason. Returns
     /// unknown targets.
     pub(super) fn set_file_maintenance(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
-        let mut inside = self.lock();
-        inside.files.clone_from(reasons);
-        self.apply_files(&mut inside, self.0.clock.now())
+        let mut inner = self.lock();
+        inner.files.clone_from(reasons);
+        self.apply_files(&mut inner, self.0.clock.now())
     }
 
     /// Applies the maintenance in `inside.files`. Returns targets that the current registry does
     /// not have.
-    pub(super) fn apply_files(&self, inside: &mut Inside, now: Duration) -> BTreeSet<String> {
+    pub(super) fn apply_files(&self, inner: &mut OperatorInner, now: Duration) -> BTreeSet<String> {
         let mut unknown = BTreeSet::new();
         let mut declared = BTreeMap::new();
-        for (target, reason) in &inside.files {
-            match inside.subject(target) {
+        for (target, reason) in &inner.files {
+            match inner.subject(target) {
                 Ok((_, name)) => drop(declared.insert(name, one_line(reason))),
                 Err(_) => drop(unknown.insert(target.clone())),
             }
         }
         let before: Vec<String> =
-            inside.maintenance.of_source(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
+            inner.maintenance.of_source(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
         for target in before.iter().filter(|target| !declared.contains_key(*target)) {
-            self.hold(inside, target, HoldSource::File, None, now);
+            self.hold(inner, target, HoldSource::File, None, now);
         }
         for (target, reason) in declared {
-            self.hold(inside, &target, HoldSource::File, Some(Hold { reason, until: None }), now);
+            self.hold(inner, &target, HoldSource::File, Some(Hold { reason, until: None }), now);
         }
         unknown
     }

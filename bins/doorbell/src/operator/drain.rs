@@ -6,7 +6,7 @@
 
 use super::lifecycle::Drain;
 use super::maintenance::{ALL, TARGETS_MAX};
-use super::{Inside, Operator, end_of, lasts, one_line, unix_ms, with_note};
+use super::{Operator, OperatorInner, end_of, lasts, one_line, unix_ms, with_note};
 use crate::operator::millis;
 use crate::parent;
 use crate::wire::{EventKind, Refusal, RefusalKind};
@@ -31,9 +31,9 @@ impl Operator {
         for_time: Option<Duration>,
         is_kept: bool,
     ) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        inside.refuse_if_closing()?;
-        let drain_target = inside.drain_target(target)?;
+        let mut inner = self.lock();
+        inner.refuse_if_closing()?;
+        let drain_target = inner.drain_target(target)?;
         let now = self.0.clock.now();
         let ends = match &drain_target {
             DrainTarget::All => "doorbell undrain".to_owned(),
@@ -44,19 +44,19 @@ impl Operator {
         let drain = Drain { reason: one_line(reason), since: now, until, is_kept };
         let done = match &drain_target {
             DrainTarget::All => {
-                let change = inside.life.set_drain(drain, now);
-                self.record(&inside, change);
-                self.publish_drain(&inside);
+                let change = inner.life.set_drain(drain, now);
+                self.record(&inner, change);
+                self.publish_drain(&inner);
                 tracing::info!(reason, "draining {lasts}: not ready, requests are still served");
                 format!("draining {lasts}: not ready, requests are still served")
             }
             DrainTarget::Endpoint(name) => {
-                self.drain_one(&mut inside, name, drain)?;
+                self.drain_one(&mut inner, name, drain)?;
                 tracing::info!(reason, "{name}: draining {lasts}: requests are still served");
                 format!("{name}: draining {lasts}: not ready, requests are still served")
             }
         };
-        drop(inside);
+        drop(inner);
         // The supervisor has to compute its next deadline again.
         self.0.queue.wake();
         Ok(with_note(&done, if is_kept { self.save() } else { None }))
@@ -65,45 +65,45 @@ impl Operator {
     /// Cancels the drain of an endpoint; with `all`, every drain, and a stop that has not closed
     /// the listeners yet.
     pub(crate) fn undrain(&self, target: &str) -> Result<String, Refusal> {
-        let mut inside = self.lock();
-        inside.refuse_if_closing()?;
-        let outcome = match inside.drain_target(target)? {
-            DrainTarget::All => self.undrain_all(&mut inside),
+        let mut inner = self.lock();
+        inner.refuse_if_closing()?;
+        let outcome = match inner.drain_target(target)? {
+            DrainTarget::All => self.undrain_all(&mut inner),
             DrainTarget::Endpoint(name) => {
-                let was_draining = self.undrain_one(&mut inside, &name);
+                let was_draining = self.undrain_one(&mut inner, &name);
                 if was_draining {
                     tracing::info!("{name}: drain ended");
                 }
                 let done = if was_draining { "drain ended" } else { "had no drain of its own" };
-                let still = inside
+                let still = inner
                     .life
                     .is_draining()
                     .then_some("; the drain of all endpoints continues: `doorbell undrain` ends it");
                 format!("{name}: {done}{}", still.unwrap_or_default())
             }
         };
-        drop(inside);
+        drop(inner);
         self.0.queue.wake();
         Ok(with_note(&outcome, self.save().filter(|_| self.has_state_file())))
     }
 
-    fn undrain_all(&self, inside: &mut Inside) -> String {
-        let alone: Vec<String> = inside.drains.all().map(|(endpoint, _)| endpoint.to_owned()).collect();
-        if !inside.life.is_draining() && alone.is_empty() {
+    fn undrain_all(&self, inner: &mut OperatorInner) -> String {
+        let alone: Vec<String> = inner.drains.all().map(|(endpoint, _)| endpoint.to_owned()).collect();
+        if !inner.life.is_draining() && alone.is_empty() {
             return "nothing was draining".into();
         }
         for endpoint in alone {
-            self.undrain_one(inside, &endpoint);
+            self.undrain_one(inner, &endpoint);
         }
-        let cancels_stop = inside.life.stop().is_some();
-        let change = inside.life.cancel(self.0.clock.now());
-        self.record(inside, change);
-        self.publish_drain(inside);
+        let cancels_stop = inner.life.stop().is_some();
+        let change = inner.life.cancel(self.0.clock.now());
+        self.record(inner, change);
+        self.publish_drain(inner);
         if cancels_stop {
             parent::send_report(parent::ServerReport::StopCancelled);
             tracing::warn!("stop cancelled: doorbell keeps running");
         }
-        if let Some(reason) = inside.life.command_exit() {
+        if let Some(reason) = inner.life.command_exit() {
             return format!(
                 "still not ready: {reason}; stop doorbell, or restart it together with the command"
             );
@@ -115,13 +115,13 @@ impl Operator {
         "all drains ended".into()
     }
 
-    fn drain_one(&self, inside: &mut Inside, endpoint: &str, drain: Drain) -> Result<(), Refusal> {
-        if !inside.drains.has_capacity_for(endpoint) {
+    fn drain_one(&self, inner: &mut OperatorInner, endpoint: &str, drain: Drain) -> Result<(), Refusal> {
+        if !inner.drains.has_capacity_for(endpoint) {
             let text = format!("too many draining endpoints: the maximum is {TARGETS_MAX}");
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
-        let drain = inside.drains.set(endpoint, drain).clone();
-        inside.registries().for_each(|registry| registry.drain_one(endpoint, Some(&drain.reason)));
+        let drain = inner.drains.set(endpoint, drain).clone();
+        inner.registries().for_each(|registry| registry.drain_one(endpoint, Some(&drain.reason)));
         let left =
             |until: Duration| unix_ms().saturating_add(millis(until.saturating_sub(self.0.clock.now())));
         self.0.event_log.record(EventKind::Drain {
@@ -134,17 +134,17 @@ impl Operator {
     }
 
     /// Ends the drain of one endpoint; false if it had none.
-    fn undrain_one(&self, inside: &mut Inside, endpoint: &str) -> bool {
-        let was_draining = inside.drains.end(endpoint);
+    fn undrain_one(&self, inner: &mut OperatorInner, endpoint: &str) -> bool {
+        let was_draining = inner.drains.end(endpoint);
         if was_draining {
-            self.publish_undrain(inside, endpoint);
+            self.publish_undrain(inner, endpoint);
         }
         was_draining
     }
 
     /// Publishes and records the end of an endpoint's drain.
-    fn publish_undrain(&self, inside: &Inside, endpoint: &str) {
-        inside.registries().for_each(|registry| registry.drain_one(endpoint, None));
+    fn publish_undrain(&self, inner: &OperatorInner, endpoint: &str) {
+        inner.registries().for_each(|registry| registry.drain_one(endpoint, None));
         let (endpoint, reason) = (endpoint.to_owned(), String::new());
         self.0.event_log.record(EventKind::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
@@ -152,25 +152,25 @@ impl Operator {
     /// Publishes the drain of all endpoints with its reason, or the end of that drain. During a
     /// drain, connections are accepted without TCP_DEFER_ACCEPT, so that none remains unaccepted
     /// when listeners close.
-    pub(super) fn publish_drain(&self, inside: &Inside) {
-        let reason = inside.life.drain_reason();
-        inside.registries().for_each(|registry| registry.drain(reason));
+    pub(super) fn publish_drain(&self, inner: &OperatorInner) {
+        let reason = inner.life.drain_reason();
+        inner.registries().for_each(|registry| registry.drain(reason));
         if let Some(running) = self.running() {
             running.handle.accept_at_once(reason.is_some());
         }
     }
 
     /// Ends drains whose time limit is reached; false if there are none.
-    pub(super) fn expire_drains(&self, inside: &mut Inside, now: Duration) -> bool {
-        let ended = inside.drains.expire(now);
+    pub(super) fn expire_drains(&self, inner: &mut OperatorInner, now: Duration) -> bool {
+        let ended = inner.drains.expire(now);
         for endpoint in &ended {
             tracing::info!("{endpoint}: drain ended: time limit reached");
-            self.publish_undrain(inside, endpoint);
+            self.publish_undrain(inner, endpoint);
         }
-        let Some(change) = inside.life.end_drain_if_due(now) else { return !ended.is_empty() };
-        self.record(inside, change);
+        let Some(change) = inner.life.end_drain_if_due(now) else { return !ended.is_empty() };
+        self.record(inner, change);
         tracing::info!("drain of all endpoints ended: time limit reached");
-        self.publish_drain(inside);
+        self.publish_drain(inner);
         true
     }
 
@@ -180,20 +180,20 @@ impl Operator {
     /// connections.
     pub(crate) fn is_drain_pending(&self, target: &str) -> bool {
         let Some(running) = self.running() else { return false };
-        let inside = self.lock();
-        let Ok(drain_target) = inside.drain_target(target) else { return false };
+        let inner = self.lock();
+        let Ok(drain_target) = inner.drain_target(target) else { return false };
         let since = match &drain_target {
-            DrainTarget::All => inside.drain_since(),
-            DrainTarget::Endpoint(name) => inside.drains.get(name).map(|drain| drain.since),
+            DrainTarget::All => inner.drain_since(),
+            DrainTarget::Endpoint(name) => inner.drains.get(name).map(|drain| drain.since),
         };
-        drop(inside);
+        drop(inner);
         let Some(since) = since else { return false };
         let is_announced = self.0.clock.now().saturating_sub(since) >= running.lifecycle.drain_delay;
         !is_announced || (matches!(drain_target, DrainTarget::All) && running.conns_open() > 0)
     }
 }
 
-impl Inside {
+impl OperatorInner {
     /// Start of the drain of all endpoints, if one is in progress.
     pub(super) fn drain_since(&self) -> Option<Duration> {
         let since = self.life.drain().map_or_else(|| self.life.since(), |drain| drain.since);

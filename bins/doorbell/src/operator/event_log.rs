@@ -25,11 +25,11 @@ const WAITING_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct EventLog {
     clock: Clock,
-    inside: Mutex<Inside>,
+    state: Mutex<EventLogState>,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct EventLogState {
     /// Number of the last event.
     number: u64,
     stored: VecDeque<Arc<Event>>,
@@ -58,7 +58,7 @@ pub(crate) enum Followed {
     Missed(u64),
 }
 
-impl Default for Inside {
+impl Default for EventLogState {
     fn default() -> Self {
         Self {
             number: 0,
@@ -77,28 +77,28 @@ impl Default for EventLog {
 
 impl EventLog {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, inside: Mutex::default() }
+        Self { clock, state: Mutex::default() }
     }
 
     /// Records an event and sends it to the followers. Must be called in the order of events.
     pub(crate) fn record(&self, what: EventKind) {
-        let mut inside = self.lock();
-        inside.number += 1;
+        let mut state = self.lock();
+        state.number += 1;
         let event = Arc::new(Event {
-            number: inside.number,
+            number: state.number,
             at_unix_ms: unix_ms(),
             at_uptime_ms: millis(self.clock.now()),
             what,
         });
-        if inside.stored.len() == STORED_MAX {
-            inside.stored.pop_front();
+        if state.stored.len() == STORED_MAX {
+            state.stored.pop_front();
         }
         // Recording in a history only waits for its lock, never for the database.
-        inside.history.iter().for_each(|history| history::record(history, &event));
-        inside.stored.push_back(Arc::clone(&event));
+        state.history.iter().for_each(|history| history::record(history, &event));
+        state.stored.push_back(Arc::clone(&event));
         // Sent under the lock, so that a new follower gets each event exactly once. An error only
         // means that there is no follower.
-        let _no_follower = inside.sender.as_ref().map(|sender| sender.send(event));
+        let _no_follower = state.sender.as_ref().map(|sender| sender.send(event));
     }
 
     /// Stores further events in this history; with `None`, in no history.
@@ -129,21 +129,21 @@ impl EventLog {
 
     /// Follows the log: first the stored events after number `since`, then new events.
     pub(crate) fn follow(&self, since: u64) -> Follower {
-        let inside = self.lock();
-        let (backlog, missed) = inside.since(since);
-        let receiver = match &inside.sender {
+        let state = self.lock();
+        let (backlog, missed) = state.since(since);
+        let receiver = match &state.sender {
             Some(sender) => sender.subscribe(),
             None => broadcast::channel(1).1,
         };
         Follower { backlog, missed, receiver, _place: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, EventLogState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inside {
+impl EventLogState {
     fn since(&self, since: u64) -> (VecDeque<Arc<Event>>, u64) {
         let stored = self.stored.iter().filter(|event| event.number > since);
         let stored: VecDeque<_> = stored.map(Arc::clone).collect();

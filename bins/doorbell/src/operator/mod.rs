@@ -69,7 +69,7 @@ struct Shared {
     queue: Queue,
     event_log: Arc<EventLog>,
     running: ArcSwapOption<Running>,
-    inside: Mutex<Inside>,
+    inner: Mutex<OperatorInner>,
     /// The state file, or the error if another instance uses the file.
     state_file: OnceLock<Result<Mutex<StateFile>, String>>,
     hooks: Hooks,
@@ -79,7 +79,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Inside {
+struct OperatorInner {
     life: Life,
     drains: Drains,
     maintenance: Maintenance,
@@ -116,7 +116,7 @@ impl Operator {
             queue,
             event_log: Arc::new(EventLog::new(clock)),
             running: ArcSwapOption::empty(),
-            inside: Mutex::default(),
+            inner: Mutex::default(),
             state_file: OnceLock::new(),
             hooks: Hooks::default(),
             reply_permits: ReplyPermits::default(),
@@ -133,31 +133,31 @@ impl Operator {
     /// to the registry. The configuration takes effect with [`Self::adopt`]; until then the
     /// registry can be dropped.
     pub(crate) fn prepare(&self, registry: &Arc<HealthRegistry>) {
-        let mut inside = self.lock();
+        let mut inner = self.lock();
         registry.report_to(&self.0.event_log);
-        registry.drain(inside.life.drain_reason());
-        for (endpoint, drain) in inside.drains.all() {
+        registry.drain(inner.life.drain_reason());
+        for (endpoint, drain) in inner.drains.all() {
             registry.drain_one(endpoint, Some(&drain.reason));
         }
-        inside.candidate = Arc::downgrade(registry);
+        inner.candidate = Arc::downgrade(registry);
         let now = self.0.clock.now();
-        let targets: Vec<String> = inside.maintenance.targets().map(str::to_owned).collect();
-        targets.iter().for_each(|target| inside.apply_to(registry, target, now));
+        let targets: Vec<String> = inner.maintenance.targets().map(str::to_owned).collect();
+        targets.iter().for_each(|target| inner.apply_to(registry, target, now));
     }
 
     /// Makes a prepared registry the current one: commands and maintenance files refer to its
     /// endpoints and checks, and its maintenance windows apply.
     pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
-        let mut inside = self.lock();
-        inside.candidate = Weak::new();
-        inside.registries.retain(|registry| registry.strong_count() > 0);
-        inside.registries.push(Arc::downgrade(registry));
-        inside.windows.replace(registry.take_windows());
+        let mut inner = self.lock();
+        inner.candidate = Weak::new();
+        inner.registries.retain(|registry| registry.strong_count() > 0);
+        inner.registries.push(Arc::downgrade(registry));
+        inner.windows.replace(registry.take_windows());
         let now = self.0.clock.now();
-        self.evaluate_windows(&mut inside, now);
+        self.evaluate_windows(&mut inner, now);
         // Unknown targets are logged when the directory is read.
-        let _unknown = self.apply_files(&mut inside, now);
-        drop(inside);
+        let _unknown = self.apply_files(&mut inner, now);
+        drop(inner);
         // The supervisor has to compute its next deadline again.
         self.0.queue.wake();
     }
@@ -165,13 +165,13 @@ impl Operator {
     /// Sets the running server, whose registry has been adopted.
     pub(crate) fn install(&self, running: Running) {
         self.0.running.store(Some(Arc::new(running)));
-        let mut inside = self.lock();
-        inside.generation += 1;
-        if inside.life.is_draining() {
-            self.publish_drain(&inside);
+        let mut inner = self.lock();
+        inner.generation += 1;
+        if inner.life.is_draining() {
+            self.publish_drain(&inner);
         }
-        let change = inside.life.set_serving(self.0.clock.now());
-        self.record(&inside, change);
+        let change = inner.life.set_serving(self.0.clock.now());
+        self.record(&inner, change);
     }
 
     /// Records that a worker fell back to epoll, or failed.
@@ -212,26 +212,33 @@ impl Operator {
 
     /// Sets the maintenance that a source declares for a target (`None` ends it), and publishes and
     /// records the change.
-    fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
-        if inside.maintenance.set(target, source, hold.clone()) {
-            self.publish_hold(inside, target, source, hold.as_ref(), now);
+    fn hold(
+        &self,
+        inner: &mut OperatorInner,
+        target: &str,
+        source: HoldSource,
+        hold: Option<Hold>,
+        now: Duration,
+    ) {
+        if inner.maintenance.set(target, source, hold.clone()) {
+            self.publish_hold(inner, target, source, hold.as_ref(), now);
         }
     }
 
     /// Opens and closes maintenance windows by the time of day.
-    fn evaluate_windows(&self, inside: &mut Inside, now: Duration) {
-        for (name, hold) in inside.windows.evaluate(now, unix_ms()) {
+    fn evaluate_windows(&self, inner: &mut OperatorInner, now: Duration) {
+        for (name, hold) in inner.windows.evaluate(now, unix_ms()) {
             match &hold {
                 Some(hold) => tracing::info!(reason = hold.reason, "{name}: maintenance window begins"),
                 None => tracing::info!("{name}: maintenance window ended"),
             }
-            self.hold(inside, &name, HoldSource::Window, hold, now);
+            self.hold(inner, &name, HoldSource::Window, hold, now);
         }
     }
 
     fn publish_hold(
         &self,
-        inside: &Inside,
+        inner: &OperatorInner,
         target: &str,
         source: HoldSource,
         hold: Option<&Hold>,
@@ -246,22 +253,22 @@ impl Operator {
                 .and_then(|hold| hold.until)
                 .map(|until| unix_ms().saturating_add(millis(until.saturating_sub(now)))),
         });
-        inside.registries().for_each(|registry| inside.apply_to(&registry, target, now));
+        inner.registries().for_each(|registry| inner.apply_to(&registry, target, now));
     }
 
-    fn record(&self, inside: &Inside, change: StateChange) {
+    fn record(&self, inner: &OperatorInner, change: StateChange) {
         if let Some((from, to)) = change {
-            let reason = inside.life.reason().to_owned();
+            let reason = inner.life.reason().to_owned();
             self.0.event_log.record(EventKind::Lifecycle { from, to, reason });
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, OperatorInner> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inside {
+impl OperatorInner {
     /// The registries in use, then the candidate. The current registry must receive each change
     /// first.
     fn registries(&self) -> impl Iterator<Item = Arc<HealthRegistry>> {
@@ -361,6 +368,6 @@ fn one_line(text: &str) -> String {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Operator").field("inside", &self.inside).finish_non_exhaustive()
+        f.debug_struct("Operator").field("inner", &self.inner).finish_non_exhaustive()
     }
 }

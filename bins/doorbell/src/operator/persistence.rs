@@ -6,7 +6,7 @@ use super::clock::millis;
 use super::lifecycle::Drain;
 use super::maintenance::{ALL, Hold, TARGETS_MAX};
 use super::state_file::{Moment, SavedHold, SavedState, StateFile};
-use super::{HOLD_MAX, Inside, Operator, lasts, one_line};
+use super::{HOLD_MAX, Operator, OperatorInner, lasts, one_line};
 use crate::wire::HoldSource;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -30,23 +30,23 @@ impl Operator {
         let saved = state_file.load();
         self.0.state_file.get_or_init(|| Ok(Mutex::new(state_file)));
         let Some(saved) = saved else { return };
-        let mut inside = self.lock();
+        let mut inner = self.lock();
         let now = self.0.clock.now();
-        inside.restore(saved, now);
+        inner.restore(saved, now);
         let left = |until: Option<Duration>, ends: &str| {
             // Whole seconds, because the time since the save is not known exactly.
             let left = until.map(|until| Duration::from_secs(until.saturating_sub(now).as_secs()));
             lasts(left, ends)
         };
-        if let Some(drain) = inside.life.drain() {
+        if let Some(drain) = inner.life.drain() {
             let lasts = left(drain.until, "doorbell undrain");
             tracing::warn!(reason = drain.reason, "drain restored {lasts}");
         }
-        for (endpoint, drain) in inside.drains.all() {
+        for (endpoint, drain) in inner.drains.all() {
             let lasts = left(drain.until, &format!("doorbell undrain {endpoint}"));
             tracing::warn!(reason = drain.reason, "{endpoint}: drain restored {lasts}");
         }
-        for (target, hold) in inside.maintenance.of_source(HoldSource::Operator) {
+        for (target, hold) in inner.maintenance.of_source(HoldSource::Operator) {
             let lasts = left(hold.until, &format!("doorbell ready {target}"));
             tracing::warn!(reason = hold.reason, "{target}: maintenance restored {lasts}");
         }
@@ -73,7 +73,7 @@ impl Operator {
     }
 }
 
-impl Inside {
+impl OperatorInner {
     fn saved_state(&self, now: Duration) -> SavedState {
         let saved = |target: &str, reason: &str, until: Option<Duration>| SavedHold {
             target: target.to_owned(),

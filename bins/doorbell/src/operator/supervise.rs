@@ -11,14 +11,14 @@ impl Operator {
     /// Starts the drain that precedes a stop; false if a stop is already in progress.
     pub(crate) fn begin_stop(&self, reason: &str) -> bool {
         let lifecycle = self.running().map(|running| running.lifecycle.clone()).unwrap_or_default();
-        let mut inside = self.lock();
-        if inside.life.stop().is_some() {
+        let mut inner = self.lock();
+        if inner.life.stop().is_some() {
             return false;
         }
-        let change = inside.life.set_stop(reason.to_owned(), lifecycle.drain_delay, self.0.clock.now());
-        self.record(&inside, change);
-        self.publish_drain(&inside);
-        drop(inside);
+        let change = inner.life.set_stop(reason.to_owned(), lifecycle.drain_delay, self.0.clock.now());
+        self.record(&inner, change);
+        self.publish_drain(&inner);
+        drop(inner);
         tracing::info!(
             delay = format_duration(lifecycle.drain_delay),
             timeout = format_duration(lifecycle.drain_timeout),
@@ -31,11 +31,11 @@ impl Operator {
     /// Records that the command of `doorbell run` has exited; the instance never becomes ready
     /// again.
     pub(crate) fn record_command_exit(&self, reason: &str) {
-        let mut inside = self.lock();
-        let change = inside.life.record_command_exit(reason.to_owned(), self.0.clock.now());
-        self.record(&inside, change);
-        self.publish_drain(&inside);
-        drop(inside);
+        let mut inner = self.lock();
+        let change = inner.life.record_command_exit(reason.to_owned(), self.0.clock.now());
+        self.record(&inner, change);
+        self.publish_drain(&inner);
+        drop(inner);
         tracing::warn!(reason, "not ready; doorbell keeps running until it is stopped");
     }
 
@@ -43,22 +43,22 @@ impl Operator {
     /// now.
     pub(crate) fn expire_due(&self) -> bool {
         let now = self.0.clock.now();
-        let mut inside = self.lock();
+        let mut inner = self.lock();
         // Windows come first, because a step of the time of day may have postponed the end of a
         // window.
-        self.evaluate_windows(&mut inside, now);
-        let maintenance = inside.maintenance.expire(now);
+        self.evaluate_windows(&mut inner, now);
+        let maintenance = inner.maintenance.expire(now);
         let mut is_saved = maintenance.is_empty();
         for (target, source, hold) in maintenance {
             tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
-            self.publish_hold(&inside, &target, source, None, now);
+            self.publish_hold(&inner, &target, source, None, now);
         }
-        is_saved &= !self.expire_drains(&mut inside, now);
-        let was_closing = inside.life.is_closing();
-        let change = inside.life.close_if_due(now);
-        self.record(&inside, change);
-        let closes_now = inside.life.is_closing() && !was_closing;
-        drop(inside);
+        is_saved &= !self.expire_drains(&mut inner, now);
+        let was_closing = inner.life.is_closing();
+        let change = inner.life.close_if_due(now);
+        self.record(&inner, change);
+        let closes_now = inner.life.is_closing() && !was_closing;
+        drop(inner);
         if !is_saved && self.has_state_file() {
             // `save` logs a failure.
             let _note = self.save();
@@ -68,9 +68,9 @@ impl Operator {
 
     /// Records an immediate stop; the caller closes the listeners.
     pub(crate) fn close(&self, reason: &str) {
-        let mut inside = self.lock();
-        let change = inside.life.close(reason, self.0.clock.now());
-        self.record(&inside, change);
+        let mut inner = self.lock();
+        let change = inner.life.close(reason, self.0.clock.now());
+        self.record(&inner, change);
     }
 
     /// Ends the event log: followers get the events up to here.
@@ -80,11 +80,11 @@ impl Operator {
 
     /// Time until [`Self::expire_due`] must be called again.
     pub(crate) fn next_deadline_in(&self) -> Option<Duration> {
-        let inside = self.lock();
-        let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);
+        let inner = self.lock();
+        let closes = inner.life.stop().filter(|_| !inner.life.is_closing()).map(|stop| stop.closes_at);
         let drains =
-            inside.life.drain().and_then(|drain| drain.until).into_iter().chain(inside.drains.next_end());
-        let maintenance = inside.maintenance.next_end().into_iter().chain(inside.windows.evaluate_at());
+            inner.life.drain().and_then(|drain| drain.until).into_iter().chain(inner.drains.next_end());
+        let maintenance = inner.maintenance.next_end().into_iter().chain(inner.windows.evaluate_at());
         let next = closes.into_iter().chain(drains).chain(maintenance).min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }

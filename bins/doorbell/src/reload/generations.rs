@@ -51,10 +51,10 @@ pub(crate) struct Generations {
     /// Locked from reading a configuration until it is in use, so that concurrent reloads take
     /// effect in the order of reading.
     reloading: Mutex<()>,
-    inside: Mutex<Inside>,
+    inner: Mutex<GenerationsInner>,
 }
 
-struct Inside {
+struct GenerationsInner {
     /// The current generation; `None` after its server has ended.
     current: Option<Generation>,
     /// Time from the start of the program until the current generation was loaded.
@@ -78,7 +78,7 @@ impl Generations {
         read: Option<Read>,
     ) -> Result<Arc<Self>, Failure> {
         let started = Generation::start(&shared, config, None)?;
-        let inside = Inside {
+        let inner = GenerationsInner {
             current: None,
             loaded_at: Duration::ZERO,
             retired: Vec::new(),
@@ -86,8 +86,8 @@ impl Generations {
             fixed_keys: Vec::new(),
             closing: false,
         };
-        let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
-        let generations = Self { shared, queue, origin: origin.to_owned(), read, reloading, inside };
+        let (reloading, inner) = (Mutex::default(), Mutex::new(inner));
+        let generations = Self { shared, queue, origin: origin.to_owned(), read, reloading, inner };
         started.log_notes();
         generations.activate(&mut generations.lock(), started);
         Ok(Arc::new(generations))
@@ -135,15 +135,15 @@ impl Generations {
     /// failure the reload clears. For an invalid configuration: whether its problems differ from
     /// those of the last refused one.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
-        let mut inside = self.lock();
+        let mut inner = self.lock();
         let config = match config {
             Ok(config) => config,
-            Err(why) => return inside.refused.as_ref() != Some(&why),
+            Err(why) => return inner.refused.as_ref() != Some(&why),
         };
-        let had_refused = inside.refused.take().is_some();
-        let Some(current) = &inside.current else { return false };
+        let had_refused = inner.refused.take().is_some();
+        let Some(current) = &inner.current else { return false };
         let (config, fixed_keys) = self.with_fixed_keys(current, config);
-        had_refused || !current.is_same(&config) || fixed_keys != inside.fixed_keys
+        had_refused || !current.is_same(&config) || fixed_keys != inner.fixed_keys
     }
 
     /// Whether SIGHUP reloads the configuration.
@@ -176,29 +176,29 @@ impl Generations {
 
     /// Stops accepting; open connections must end within `timeout`.
     pub(crate) fn drain(&self, timeout: Duration) {
-        let mut inside = self.lock();
-        inside.closing = true;
-        inside.each(|generation| generation.drain(timeout));
+        let mut inner = self.lock();
+        inner.closing = true;
+        inner.each(|generation| generation.drain(timeout));
     }
 
     /// Closes every connection.
     pub(crate) fn stop(&self) {
-        let mut inside = self.lock();
-        inside.closing = true;
-        inside.each(Generation::stop);
+        let mut inner = self.lock();
+        inner.closing = true;
+        inner.each(Generation::stop);
     }
 
     /// Records the end of a server. Returns true if it was the last one.
     pub(crate) fn ended(&self, number: u64) -> bool {
         self.shared.process_stats.close(number);
-        let mut inside = self.lock();
-        let retired = inside.retired.iter().position(|generation| generation.number == number);
+        let mut inner = self.lock();
+        let retired = inner.retired.iter().position(|generation| generation.number == number);
         let ended = match retired {
-            Some(at) => Some(inside.retired.remove(at)),
-            None => inside.current.take_if(|current| current.number == number),
+            Some(at) => Some(inner.retired.remove(at)),
+            None => inner.current.take_if(|current| current.number == number),
         };
-        let none_left = inside.current.is_none() && inside.retired.is_empty();
-        drop(inside);
+        let none_left = inner.current.is_none() && inner.retired.is_empty();
+        drop(inner);
         if let Some(generation) = ended {
             let is_old = retired.is_some();
             generation.end();
@@ -221,19 +221,19 @@ impl Generations {
     }
 
     fn apply(&self, config: Config) -> Result<String, String> {
-        let mut inside = self.lock();
-        let Some(current) = inside.current.as_ref().filter(|_| !inside.closing) else {
+        let mut inner = self.lock();
+        let Some(current) = inner.current.as_ref().filter(|_| !inner.closing) else {
             return Err("doorbell is stopping".to_owned());
         };
         let (config, fixed_keys) = self.with_fixed_keys(current, config);
         if current.is_same(&config) && !current.awaited.has_usable(&config) {
             current.scan_files(SCAN_TIMEOUT);
-            let same = self.unchanged_text(current.number, inside.loaded_at, fixed_keys.is_empty());
-            inside.log_fixed_keys(&fixed_keys);
+            let same = self.unchanged_text(current.number, inner.loaded_at, fixed_keys.is_empty());
+            inner.log_fixed_keys(&fixed_keys);
             return Ok(std::iter::once(same).chain(fixed_keys).collect::<Vec<_>>().join("\n"));
         }
-        let mut text = self.replace(&mut inside, config)?;
-        inside.log_fixed_keys(&fixed_keys);
+        let mut text = self.replace(&mut inner, config)?;
+        inner.log_fixed_keys(&fixed_keys);
         for what in fixed_keys {
             text.push('\n');
             text.push_str(&what);
@@ -254,13 +254,13 @@ impl Generations {
     }
 
     /// Replaces the current generation with a new one that has this configuration.
-    fn replace(&self, inside: &mut Inside, config: Config) -> Result<String, String> {
-        let started = Generation::start(&self.shared, config, inside.current.as_ref())
+    fn replace(&self, inner: &mut GenerationsInner, config: Config) -> Result<String, String> {
+        let started = Generation::start(&self.shared, config, inner.current.as_ref())
             .map_err(|failure| failure.to_string())?;
         started.log_notes();
         let number = started.generation.number;
         let addresses = engine::addresses(&started.server).join(" ");
-        self.activate(inside, started);
+        self.activate(inner, started);
         self.shared.process_stats.count(|reloads| reloads.done += 1);
         Ok(format!("generation {number} serves at {addresses}"))
     }
@@ -268,9 +268,9 @@ impl Generations {
     /// Returns the waiting listeners with their configuration; `None` if no listener waits or the
     /// process is stopping.
     pub(crate) fn awaited(&self) -> Option<(Arc<Awaited>, Config)> {
-        let inside = self.lock();
+        let inner = self.lock();
         let current =
-            inside.current.as_ref().filter(|current| !inside.closing && !current.awaited.is_empty())?;
+            inner.current.as_ref().filter(|current| !inner.closing && !current.awaited.is_empty())?;
         Some((Arc::clone(&current.awaited), current.config.clone()))
     }
 
@@ -282,15 +282,15 @@ impl Generations {
         if !awaited.has_usable(&config) {
             return None;
         }
-        let mut inside = self.lock();
-        if inside.closing {
+        let mut inner = self.lock();
+        if inner.closing {
             return None;
         }
-        Some(systemd::while_reloading(|| self.replace(&mut inside, config)))
+        Some(systemd::while_reloading(|| self.replace(&mut inner, config)))
     }
 
     /// Makes a started generation the current one and retires its predecessor.
-    fn activate(&self, inside: &mut Inside, started: Started) {
+    fn activate(&self, inner: &mut GenerationsInner, started: Started) {
         let Started { mut generation, server, same, checks, ports, waiter, history, sharing, starts } =
             started;
         let successor = generation.handle.clone();
@@ -298,7 +298,7 @@ impl Generations {
         self.shared.operator.store_in(history.clone());
         let sample = generation.config.history.clickhouse.as_ref().map_or(0, |settings| settings.sample);
         self.shared.links.store_in(history.clone().map(|history| (history, sample)));
-        let mut predecessor = inside.current.take();
+        let mut predecessor = inner.current.take();
         if let Some(predecessor) = &mut predecessor {
             generation.follow(predecessor, &same);
             self.shared.operator.adopt(&generation.registry);
@@ -333,24 +333,24 @@ impl Generations {
         // ports until it has retired.
         let (closable, registry) =
             (std::mem::take(&mut generation.closable), Arc::clone(&generation.registry));
-        inside.current = Some(generation);
-        inside.loaded_at = self.shared.operator.uptime();
+        inner.current = Some(generation);
+        inner.loaded_at = self.shared.operator.uptime();
         if let Some(predecessor) = predecessor {
             predecessor.http2.iter().for_each(|http2| http2.set_deadline(RETIRE_TIMEOUT));
             if !successor.take_over(RETIRE_TIMEOUT) {
                 tracing::warn!("a busy worker of the former configuration still accepts connections");
             }
-            self.retire(inside, predecessor);
+            self.retire(inner, predecessor);
         }
         closable.follow(&registry, &successor);
     }
 
-    fn retire(&self, inside: &mut Inside, mut predecessor: Generation) {
+    fn retire(&self, inner: &mut GenerationsInner, mut predecessor: Generation) {
         predecessor.http2.iter().for_each(|http2| http2.drain(RETIRE_TIMEOUT));
         drop(predecessor.watch.take());
-        inside.retired.push(predecessor);
-        let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
-        for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.has_deadline) {
+        inner.retired.push(predecessor);
+        let too_many = inner.retired.len().saturating_sub(RETIRED_MAX);
+        for oldest in inner.retired.iter_mut().take(too_many).filter(|oldest| !oldest.has_deadline) {
             oldest.has_deadline = true;
             self.shared.process_stats.count(|reloads| reloads.hurried += 1);
             oldest.drain(oldest.config.lifecycle.drain_timeout);
@@ -366,12 +366,12 @@ impl Generations {
         &self.shared
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, GenerationsInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inside {
+impl GenerationsInner {
     /// Logs the messages about fixed keys if they have changed.
     fn log_fixed_keys(&mut self, fixed_keys: &[String]) {
         if self.fixed_keys != fixed_keys {

@@ -145,7 +145,7 @@ impl HandOver {
     /// connections of each count towards the caps of both. Call this method before
     /// [`places`](Self::places).
     #[must_use]
-    pub fn share_count(mut self, before: &Places) -> Self {
+    pub fn share_count(mut self, before: &HandedCount) -> Self {
         self.gate = Arc::new(before.gate.with_same_count(self.gate.max()));
         self
     }
@@ -173,18 +173,18 @@ impl HandOver {
     }
 
     /// Returns a handle that shows the count and the limit, and can refuse further hand-overs.
-    pub fn places(&self) -> Places {
-        Places { gate: Arc::clone(&self.gate) }
+    pub fn places(&self) -> HandedCount {
+        HandedCount { gate: Arc::clone(&self.gate) }
     }
 }
 
 /// The count and the limit of connections that are handed over.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct HandedCount {
     gate: Arc<Gate>,
 }
 
-impl Places {
+impl HandedCount {
     /// Number of connections handed over and still open, including those of servers that share the
     /// [count](HandOver::share_count).
     pub fn out(&self) -> u32 {

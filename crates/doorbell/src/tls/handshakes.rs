@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use doorbell_http::limit::{CLIENT_V6_LEN, Limiter};
 use rustls::Error;
 
-use super::shares::{Places, PlainBytes, Shares};
+use super::shares::{HandshakeLimit, PlainBytes, Shares};
 use super::{Acceptor, TlsVersion};
 use crate::time::Time;
 
@@ -202,7 +202,7 @@ impl Handshakes {
         shares.plain_bytes(self.limits.plain_bytes_max)
     }
 
-    fn places(&self) -> Arc<Places> {
+    fn places(&self) -> Arc<HandshakeLimit> {
         Arc::clone(&self.shares.read().unwrap_or_else(PoisonError::into_inner).places)
     }
 
@@ -246,7 +246,7 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct Permit {
     acceptor: Acceptor,
-    places: Arc<Places>,
+    places: Arc<HandshakeLimit>,
     /// True from the first byte until the outcome is counted: a permit dropped in between counts as
     /// an abandoned handshake.
     begun: bool,

@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// The counts of a server. An acceptor that no server uses yet has separate counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
-    pub(super) places: Arc<Places>,
+    pub(super) places: Arc<HandshakeLimit>,
     pub(super) plain: Arc<AtomicUsize>,
 }
 
 /// The count of handshakes in progress, and its maximum.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct HandshakeLimit {
     taken: AtomicU32,
     max: AtomicU32,
 }
@@ -30,7 +30,7 @@ pub(crate) struct PlainBytes {
 impl Shares {
     /// Creates counts with this maximum number of handshakes.
     pub(crate) fn new(handshakes_max: u32) -> Self {
-        let places = Places { taken: AtomicU32::new(0), max: AtomicU32::new(handshakes_max) };
+        let places = HandshakeLimit { taken: AtomicU32::new(0), max: AtomicU32::new(handshakes_max) };
         Self { places: Arc::new(places), plain: Arc::default() }
     }
 
@@ -44,7 +44,7 @@ impl Shares {
     }
 }
 
-impl Places {
+impl HandshakeLimit {
     /// Counts a handshake. Returns false if the maximum is exceeded; in both cases the handshake
     /// counts until [`Self::leave`].
     pub(super) fn enter(&self) -> bool {

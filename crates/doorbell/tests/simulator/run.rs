@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use doorbell::control::{Command, WorkerShared};
 use doorbell::driver::Waker;
-use doorbell::hand_over::Places;
+use doorbell::hand_over::HandedCount;
 use doorbell::offload::Class;
 use doorbell::worker::{Flow, ServerShared, Worker};
 use doorbell::{HandOver, HttpLimits, Limits, Offload, Snapshot, WhenFull};
@@ -72,7 +72,7 @@ pub(super) struct Stage {
     /// `None` after the worker has finished or failed.
     pub(super) worker: Option<Worker<SimDriver, VirtualClock>>,
     pub(super) app: App,
-    pub(super) places: Places,
+    pub(super) places: HandedCount,
     /// True if hand-overs may be refused.
     pub(super) refuses: bool,
     pub(super) shared: Arc<WorkerShared>,

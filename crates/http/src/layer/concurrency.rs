@@ -26,11 +26,11 @@ struct Inner {
 
 /// The place of a request in progress; released on drop.
 #[derive(Debug)]
-pub struct Place<'a>(Option<&'a AtomicU32>);
+pub struct Admission<'a>(Option<&'a AtomicU32>);
 
 /// The place of a deferred request; released on drop.
 #[derive(Debug)]
-struct OwnedPlace(AtMost);
+struct OwnedAdmission(AtMost);
 
 /// A service wrapped in [`AtMost`].
 #[derive(Clone, Debug)]
@@ -49,9 +49,9 @@ impl AtMost {
 
     /// Takes a place for a request, if a place is free.
     #[inline]
-    pub fn enter(&self) -> Option<Place<'_>> {
+    pub fn enter(&self) -> Option<Admission<'_>> {
         let Inner { max, live, refused, .. } = &*self.0;
-        let place = Place(Some(live));
+        let place = Admission(Some(live));
         // The place is taken before the check, so that the drop of `place` releases it if the
         // request is refused.
         if live.fetch_add(1, Ordering::Relaxed) < *max {
@@ -98,7 +98,7 @@ impl AtMost {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Admission<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(live) = self.0 {
@@ -107,15 +107,15 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Place<'_> {
+impl Admission<'_> {
     /// Converts the place into one that can be held until a deferred request ends.
-    fn into_owned(mut self, of: &AtMost) -> OwnedPlace {
+    fn into_owned(mut self, of: &AtMost) -> OwnedAdmission {
         self.0 = None;
-        OwnedPlace(of.clone())
+        OwnedAdmission(of.clone())
     }
 }
 
-impl Drop for OwnedPlace {
+impl Drop for OwnedAdmission {
     fn drop(&mut self) {
         self.0.0.live.fetch_sub(1, Ordering::Relaxed);
     }

@@ -36,7 +36,7 @@ mod rate_limit;
 
 pub use auth::RequireAuth;
 pub use client_cert::RequireClientCert;
-pub use concurrency::{AtMost, AtMostService, Place};
+pub use concurrency::{Admission, AtMost, AtMostService};
 pub use rate_limit::{ClientUnknown, RateLimit};
 
 use crate::request::Found;

@@ -4,7 +4,7 @@
 
 use super::decision::{Counts, Decision};
 use super::quota::Quota;
-use super::set::{self, EMPTY, Found, Places, WAYS};
+use super::set::{self, EMPTY, Found, KeyHasher, WAYS};
 use super::sweep::{Sweep, SweepWork};
 use crate::Time;
 
@@ -15,7 +15,7 @@ use crate::Time;
 #[derive(Clone, Debug)]
 pub struct LocalLimiter {
     quota: Quota,
-    places: Places,
+    places: KeyHasher,
     sets: Box<[Set]>,
     sweep: Sweep,
     latest: Time,
@@ -31,7 +31,7 @@ impl LocalLimiter {
     /// Creates a limiter for `keys_max` keys; see [`Limiter::new`](super::Limiter::new) for the
     /// arguments.
     pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
-        let places = Places::new(keys_max, seed);
+        let places = KeyHasher::new(keys_max, seed);
         Self {
             quota,
             sets: vec![Set([EMPTY; WAYS]); places.sets()].into_boxed_slice(),

@@ -13,14 +13,14 @@ pub(super) const EMPTY: u64 = 0;
 
 /// The set of a key, and the tag that identifies the key in its set.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct KeyPosition {
     pub(super) set: usize,
     /// Tag of the key; never zero.
     pub(super) tag: u32,
 }
 
-impl Place {
-    /// The place as one number, for places of [`Places::whole`].
+impl KeyPosition {
+    /// The place as one number, for places of [`KeyHasher::whole`].
     pub(super) const fn whole(self) -> u64 {
         (self.set as u64) << 32 | self.tag as u64
     }
@@ -28,7 +28,7 @@ impl Place {
 
 /// Maps keys to places.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct KeyHasher {
     hasher: SipHash,
     sets: u32,
 }
@@ -42,14 +42,14 @@ pub(super) enum Found {
     Least { way: usize, live: bool },
 }
 
-impl Places {
+impl KeyHasher {
     /// Creates a mapping for a table of at least `keys_max` keys.
     pub(super) fn new(keys_max: usize, seed: [u64; 2]) -> Self {
         let sets = keys_max.clamp(1, super::KEYS_MAX).div_ceil(WAYS);
         Self { hasher: SipHash::new(seed), sets: u32::try_from(sets).expect("KEYS_MAX fits") }
     }
 
-    /// Creates a mapping for a limiter without a table: [`Place::whole`] then identifies the key.
+    /// Creates a mapping for a limiter without a table: [`KeyPosition::whole`] then identifies the key.
     pub(super) const fn whole(seed: [u64; 2]) -> Self {
         Self { hasher: SipHash::new(seed), sets: u32::MAX }
     }
@@ -59,14 +59,14 @@ impl Places {
     }
 
     #[inline]
-    pub(super) fn of(&self, key: &[u8]) -> Place {
+    pub(super) fn of(&self, key: &[u8]) -> KeyPosition {
         self.place(self.hasher.hash(key))
     }
 
     /// Like [`Self::of`], for the bytes of [`KeyBytes::ip`](super::KeyBytes::ip): 4 or 16 bytes of
     /// an address, and a zero byte.
     #[inline]
-    pub(super) fn of_ip(&self, addr: IpAddr, v6_len: u8) -> Place {
+    pub(super) fn of_ip(&self, addr: IpAddr, v6_len: u8) -> KeyPosition {
         self.place(match addr.to_canonical() {
             IpAddr::V4(addr) => self.hasher.hash_words([], 5, u32::from_le_bytes(addr.octets()).into()),
             IpAddr::V6(addr) => {
@@ -82,11 +82,11 @@ impl Places {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a word fit")]
-    pub(super) fn place(&self, hash: u64) -> Place {
+    pub(super) fn place(&self, hash: u64) -> KeyPosition {
         // The high half of the hash is scaled to the number of sets, which need not be a power of
         // two.
         let set = ((hash >> 32) * u64::from(self.sets)) >> 32;
-        Place { set: set as usize, tag: (hash as u32).max(1) }
+        KeyPosition { set: set as usize, tag: (hash as u32).max(1) }
     }
 }
 

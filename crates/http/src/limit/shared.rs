@@ -16,7 +16,7 @@
 use super::decision::{Counts, Decision};
 use super::leases::Leases;
 use super::quota::Quota;
-use super::set::{self, EMPTY, Found, Place, Places, WAYS};
+use super::set::{self, EMPTY, Found, KeyHasher, KeyPosition, WAYS};
 use super::sweep::{Sweep, SweepWork};
 use crate::Time;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Limiter {
     quota: Quota,
-    places: Places,
+    places: KeyHasher,
     sets: Box<[Set]>,
     sweep: AtomicU64,
     counts: Box<[SharedCounts; COUNTS]>,
@@ -73,7 +73,7 @@ impl Limiter {
     /// collide. The example of [`RateLimit`](crate::layer::RateLimit) takes it from the standard
     /// library.
     pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
-        let places = Places::new(keys_max, seed);
+        let places = KeyHasher::new(keys_max, seed);
         Self {
             quota,
             sets: (0..places.sets()).map(|_| Set(Default::default())).collect(),
@@ -92,7 +92,7 @@ impl Limiter {
     pub fn leased(quota: Quota, keys_max: usize, seed: [u64; 2], leases: Arc<Leases>) -> Self {
         Self {
             quota,
-            places: Places::whole(seed),
+            places: KeyHasher::whole(seed),
             sets: Box::default(),
             sweep: AtomicU64::new(Sweep::NEW.0),
             counts: Box::default(),
@@ -125,7 +125,7 @@ impl Limiter {
 
     /// Decides without a set.
     #[cold]
-    fn check_setless(&self, place: Place, time: Time) -> Decision {
+    fn check_setless(&self, place: KeyPosition, time: Time) -> Decision {
         match &self.leased {
             Some(leased) => leased.leases.check(&leased.local, place.whole(), time),
             None => Decision::blind(&self.quota),
@@ -133,7 +133,7 @@ impl Limiter {
     }
 
     #[inline(always)]
-    fn check_place(&self, place: Place, time: Time) -> Decision {
+    fn check_place(&self, place: KeyPosition, time: Time) -> Decision {
         let now = self.quota.ticks(time);
         let sweep = Sweep(self.sweep.load(Ordering::Acquire));
         let now = if sweep == Sweep::idle(now, self.sets.len()) { Some(now) } else { self.perform(now) };
@@ -180,7 +180,7 @@ impl Limiter {
     }
 
     #[inline]
-    fn ask(&self, set: &Set, place: Place, now: u64) -> Decision {
+    fn ask(&self, set: &Set, place: KeyPosition, now: u64) -> Decision {
         // In a set with a single key, that key is in the first word. If the first word has the tag
         // of the key, it is the newest copy of the key.
         let [first, ..] = &set.0;
@@ -193,7 +193,7 @@ impl Limiter {
     }
 
     #[inline(never)]
-    fn ask_all(&self, set: &Set, place: Place, now: u64) -> Decision {
+    fn ask_all(&self, set: &Set, place: KeyPosition, now: u64) -> Decision {
         for _ in 0..TRIES_MAX {
             let words = set.load();
             let decided = match set::find(&words, place.tag, now) {
@@ -223,7 +223,7 @@ impl Limiter {
         set: &Set,
         words: &[u64; WAYS],
         (way, live): (usize, bool),
-        place: Place,
+        place: KeyPosition,
         now: u64,
     ) -> Option<Decision> {
         // A new key has no debt, and a quota allows at least one request.
@@ -236,7 +236,7 @@ impl Limiter {
     }
 
     #[inline]
-    fn counts_of(&self, place: Place) -> &SharedCounts {
+    fn counts_of(&self, place: KeyPosition) -> &SharedCounts {
         #[expect(clippy::indexing_slicing, reason = "a remainder")]
         &self.counts[place.set % COUNTS]
     }

@@ -33,13 +33,13 @@ use crate::{Limits, Method, Request};
 /// One instance serves all connections of a thread.
 #[derive(Clone)]
 pub struct Seen {
-    places: [Place; PLACES],
+    places: [SeenHead; PLACES],
     /// The slot used last; consecutive requests are mostly alike.
     recent: usize,
 }
 
 #[derive(Clone)]
-struct Place {
+struct SeenHead {
     head: Head,
     /// Length of `bytes`; 0 for an empty slot.
     len: u8,
@@ -51,7 +51,7 @@ struct Place {
 impl Seen {
     /// An empty cache.
     pub const fn new() -> Self {
-        Self { places: [const { Place::EMPTY }; PLACES], recent: 0 }
+        Self { places: [const { SeenHead::EMPTY }; PLACES], recent: 0 }
     }
 
     /// The cached result for a head that makes up all of `input`, if the head is within the limits.
@@ -106,7 +106,7 @@ impl Seen {
     }
 }
 
-impl Place {
+impl SeenHead {
     /// An empty slot. It would match empty input, so its flag `KEEP_ALIVE` makes
     /// [`crate::Conn::answer_once`] ignore it.
     const EMPTY: Self = Self {

@@ -9,7 +9,7 @@ use loom::thread;
 
 use super::explore;
 use crate::driver::{WakeSource, Waker};
-use crate::hand_over::{Gate, HandedConn, Places, Taker};
+use crate::hand_over::{Gate, HandedConn, HandedCount, Taker};
 use crate::queue::HandedQueue;
 
 /// Waits at the gate. Returns `true` once the worker has a permit, `false` once the gate is closed.
@@ -128,7 +128,7 @@ fn conns(gate: &Arc<Gate>, numbers: core::ops::Range<usize>) -> Vec<HandedConn> 
 
 fn queue(gate: &Arc<Gate>) -> HandedQueue {
     let queue = HandedQueue::default();
-    queue.set_places(Places { gate: Arc::clone(gate) });
+    queue.set_places(HandedCount { gate: Arc::clone(gate) });
     queue
 }
 

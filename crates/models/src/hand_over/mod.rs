@@ -23,11 +23,11 @@ pub(crate) trait Taker: Send + Sync {
 
 /// The count and the limit of connections, with the same fields as the engine's type.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct HandedCount {
     pub(crate) gate: Arc<Gate>,
 }
 
-impl Places {
+impl HandedCount {
     pub(crate) fn close(&self) {
         self.gate.close();
     }

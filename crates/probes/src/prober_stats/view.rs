@@ -29,12 +29,12 @@ pub(super) const REPORT_AGE_MAX: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Default)]
 pub(super) struct Views {
     /// Filled from the front: all places after the first free one are free.
-    places: [ArcSwapOption<Place>; VIEWS_MAX],
+    places: [ArcSwapOption<ProberEntry>; VIEWS_MAX],
     refused: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ProberEntry {
     name: Box<str>,
     /// The state in the lowest byte, then the steps done and the steps needed, two bytes each.
     packed: AtomicU64,
@@ -149,7 +149,7 @@ impl Views {
                 }
             }
             let Some((priority, place, known)) = least else { return };
-            let new = Arc::new(Place::new(reported, now));
+            let new = Arc::new(ProberEntry::new(reported, now));
             let before = place.compare_and_swap(&known, Some(new));
             // On failure another thread changed the place, perhaps for the same name: try again.
             if before.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
@@ -178,7 +178,7 @@ impl Views {
     }
 }
 
-impl Place {
+impl ProberEntry {
     fn new(reported: &ReportedState<'_>, now: Time) -> Self {
         let (packed, at) = (AtomicU64::new(reported.packed()), AtomicU64::new(now.as_nanos()));
         Self { name: reported.name().into(), packed, at, is_steady: AtomicBool::new(false) }

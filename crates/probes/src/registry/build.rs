@@ -2,7 +2,7 @@
 //!
 //! Does not know about: results and commands.
 
-use super::{EndpointPlace, Inside, Registry, Serving};
+use super::{EndpointPlace, Registry, RegistryInner, Serving};
 use crate::prober_stats::ProberStats;
 use crate::replies::{Published, ReplySet, StateFields};
 use doorbell_health::{
@@ -124,7 +124,7 @@ impl RegistryBuilder {
             endpoints,
             prober_stats,
             published,
-            inside: Mutex::new(Inside {
+            inner: Mutex::new(RegistryInner {
                 board,
                 unix,
                 caches: Vec::new(),

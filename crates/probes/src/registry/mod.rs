@@ -50,7 +50,7 @@ pub struct Registry {
     prober_stats: ProberStats,
     /// The replies to all probes.
     published: Arc<Published>,
-    inside: Mutex<Inside>,
+    inner: Mutex<RegistryInner>,
     /// Notified after every result.
     found: Condvar,
     /// Whether this registry reports transitions. Of the registries before and after a reload, only
@@ -67,7 +67,7 @@ struct EndpointPlace {
     options: EndpointOptions,
 }
 
-struct Inside {
+struct RegistryInner {
     board: Board,
     /// Unix time at [`Time::ZERO`].
     unix: Duration,
@@ -91,7 +91,7 @@ pub struct Serving<'a> {
     rendered: Option<&'a [EndpointIndex]>,
 }
 
-impl Inside {
+impl RegistryInner {
     fn triggers_of(&self, endpoint: EndpointIndex) -> Box<[RunTrigger]> {
         let uses = self.board.endpoint(endpoint).map(|endpoint| &endpoint.config().uses);
         let triggers = uses.into_iter().flatten().filter_map(|one| self.triggers.get(&one.check.as_usize()));
@@ -144,20 +144,20 @@ impl Registry {
         let EndpointPlace { index, options: endpoint } = *self.endpoints.get(position)?;
         let has_singles = options.has_singles;
         let template = ReplyTemplate::new(index, options, endpoint.warns_kubelets, endpoint.fields);
-        let mut inside = self.lock();
-        if let Some(cache) = inside.caches.iter().find(|cache| *cache.template() == template) {
+        let mut inner = self.lock();
+        if let Some(cache) = inner.caches.iter().find(|cache| *cache.template() == template) {
             return Some(Arc::clone(cache));
         }
         let probe_counters = self.prober_stats.probe_counters(position)?;
-        let triggers = inside.triggers_of(index);
-        let place = inside.caches.len();
+        let triggers = inner.triggers_of(index);
+        let place = inner.caches.len();
         let (cache, replies) =
-            ReplyCache::build(template, place, triggers, &inside.board, probe_counters, &self.published)?;
+            ReplyCache::build(template, place, triggers, &inner.board, probe_counters, &self.published)?;
         let cache = Arc::new(cache);
-        self.publish(&inside, |set| set.caches.push(replies));
-        inside.caches.push(Arc::clone(&cache));
+        self.publish(&inner, |set| set.caches.push(replies));
+        inner.caches.push(Arc::clone(&cache));
         if has_singles {
-            let Inside { board, singles, .. } = &mut *inside;
+            let RegistryInner { board, singles, .. } = &mut *inner;
             for (place, one) in board.endpoint(index)?.config().uses.iter().enumerate() {
                 singles.get_mut(one.check.as_usize())?.push((Arc::clone(&cache), place));
             }
@@ -178,17 +178,17 @@ impl Registry {
     /// Adds a text for each endpoint, rendered by `render`, to this and every later set. Returns
     /// the index of these texts for [`ReplySet::text`]. `render` must not call the registry.
     pub fn render(&self, render: impl Fn(&Serving<'_>, usize) -> Vec<u8> + Send + 'static) -> usize {
-        let mut inside = self.lock();
-        let serving = Serving { board: &inside.board, endpoints: &self.endpoints, rendered: None };
+        let mut inner = self.lock();
+        let serving = Serving { board: &inner.board, endpoints: &self.endpoints, rendered: None };
         let texts = (0..self.endpoints.len()).map(|at| render(&serving, at).into()).collect();
-        self.publish(&inside, |set| set.texts.push(texts));
-        inside.renderers.push(Box::new(render));
-        inside.renderers.len() - 1
+        self.publish(&inner, |set| set.texts.push(texts));
+        inner.renderers.push(Box::new(render));
+        inner.renderers.len() - 1
     }
 
     /// Publishes a copy of the set of replies, modified by `change`. The caller holds the lock, so
     /// only one thread publishes at a time.
-    fn publish(&self, _held: &Inside, change: impl FnOnce(&mut ReplySet)) {
+    fn publish(&self, _held: &RegistryInner, change: impl FnOnce(&mut ReplySet)) {
         let mut set = ReplySet::clone(&self.published.load());
         change(&mut set);
         self.published.publish(set);
@@ -197,9 +197,9 @@ impl Registry {
     /// Calls `follower` now and after every change of replies of endpoints. `follower` must neither
     /// block nor call the registry.
     pub fn follow(&self, follower: impl Fn(&Serving<'_>) + Send + 'static) {
-        let mut inside = self.lock();
-        follower(&Serving { board: &inside.board, endpoints: &self.endpoints, rendered: None });
-        inside.followers.push(Box::new(follower));
+        let mut inner = self.lock();
+        follower(&Serving { board: &inner.board, endpoints: &self.endpoints, rendered: None });
+        inner.followers.push(Box::new(follower));
     }
 
     /// Calls `look` with the board. `look` must not call the registry.
@@ -255,14 +255,14 @@ impl Registry {
     /// [`Time`] of the same moment, or `None` if the clock cannot be read. `read` runs under the
     /// lock, so that an older reading cannot replace a newer one.
     pub fn follow_clock(&self, read: impl FnOnce() -> Option<(Duration, Time)>) -> bool {
-        let mut inside = self.lock();
+        let mut inner = self.lock();
         let Some((time_of_day, now)) = read() else { return false };
         let unix = time_of_day.saturating_sub(Duration::from_nanos(now.as_nanos()));
-        if inside.unix.abs_diff(unix) <= CLOCK_STEP_MIN {
+        if inner.unix.abs_diff(unix) <= CLOCK_STEP_MIN {
             return false;
         }
-        inside.unix = unix;
-        self.change_locked(inside, |board| Changed::of(&board.set_unix_at_zero(Some(unix), now)));
+        inner.unix = unix;
+        self.change_locked(inner, |board| Changed::of(&board.set_unix_at_zero(Some(unix), now)));
         true
     }
 
@@ -293,19 +293,23 @@ impl Registry {
         self.change_locked(self.lock(), change);
     }
 
-    fn change_locked(&self, mut inside: MutexGuard<'_, Inside>, change: impl FnOnce(&mut Board) -> Changed) {
-        let changed = change(&mut inside.board);
-        self.show(&inside, &changed);
+    fn change_locked(
+        &self,
+        mut inner: MutexGuard<'_, RegistryInner>,
+        change: impl FnOnce(&mut Board) -> Changed,
+    ) {
+        let changed = change(&mut inner.board);
+        self.show(&inner, &changed);
         let reports = self.reports.load(Ordering::Acquire);
-        let report = if reports { Report::record(&inside, &changed.events) } else { Report::default() };
-        drop(inside);
+        let report = if reports { Report::record(&inner, &changed.events) } else { Report::default() };
+        drop(inner);
         // After the lock is released, so that a slow sink does not block other threads.
         report.write();
     }
 
     /// Renders the replies that changed, publishes them as one set, and calls the followers.
-    fn show(&self, inside: &Inside, changed: &Changed) {
-        let Inside { board, caches, singles, renderers, followers, .. } = inside;
+    fn show(&self, inner: &RegistryInner, changed: &Changed) {
+        let RegistryInner { board, caches, singles, renderers, followers, .. } = inner;
         let renewed = caches.iter().filter(|cache| changed.rendered.contains(&cache.template().endpoint));
         let replies: Vec<_> =
             renewed.filter_map(|cache| Some((cache.place(), cache.rendered(board)?))).collect();
@@ -319,7 +323,7 @@ impl Registry {
         let serving = Serving { board, endpoints: &self.endpoints, rendered: Some(&changed.rendered) };
         let news: Vec<usize> =
             (0..self.endpoints.len()).filter(|&endpoint| serving.is_news(endpoint)).collect();
-        self.publish(inside, |set| {
+        self.publish(inner, |set| {
             for &endpoint in &news {
                 set.states[endpoint] = Audience::ALL.map(|audience| serving.state(endpoint, audience));
                 for (texts, render) in set.texts.iter_mut().zip(renderers) {
@@ -334,10 +338,10 @@ impl Registry {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, RegistryInner> {
         // After a panic under the lock, the board is valid: at worst its last change was not
         // published, and followers and sinks were not called.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -350,12 +354,12 @@ struct Report {
 
 impl Report {
     /// Allocates only if there are transitions and receivers.
-    fn record(inside: &Inside, events: &[Event]) -> Self {
-        if events.is_empty() || inside.sinks.is_empty() {
+    fn record(inner: &RegistryInner, events: &[Event]) -> Self {
+        if events.is_empty() || inner.sinks.is_empty() {
             return Self::default();
         }
-        let transitions = events.iter().filter_map(|event| Transition::of(event, &inside.board));
-        let report = Self { sinks: inside.sinks.clone(), transitions: transitions.collect() };
+        let transitions = events.iter().filter_map(|event| Transition::of(event, &inner.board));
+        let report = Self { sinks: inner.sinks.clone(), transitions: transitions.collect() };
         report.each(|sink, transition| sink.record(transition));
         report
     }

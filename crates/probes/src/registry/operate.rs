@@ -2,7 +2,7 @@
 //!
 //! Does not know about: permissions, and how long commands should last.
 
-use super::{Changed, Inside, Registry};
+use super::{Changed, Registry, RegistryInner};
 use crate::replies::part;
 use doorbell_health::{
     CheckIndex, CheckState, Class, Command, EndpointIndex, Maintenance, OnStale, Reason, Target, Time,
@@ -51,8 +51,8 @@ impl Registry {
     /// `check:NAME` distinguish an endpoint and a check of the same name.
     #[must_use]
     pub fn subject(&self, name: &str) -> Option<Subject> {
-        let inside = self.lock();
-        let board = &inside.board;
+        let inner = self.lock();
+        let board = &inner.board;
         if let Some(check) = name.strip_prefix("check:") {
             return board.check_named(check).map(Subject::Check);
         }
@@ -69,11 +69,11 @@ impl Registry {
     /// The unambiguous name of a subject: `all`, `readyz`, `check:db`.
     #[must_use]
     pub fn name_of(&self, subject: Subject) -> Option<String> {
-        let inside = self.lock();
+        let inner = self.lock();
         Some(match subject {
             Subject::All => "all".to_owned(),
-            Subject::Check(check) => format!("check:{}", inside.board.check_name(check)?),
-            Subject::Endpoint(endpoint) => endpoint_target(&inside.board.endpoint(endpoint)?.config().name),
+            Subject::Check(check) => format!("check:{}", inner.board.check_name(check)?),
+            Subject::Endpoint(endpoint) => endpoint_target(&inner.board.endpoint(endpoint)?.config().name),
         })
     }
 
@@ -81,8 +81,8 @@ impl Registry {
     /// that drains is in maintenance. `None` for [`Subject::All`].
     #[must_use]
     pub fn state_of(&self, subject: Subject) -> Option<(Class, String)> {
-        let inside = self.lock();
-        let board = &inside.board;
+        let inner = self.lock();
+        let board = &inner.board;
         match subject {
             Subject::All => None,
             Subject::Check(check) => {
@@ -126,16 +126,16 @@ impl Registry {
     }
 
     fn position(&self, check: CheckIndex, is_passive: bool) -> Option<usize> {
-        let inside = self.lock();
-        let passive = inside.board.check(check)?.config().passive;
-        drop(inside);
+        let inner = self.lock();
+        let passive = inner.board.check(check)?.config().passive;
+        drop(inner);
         self.checks.iter().position(|index| *index == check).filter(|_| passive == is_passive)
     }
 
     /// Blocks until a check has a result newer than `since`; returns `false` after `timeout`.
     pub fn wait_for_result(&self, check: CheckIndex, since: Time, timeout: Duration) -> bool {
-        let is_old = |inside: &mut Inside| {
-            let last = inside.board.check(check).and_then(|check| check.last());
+        let is_old = |inner: &mut RegistryInner| {
+            let last = inner.board.check(check).and_then(|check| check.last());
             last.is_none_or(|(at, _)| at <= since)
         };
         let waited = self.found.wait_timeout_while(self.lock(), timeout, is_old);

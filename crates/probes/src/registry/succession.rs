@@ -63,10 +63,10 @@ impl Registry {
     pub fn report_instead_of(&self, before: &Self) {
         let known = before.lock();
         before.reports.store(false, Ordering::Release);
-        let inside = self.lock();
+        let inner = self.lock();
         self.reports.store(true, Ordering::Release);
-        let report = Report::record(&inside, &inside.board.changed_since(&known.board));
-        drop(inside);
+        let report = Report::record(&inner, &inner.board.changed_since(&known.board));
+        drop(inner);
         drop(known);
         report.write();
     }
@@ -94,9 +94,9 @@ impl Registry {
     pub fn last_run(&self, check: usize) -> Option<(Time, Time)> {
         self.predecessors.get()?.first()?.places.get(check).copied().flatten()?;
         let index = *self.checks.get(check)?;
-        let inside = self.lock();
-        let (ended, result) = inside.board.check(index)?.last()?;
-        Some((ended.before(result.latency), inside.board.next_due(index)))
+        let inner = self.lock();
+        let (ended, result) = inner.board.check(index)?.last()?;
+        Some((ended.before(result.latency), inner.board.next_due(index)))
     }
 
     /// Applies a result to the registries that this one replaced.

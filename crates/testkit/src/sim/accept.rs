@@ -9,7 +9,7 @@ use doorbell::id::{ListenerIndex, SlotIndex};
 
 use super::events::{Event, Ready};
 use super::faults::FaultKind;
-use super::peer::{Place, ResetCause};
+use super::peer::{PeerState, ResetCause};
 use super::world::{AcceptState, World};
 
 impl World {
@@ -114,7 +114,7 @@ impl World {
             && let Some(peer) = self.listeners[listener.index()].backlog.pop_front()
         {
             self.peers[peer.0].log.faults.push(kind);
-            self.peers[peer.0].place = Place::Closed;
+            self.peers[peer.0].place = PeerState::Closed;
             self.reset_peer(peer, ResetCause::ServerGone);
         }
         self.end_accept(listener, Some(errno));
@@ -144,7 +144,7 @@ impl World {
         let state = &mut self.listeners[listener.index()];
         state.backlog.pop_front();
         state.batch += 1;
-        self.peers[peer.0].place = Place::Slot(slot);
+        self.peers[peer.0].place = PeerState::Slot(slot);
         let held = &mut self.slots[slot.index()];
         held.peer = Some(peer);
         held.conn = None;

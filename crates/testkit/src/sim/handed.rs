@@ -13,7 +13,7 @@ use doorbell::id::{ConnId, ListenerIndex, SlotIndex};
 
 use super::events::{Event, Ready};
 use super::faults::FaultKind;
-use super::peer::{PeerIndex, Place};
+use super::peer::{PeerIndex, PeerState};
 use super::world::World;
 
 /// Creates a descriptor from which the peer's number can be read.
@@ -57,7 +57,7 @@ impl World {
         self.note(|| format!("detach of {conn:?}: {index:?}"));
         let now = self.now();
         let peer = &mut self.peers[index.0];
-        peer.place = Place::Handed;
+        peer.place = PeerState::Handed;
         peer.log.handed_at = Some(now);
         peer.log.closed_at = Some(now);
         Ok(descriptor(index))
@@ -70,7 +70,7 @@ impl World {
         assert!(!is_used, "D-20: a released connection was not used: {slot:?}");
         held.peer = None;
         self.note(|| format!("release of {slot:?}: {index:?}"));
-        self.peers[index.0].place = Place::Handed;
+        self.peers[index.0].place = PeerState::Handed;
         self.free.push(slot);
         for listener in 0..self.listeners.len() {
             self.pump_accept(ListenerIndex(u16::try_from(listener).expect("few listeners")));
@@ -85,7 +85,7 @@ impl World {
             return None;
         };
         self.note(|| format!("{index:?} adopted into {slot:?}"));
-        self.peers[index.0].place = Place::Slot(slot);
+        self.peers[index.0].place = PeerState::Slot(slot);
         let held = &mut self.slots[slot.index()];
         held.peer = Some(index);
         held.conn = None;
@@ -102,13 +102,13 @@ impl World {
     /// Reads available bytes as the new owner; also returns whether the peer has ended its side.
     pub fn handed_recv(&mut self, index: PeerIndex) -> (Vec<u8>, bool) {
         let peer = &mut self.peers[index.0];
-        assert_eq!(peer.place, Place::Handed, "{index:?} was handed over and is open");
+        assert_eq!(peer.place, PeerState::Handed, "{index:?} was handed over and is open");
         (peer.rx.drain(..).collect(), peer.rx_fin || peer.broken.is_some())
     }
 
     /// Sends as the new owner, regardless of the peer's window.
     pub fn handed_send(&mut self, index: PeerIndex, bytes: &[u8]) {
-        assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
+        assert_eq!(self.peers[index.0].place, PeerState::Handed, "{index:?} was handed over and is open");
         if self.peers[index.0].broken.is_none() {
             self.take_sent(index, bytes, false);
         }
@@ -116,7 +116,7 @@ impl World {
 
     /// Closes the connection as the new owner.
     pub fn handed_close(&mut self, index: PeerIndex) {
-        assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
+        assert_eq!(self.peers[index.0].place, PeerState::Handed, "{index:?} was handed over and is open");
         self.close_on_wire(index);
     }
 }

@@ -9,7 +9,7 @@ use doorbell::id::{ListenerIndex, SlotIndex};
 
 use super::events::{Event, WireEnd};
 use super::faults::FaultKind;
-use super::peer::{OwnEnd, PeerIndex, PeerStep, Place, Reading, ResetCause};
+use super::peer::{OwnEnd, PeerIndex, PeerState, PeerStep, Reading, ResetCause};
 use super::world::World;
 
 /// How long the kernel holds back a partial segment sent with `MSG_MORE` (tcp(7), `TCP_CORK`).
@@ -21,7 +21,7 @@ const SEGMENT_LEN: usize = 1448;
 impl World {
     /// Connects the peer if it is not connected, then continues its script.
     pub(super) fn peer_next(&mut self, index: PeerIndex) {
-        if self.peers[index.0].place == Place::Away {
+        if self.peers[index.0].place == PeerState::Away {
             self.connect(index);
         }
         loop {
@@ -80,10 +80,10 @@ impl World {
         peer.log.connected_at = Some(now);
         if !self.listeners[listener.index()].open {
             peer.log.refused = true;
-            peer.place = Place::Closed;
+            peer.place = PeerState::Closed;
             return;
         }
-        peer.place = Place::Backlog;
+        peer.place = PeerState::Backlog;
         self.listeners[listener.index()].backlog.push_back(index);
         self.note(|| format!("{index:?} connected"));
         self.pump_accept(listener);
@@ -118,7 +118,7 @@ impl World {
     pub(super) fn arrive_at_server(&mut self, index: PeerIndex, bytes: &[u8], end: Option<WireEnd>) {
         self.note(|| format!("{index:?} -> server: {} bytes {end:?}", bytes.len()));
         let peer = &mut self.peers[index.0];
-        if peer.place == Place::Closed {
+        if peer.place == PeerState::Closed {
             if !bytes.is_empty() {
                 self.reset_peer(index, ResetCause::ArrivedAfterClose);
             }
@@ -132,13 +132,13 @@ impl World {
             peer.rx_fin |= end == Some(WireEnd::Fin);
         }
         // Ends the driver's wait, so that the test can act as the new owner.
-        self.alarmed |= self.peers[index.0].place == Place::Handed;
+        self.alarmed |= self.peers[index.0].place == PeerState::Handed;
         self.retry_pending(index);
     }
 
     /// Retries the pending operations of a peer's connection.
     pub(super) fn retry_pending(&mut self, index: PeerIndex) {
-        if let Place::Slot(slot) = self.peers[index.0].place {
+        if let PeerState::Slot(slot) = self.peers[index.0].place {
             self.recv_try(slot);
             self.send_try(slot);
         }
@@ -187,7 +187,7 @@ impl World {
         self.note(|| format!("server -> {index:?}: {} bytes fin={fin}", bytes.len()));
         let peer = &mut self.peers[index.0];
         if peer.is_closed_or_reset() {
-            if !bytes.is_empty() && peer.place != Place::Closed {
+            if !bytes.is_empty() && peer.place != PeerState::Closed {
                 peer.broken = Some(Errno::CONNRESET);
                 peer.rx.clear();
                 self.retry_pending(index);
@@ -237,7 +237,7 @@ impl World {
         if awaiting || self.peers[index.0].log.is_over() {
             self.schedule(Duration::ZERO, Event::PeerNext(index));
         }
-        if let Place::Slot(slot) = self.peers[index.0].place {
+        if let PeerState::Slot(slot) = self.peers[index.0].place {
             self.send_try(slot);
         }
     }
@@ -268,7 +268,7 @@ impl World {
     pub(super) fn close_on_wire(&mut self, index: PeerIndex) {
         let now = self.now();
         let peer = &mut self.peers[index.0];
-        peer.place = Place::Closed;
+        peer.place = PeerState::Closed;
         peer.log.closed_at = Some(now);
         if peer.broken.is_some() {
             // The connection is already broken: the peer gets a reset, unless it has left or the
@@ -300,7 +300,7 @@ impl World {
     pub(super) fn close_listening(&mut self, listener: ListenerIndex) {
         self.listeners[listener.index()].open = false;
         while let Some(peer) = self.listeners[listener.index()].backlog.pop_front() {
-            self.peers[peer.0].place = Place::Closed;
+            self.peers[peer.0].place = PeerState::Closed;
             self.reset_peer(peer, ResetCause::ServerGone);
         }
     }

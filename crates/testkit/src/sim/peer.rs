@@ -169,7 +169,7 @@ impl PeerLog {
 
 /// State of a peer's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PeerState {
     /// Not connected yet.
     Away,
     /// Connected, not accepted.
@@ -193,7 +193,7 @@ pub(super) struct Peer {
     pub(super) reading: Reading,
     pub(super) window_len: usize,
     pub(super) ignores_fin: bool,
-    pub(super) place: Place,
+    pub(super) place: PeerState,
     pub(super) log: PeerLog,
     /// Bytes that have arrived at the server, unread.
     pub(super) rx: VecDeque<u8>,
@@ -230,7 +230,7 @@ impl Peer {
             reading: plan.reading,
             window_len: plan.window_len.max(1),
             ignores_fin: plan.ignores_fin,
-            place: Place::Away,
+            place: PeerState::Away,
             log: PeerLog::default(),
             rx: VecDeque::new(),
             rx_fin: false,

@@ -9,7 +9,7 @@ use doorbell::id::{ConnId, SlotIndex};
 
 use super::events::{Event, Ready};
 use super::faults::FaultKind;
-use super::peer::{PeerIndex, Place};
+use super::peer::{PeerIndex, PeerState};
 use super::world::{PendingRecv, PendingSend, Unsent, World};
 
 /// Result of a receive.
@@ -334,7 +334,8 @@ impl World {
 
     pub(super) fn peer_addr(&self, conn: ConnId) -> Option<core::net::SocketAddr> {
         let peer = self.slots[conn.slot.index()].peer?;
-        let addr = (self.peers[peer.0].place == Place::Slot(conn.slot)).then_some(self.peers[peer.0].addr)?;
+        let addr =
+            (self.peers[peer.0].place == PeerState::Slot(conn.slot)).then_some(self.peers[peer.0].addr)?;
         Some((addr?, PEER_PORT).into())
     }
 

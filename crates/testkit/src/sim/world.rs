@@ -14,7 +14,7 @@ use doorbell::id::{ConnId, ListenerIndex, SlotIndex};
 use super::datagrams::{DatagramPlan, DatagramWorld};
 use super::events::{Event, EventQueue, Ready};
 use super::faults::{FaultCounts, FaultKind, FaultPlan};
-use super::peer::{Peer, PeerIndex, PeerLog, PeerPlan, Place, ResetCause};
+use super::peer::{Peer, PeerIndex, PeerLog, PeerPlan, PeerState, ResetCause};
 use super::rng::Rng;
 use crate::clock::VirtualClock;
 
@@ -390,7 +390,7 @@ impl World {
         let now = self.now();
         for peer in &mut self.peers {
             // A handed-over connection survives its worker.
-            if peer.place != Place::Handed
+            if peer.place != PeerState::Handed
                 && peer.log.connected_at.is_some()
                 && !peer.log.is_over()
                 && !peer.tx_fin
@@ -399,7 +399,7 @@ impl World {
                 peer.log.bytes_lost += peer.unread_len;
                 peer.script.clear();
                 peer.broken = Some(Errno::CONNRESET);
-                peer.place = Place::Closed;
+                peer.place = PeerState::Closed;
             }
         }
         self.listeners.iter_mut().for_each(|listener| listener.open = false);

@@ -26,10 +26,10 @@ const CONCURRENT_RUNS: usize = 64;
 
 /// Creates the scheduled form of a check ([`Run`]: its runner and its schedule) once the runtime is
 /// known; `None` if the check's results are pushed.
-type CreateRun = Box<dyn FnOnce(&mut RunContext, Place) -> Result<Option<Run>, HealthError> + Send>;
+type CreateRun = Box<dyn FnOnce(&mut RunContext, CheckPosition) -> Result<Option<Run>, HealthError> + Send>;
 
 /// The position of a check, and its counters.
-type Place = (usize, Arc<CheckStats>);
+type CheckPosition = (usize, Arc<CheckStats>);
 
 /// What a [`CreateRun`] needs.
 struct RunContext {
@@ -401,7 +401,7 @@ impl RunContext {
     fn target(
         &mut self,
         check: &doorbell_checks::options::Check,
-        (position, stats): Place,
+        (position, stats): CheckPosition,
     ) -> Result<Option<Run>, HealthError> {
         use doorbell_checks::options::EgressOptions;
         use doorbell_checks::{Connector, Shared};

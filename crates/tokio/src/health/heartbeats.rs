@@ -10,7 +10,7 @@ use std::time::Duration;
 use doorbell::time::{Clock as _, OsClock};
 use tokio::runtime::{Handle, RuntimeMetrics};
 
-use crate::pulse::{Place, Pulse};
+use crate::pulse::{Pulse, PulseSlot};
 use crate::waits::Waits;
 use crate::workers::{Silence, Workers};
 
@@ -18,7 +18,7 @@ use crate::workers::{Silence, Workers};
 #[derive(Debug)]
 pub(crate) struct HeartbeatNode {
     /// Time of the last tick of its runtime, on the clock of the ring threads.
-    place: Place,
+    slot: PulseSlot,
     /// False if no runtime is monitored.
     ticks: AtomicBool,
     /// Waiting times of connections handed over and not yet accepted.
@@ -47,7 +47,7 @@ pub(crate) struct Heartbeat {
 impl Default for HeartbeatNode {
     fn default() -> Self {
         Self {
-            place: Place::default(),
+            slot: PulseSlot::default(),
             ticks: AtomicBool::new(false),
             waits: Arc::new(Waits::new(nanos_now)),
             workers: Mutex::default(),
@@ -64,7 +64,7 @@ impl HeartbeatNode {
 
     /// Time since the last tick. `None` if the node is free or no runtime is monitored.
     pub(crate) fn since_tick(&self, now: u64) -> Option<Duration> {
-        let nanos = self.place.nanos();
+        let nanos = self.slot.nanos();
         let ticks = nanos != 0 && self.ticks.load(Ordering::Relaxed);
         ticks.then(|| Duration::from_nanos(now.saturating_sub(nanos)))
     }
@@ -83,7 +83,7 @@ impl HeartbeatList {
     /// Begins a heartbeat. Without `runtime`, it only monitors waiting connections.
     pub(crate) fn begin(&self, runtime: Option<RuntimeMetrics>) -> Heartbeat {
         let (mut beat, mut index) = (&*self.0, 0);
-        while !beat.place.take(nanos_now()) {
+        while !beat.slot.take(nanos_now()) {
             beat = beat.next.get_or_init(Box::default);
             index += 1;
         }
@@ -112,12 +112,12 @@ impl Heartbeat {
 
     /// Records that the runtime ran at this time. False after the end.
     pub(crate) fn beat(&self, nanos: u64) -> bool {
-        self.place().is_some_and(|beat| self.pulse.beat(&beat.place, nanos))
+        self.slot().is_some_and(|beat| self.pulse.beat(&beat.slot, nanos))
     }
 
     /// The record to which the server of this heartbeat reports waiting connections.
     pub(crate) fn waits(&self) -> Option<Arc<Waits>> {
-        self.place().map(|beat| Arc::clone(&beat.waits))
+        self.slot().map(|beat| Arc::clone(&beat.waits))
     }
 
     /// Ends the heartbeat. The runtime is no longer monitored.
@@ -125,15 +125,15 @@ impl Heartbeat {
         if self.ended.swap(true, Ordering::SeqCst) {
             return;
         }
-        if let Some(beat) = self.place() {
+        if let Some(beat) = self.slot() {
             // This must precede the release of the node, because the next owner then sets its own
             // value.
             *beat.lock() = None;
-            self.pulse.end(&beat.place);
+            self.pulse.end(&beat.slot);
         }
     }
 
-    fn place(&self) -> Option<&HeartbeatNode> {
+    fn slot(&self) -> Option<&HeartbeatNode> {
         self.heartbeats.iter().nth(self.index)
     }
 }

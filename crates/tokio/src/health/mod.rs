@@ -51,10 +51,10 @@ use sink::WatchedRegistry;
 /// dropped.
 #[derive(Clone)]
 pub struct Health {
-    inside: Arc<Inside>,
+    inner: Arc<HealthInner>,
 }
 
-struct Inside {
+struct HealthInner {
     parts: Parts,
     /// The heartbeat of the runtime of the checks, until a server starts in that runtime. Only a
     /// task of that runtime owns the heartbeat, which therefore ends with the runtime.
@@ -132,7 +132,7 @@ impl Health {
         let scheduler = ready.go();
         let (own, servers) = (Mutex::new(own), AtomicUsize::new(0));
         let ends = watch_channel::Sender::new(false);
-        Self { inside: Arc::new(Inside { parts, own, servers, ends, _scheduler: scheduler }) }
+        Self { inner: Arc::new(HealthInner { parts, own, servers, ends, _scheduler: scheduler }) }
     }
 
     /// Sets whether the program is alive. False fails liveness, so that the program is restarted,
@@ -167,15 +167,15 @@ impl Health {
 
     /// Ends long streams if this health drains and has no server.
     fn end_streams(&self) {
-        if self.is_draining() && self.inside.servers.load(Ordering::SeqCst) == 0 {
-            self.inside.ends.send_replace(true);
+        if self.is_draining() && self.inner.servers.load(Ordering::SeqCst) == 0 {
+            self.inner.ends.send_replace(true);
         }
     }
 
     /// True once long streams must end.
     #[cfg(feature = "grpc")]
     pub(crate) fn ends(&self) -> watch_channel::Receiver<bool> {
-        self.inside.ends.subscribe()
+        self.inner.ends.subscribe()
     }
 
     /// True while `/livez` gets 200.
@@ -208,13 +208,13 @@ impl Health {
     /// A handle to report results of a check that was added by [`HealthBuilder::push`]. `None` if
     /// there is no such check.
     pub fn pushed(&self, check: &str) -> Option<Pushed> {
-        let at = self.inside.parts.names.iter().position(|name| name == check)?;
+        let at = self.inner.parts.names.iter().position(|name| name == check)?;
         let position = Internal::ALL.len() + at;
         let is_pushed = self.registry().with_board(|board| {
             let check = board.check_named(check).and_then(|index| board.check(index));
             check.is_some_and(|check| check.config().passive)
         });
-        is_pushed.then(|| Pushed::new(self.inside.parts.push.clone(), position))
+        is_pushed.then(|| Pushed::new(self.inner.parts.push.clone(), position))
     }
 
     /// The registry of this health: states, statistics of probers, and transitions.
@@ -229,16 +229,16 @@ impl Health {
 
     /// Counters of the scheduler and of each check.
     pub fn counters(&self) -> &SchedulerCounters {
-        &self.inside.parts.counters
+        &self.inner.parts.counters
     }
 
     /// The probe paths, such as `/readyz`; those of single checks (`/readyz/NAME`) are omitted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.inside.parts.routes.paths()
+        self.inner.parts.routes.paths()
     }
 
     pub(crate) fn probe_routes(&self) -> &ProbeRoutes {
-        &self.inside.parts.routes
+        &self.inner.parts.routes
     }
 
     /// Records that [`Probes`](crate::Probes) serve this health. The `Health` then fails until
@@ -253,14 +253,14 @@ impl Health {
     /// # Panics
     /// Panics outside of a runtime if the `Health` has a heartbeat.
     pub(crate) fn begin(&self) -> Arc<Heartbeat> {
-        self.inside.servers.fetch_add(1, Ordering::SeqCst);
+        self.inner.servers.fetch_add(1, Ordering::SeqCst);
         let watched = self.watched();
         let watch = watched.watch();
         let runtime = watch.limits.stalled_after.map(|_| Handle::current());
         let heartbeat = Arc::new(watch.heartbeats.begin(runtime.as_ref().map(Handle::metrics)));
         if let Some(runtime) = runtime {
             heartbeat.tick_on(&runtime, watch.limits.interval());
-            let mut own = self.inside.own.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut own = self.inner.own.lock().unwrap_or_else(PoisonError::into_inner);
             // One heartbeat per runtime is enough.
             if own.as_ref().is_some_and(|(id, _)| *id == runtime.id()) {
                 end(own.take());
@@ -269,7 +269,7 @@ impl Health {
         watch.is_served.store(true, Ordering::Relaxed);
         watched.run_periodically();
         self.run_internal_checks();
-        self.inside.parts.wake.wake();
+        self.inner.parts.wake.wake();
         heartbeat
     }
 
@@ -277,7 +277,7 @@ impl Health {
     pub(crate) fn end(&self, heartbeat: &Heartbeat) {
         heartbeat.end();
         self.run_internal_checks();
-        self.inside.servers.fetch_sub(1, Ordering::SeqCst);
+        self.inner.servers.fetch_sub(1, Ordering::SeqCst);
         self.end_streams();
     }
 
@@ -295,7 +295,7 @@ impl Health {
     }
 
     fn watched(&self) -> &WatchedRegistry {
-        &self.inside.parts.watched
+        &self.inner.parts.watched
     }
 
     fn serves(&self, endpoint: usize) -> bool {
@@ -303,7 +303,7 @@ impl Health {
     }
 }
 
-impl Drop for Inside {
+impl Drop for HealthInner {
     fn drop(&mut self) {
         let own = self.own.get_mut().unwrap_or_else(PoisonError::into_inner);
         end(own.take());
@@ -316,6 +316,6 @@ fn end(own: Option<(runtime::Id, Weak<Heartbeat>)>) {
 
 impl fmt::Debug for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Health").field("checks", &self.inside.parts.names).finish_non_exhaustive()
+        f.debug_struct("Health").field("checks", &self.inner.parts.names).finish_non_exhaustive()
     }
 }

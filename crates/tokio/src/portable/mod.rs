@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use doorbell::hand_over::Places;
+use doorbell::hand_over::HandedCount;
 use doorbell::{HandOver, Handler};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -80,7 +80,7 @@ struct Shared<S> {
     service: S,
     limits: doorbell::HttpLimits,
     queue: HandedQueue,
-    places: Places,
+    places: HandedCount,
     counters: Arc<Counters>,
     /// True during a drain: each connection ends with its current request.
     closing: watch::Receiver<bool>,

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: how servers are started.
 
-use super::Place;
+use super::ServerEnvironment;
 use crate::plan::{PATH, TOKEN};
 
 /// The body of the replies of nginx and HAProxy, with an escaped line break as in their
@@ -38,9 +38,9 @@ pub(super) struct Doorbell {
 /// Configuration of doorbell. Kept connections may be idle for a day, so that idle connections
 /// outlive the load; the cap per address is the default. With TLS the limit of handshakes per
 /// address is off, because all clients have one address.
-pub(super) fn doorbell(one: Doorbell, place: &Place<'_>) -> String {
+pub(super) fn doorbell(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
     let Doorbell { driver, deferred, workers, reply } = one;
-    let Place { folder, port, has_tls, .. } = place;
+    let ServerEnvironment { folder, port, has_tls, .. } = place;
     let conns_max = place.conns_max.map(|conns| format!("max_connections = {conns}\n")).unwrap_or_default();
     let (identity, tls) = if *has_tls {
         let files = format!("cert = \"{folder}/cert.pem\"\nkey = \"{folder}/key.pem\"");
@@ -73,7 +73,7 @@ path = "{PATH}"
 
 /// Configuration of doorbell with a token and a limit that is never reached. The difference from
 /// [`doorbell`] is the cost of token and limit.
-pub(super) fn doorbell_guarded(one: Doorbell, place: &Place<'_>) -> String {
+pub(super) fn doorbell_guarded(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
     let open = doorbell(one, place);
     format!(
         r#"{open}auth = "main"
@@ -91,7 +91,7 @@ headers = false
 }
 
 /// Configuration of doorbell with the state of a health endpoint instead of the fixed reply.
-pub(super) fn doorbell_health(one: Doorbell, place: &Place<'_>) -> String {
+pub(super) fn doorbell_health(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
     let health = doorbell(Doorbell { reply: r#"health = "readyz""#, ..one }, place);
     format!(
         r#"{health}
@@ -106,8 +106,8 @@ initial = "up"
     )
 }
 
-pub(super) fn nginx(deferred: bool, place: &Place<'_>) -> String {
-    let Place { folder, port, is_root, has_tls, .. } = place;
+pub(super) fn nginx(deferred: bool, place: &ServerEnvironment<'_>) -> String {
+    let ServerEnvironment { folder, port, is_root, has_tls, .. } = place;
     let user = if *is_root { "user root root;\n" } else { "" };
     let option = if deferred { " deferred" } else { "" };
     let (identity, tls) = if *has_tls {
@@ -136,8 +136,8 @@ http {{
     )
 }
 
-pub(super) fn haproxy(deferred: bool, place: &Place<'_>) -> String {
-    let Place { folder, port, has_tls, .. } = place;
+pub(super) fn haproxy(deferred: bool, place: &ServerEnvironment<'_>) -> String {
+    let ServerEnvironment { folder, port, has_tls, .. } = place;
     let option = if deferred { " defer-accept" } else { "" };
     let tls = if *has_tls {
         format!(" ssl crt {folder}/both.pem ssl-min-ver TLSv1.2 alpn http/1.1")
@@ -163,8 +163,8 @@ frontend main
 
 /// Configuration of h2o. Without a scripting language it has no constant reply, so it serves a
 /// file, which it keeps open between requests.
-pub(super) fn h2o(place: &Place<'_>) -> String {
-    let Place { folder, port, is_root, .. } = place;
+pub(super) fn h2o(place: &ServerEnvironment<'_>) -> String {
+    let ServerEnvironment { folder, port, is_root, .. } = place;
     let user = if *is_root { "user: root\n" } else { "" };
     format!(
         r"{user}num-threads: 1

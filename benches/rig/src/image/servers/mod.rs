@@ -55,7 +55,7 @@ pub(crate) enum Program {
 
 /// The environment in which a server runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ServerEnvironment<'a> {
     /// The folder for the server's files.
     pub(crate) folder: &'a str,
     /// The port of the server on loopback.
@@ -93,7 +93,7 @@ enum Serves {
     Token,
 }
 
-type Config = fn(&Place<'_>) -> String;
+type Config = fn(&ServerEnvironment<'_>) -> String;
 
 const DOORBELL: Entry = Entry {
     name: "",
@@ -290,7 +290,7 @@ impl Entry {
     }
 
     /// Returns the setup of `program` at `place`.
-    pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
+    pub(crate) fn at(&self, program: &str, place: &ServerEnvironment<'_>) -> Setup {
         let inside = |name: &str| format!("{}/{name}", place.folder);
         let path = inside(&format!("{}.conf", self.name));
         let config = self.config.map(|config| (path.clone(), config(place)));
@@ -304,8 +304,8 @@ impl Entry {
     }
 }
 
-impl Place<'_> {
+impl ServerEnvironment<'_> {
     /// The environment in the guest.
-    pub(crate) const GUEST: Place<'static> =
-        Place { folder: FOLDER, port: PORT, is_root: true, conns_max: None, has_tls: false };
+    pub(crate) const GUEST: ServerEnvironment<'static> =
+        ServerEnvironment { folder: FOLDER, port: PORT, is_root: true, conns_max: None, has_tls: false };
 }

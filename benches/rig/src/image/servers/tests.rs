@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::*;
 
 fn setup(name: &str) -> Setup {
-    Entry::named(name).unwrap().at("p", &Place::GUEST)
+    Entry::named(name).unwrap().at("p", &ServerEnvironment::GUEST)
 }
 
 fn text(name: &str) -> String {
@@ -18,7 +18,7 @@ fn text(name: &str) -> String {
 fn names_are_unique_and_found() {
     for (at, entry) in CATALOGUE.iter().enumerate() {
         assert!(CATALOGUE[..at].iter().all(|other| other.name != entry.name), "{}", entry.name);
-        assert_eq!(setup(entry.name), entry.at("p", &Place::GUEST));
+        assert_eq!(setup(entry.name), entry.at("p", &ServerEnvironment::GUEST));
         assert!(!entry.about.is_empty(), "{}", entry.name);
     }
     assert!(Entry::named("doorbell").is_none());
@@ -61,7 +61,8 @@ fn a_server_is_started_with_its_own_configuration_or_an_address() {
 
 #[test]
 fn elsewhere_folder_and_port_are_others() {
-    let place = Place { folder: "/else", port: 4711, is_root: false, conns_max: None, has_tls: false };
+    let place =
+        ServerEnvironment { folder: "/else", port: 4711, is_root: false, conns_max: None, has_tls: false };
     for entry in CATALOGUE {
         let Setup { server, files } = entry.at("p", &place);
         let all = format!("{files:?} {:?}", server.argv);
@@ -71,7 +72,7 @@ fn elsewhere_folder_and_port_are_others() {
     }
     let doorbell = Entry::named("doorbell-uring").unwrap();
     assert!(!format!("{:?}", doorbell.at("p", &place).files).contains("max_connections"));
-    let few = Place { conns_max: Some(77), ..place };
+    let few = ServerEnvironment { conns_max: Some(77), ..place };
     let files = doorbell.at("p", &few).files;
     assert!(format!("{files:?}").contains("workers = 1\\nmax_connections = 77\\n"));
 }

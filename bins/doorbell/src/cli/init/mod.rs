@@ -14,12 +14,12 @@ Examples:
 pub struct InitArgs {
     /// Environment that doorbell will run in
     #[arg(value_name = "ENVIRONMENT")]
-    place: Place,
+    place: TargetEnvironment,
 }
 
 /// Environments with a starter configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Place {
+enum TargetEnvironment {
     /// Container with a HEALTHCHECK
     Docker,
     /// Server behind HAProxy, with agent-check
@@ -34,10 +34,10 @@ enum Place {
 
 pub(super) const fn text(args: &InitArgs) -> &'static str {
     match args.place {
-        Place::Docker => include_str!("docker.toml"),
-        Place::Haproxy => include_str!("haproxy.toml"),
-        Place::K8s => include_str!("k8s.toml"),
-        Place::Redirect => include_str!("redirect.toml"),
-        Place::Systemd => include_str!("systemd.toml"),
+        TargetEnvironment::Docker => include_str!("docker.toml"),
+        TargetEnvironment::Haproxy => include_str!("haproxy.toml"),
+        TargetEnvironment::K8s => include_str!("k8s.toml"),
+        TargetEnvironment::Redirect => include_str!("redirect.toml"),
+        TargetEnvironment::Systemd => include_str!("systemd.toml"),
     }
 }

@@ -49,7 +49,7 @@ pub struct Tls<P> {
 #[derive(Debug)]
 pub struct TlsConn<C> {
     stage: Stage,
-    inside: Inside<C>,
+    state: TlsState<C>,
     /// Deadline of the handshake.
     handshake_deadline: Time,
     /// The reason of the close, if it was not decided by the inner protocol.
@@ -71,7 +71,7 @@ enum Stage {
 
 /// State that changes with the end of the handshake.
 #[derive(Debug)]
-struct Inside<C> {
+struct TlsState<C> {
     /// The inner protocol; set at the end of the handshake.
     upper: Option<Upper<C>>,
     /// The permit for a handshake in progress; held until its end.
@@ -105,7 +105,7 @@ impl<P> Tls<P> {
 impl<P: Protocol> Tls<P> {
     /// Handles bytes before there is a session.
     fn on_hello(&self, conn: &mut TlsConn<P::Conn>, fresh: &[u8], io: Io<'_>) -> Next {
-        if let Some(permit) = &mut conn.inside.permit {
+        if let Some(permit) = &mut conn.state.permit {
             permit.begin();
         }
         io.input.extend_from_slice(fresh);
@@ -149,8 +149,8 @@ impl<P: Protocol> Tls<P> {
 
     fn pump(&self, conn: &mut TlsConn<P::Conn>, mut io: Io<'_>) -> Next {
         let Stage::Session(session) = &mut conn.stage else { return Next::Close };
-        let pumped = session.pump(self, &mut conn.inside, io.reborrow());
-        if let Some(upper) = &mut conn.inside.upper {
+        let pumped = session.pump(self, &mut conn.state, io.reborrow());
+        if let Some(upper) = &mut conn.state.upper {
             upper.pass_misuses(io.out);
         }
         match pumped {
@@ -169,7 +169,7 @@ impl<P: Protocol> Tls<P> {
     ) -> Next {
         let Stage::Session(session) = &conn.stage else { return Next::Close };
         let can_write = session.can_write(io.input);
-        let Some(upper) = conn.inside.upper.as_mut().filter(|_| can_write) else {
+        let Some(upper) = conn.state.upper.as_mut().filter(|_| can_write) else {
             conn.stage = Stage::Over;
             return Next::Close;
         };
@@ -230,14 +230,14 @@ impl<P: Protocol> Protocol for Tls<P> {
         };
         Box::new(TlsConn {
             stage,
-            inside: Inside { upper: None, permit, id: None },
+            state: TlsState { upper: None, permit, id: None },
             handshake_deadline: now.after(timeout),
             reason: None,
         })
     }
 
     fn identify(&self, conn: &mut Self::Conn, id: ConnId) {
-        conn.inside.id = Some(id);
+        conn.state.id = Some(id);
     }
 
     fn greet(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
@@ -256,7 +256,7 @@ impl<P: Protocol> Protocol for Tls<P> {
             }
             Stage::Session(session) => {
                 io.input.extend_from_slice(fresh);
-                match &mut conn.inside.upper {
+                match &mut conn.state.upper {
                     None => session.count_received(fresh.len()),
                     Some(upper) if upper.is_written() => {
                         if upper.after == Next::Flush {
@@ -280,7 +280,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     }
 
     fn handle_sent(&self, conn: &mut Self::Conn, now: Time) {
-        if let Some(upper) = &mut conn.inside.upper {
+        if let Some(upper) = &mut conn.state.upper {
             self.inner.handle_sent(&mut upper.conn, now);
         }
     }
@@ -293,7 +293,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         if let Stage::Session(session) = &mut conn.stage {
             session.peer_closed = true;
         }
-        if conn.inside.upper.is_none() {
+        if conn.state.upper.is_none() {
             conn.reason = Some(CloseReason::ClientGone);
         }
         // Without a close_notify before it, the FIN may be forged: the inner protocol must not
@@ -302,7 +302,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     }
 
     fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
-        if conn.inside.upper.is_some() {
+        if conn.state.upper.is_some() {
             return self.notify_after_input(conn, io, Protocol::handle_timeout);
         }
         if io.now < conn.handshake_deadline {
@@ -312,7 +312,7 @@ impl<P: Protocol> Protocol for Tls<P> {
             Stage::Refused => conn.reason = Some(CloseReason::HandshakeCap),
             Stage::Hello | Stage::Over | Stage::Session(_) => {
                 conn.reason = Some(CloseReason::HandshakeTimeout);
-                if let Some(permit) = conn.inside.permit.take() {
+                if let Some(permit) = conn.state.permit.take() {
                     permit.end(Outcome::TimedOut);
                 }
             }
@@ -337,7 +337,7 @@ impl<P: Protocol> Protocol for Tls<P> {
             io.out.head.extend_from_slice(&Alert::InternalError.record());
             return Next::Close;
         }
-        if conn.inside.upper.as_ref().is_some_and(|upper| !upper.is_written()) {
+        if conn.state.upper.as_ref().is_some_and(|upper| !upper.is_written()) {
             // No error reply can follow a partial reply.
             conn.stage = Stage::Over;
         }
@@ -355,7 +355,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         local: &mut Local,
         reason: CloseReason,
     ) {
-        if let Some(upper) = &conn.inside.upper {
+        if let Some(upper) = &conn.state.upper {
             self.inner.handle_closed(&upper.conn, listener, local, reason);
         }
     }
@@ -363,37 +363,37 @@ impl<P: Protocol> Protocol for Tls<P> {
     /// A client whose handshake timed out has sent no request. A client over the limit of
     /// handshakes may still be sending its ClientHello, so its connection lingers.
     fn is_given_up(&self, conn: &Self::Conn) -> bool {
-        conn.inside.upper.is_none() && conn.reason == Some(CloseReason::HandshakeTimeout)
+        conn.state.upper.is_none() && conn.reason == Some(CloseReason::HandshakeTimeout)
     }
 
     fn deadline(&self, conn: &Self::Conn) -> Time {
-        match &conn.inside.upper {
+        match &conn.state.upper {
             Some(upper) => self.inner.deadline(&upper.conn),
             None => conn.handshake_deadline,
         }
     }
 
     fn requests(&self, conn: &Self::Conn) -> u32 {
-        conn.inside.upper.as_ref().map_or(0, |upper| self.inner.requests(&upper.conn))
+        conn.state.upper.as_ref().map_or(0, |upper| self.inner.requests(&upper.conn))
     }
 
     fn has_served(&self, conn: &Self::Conn) -> bool {
-        conn.inside.upper.as_ref().is_some_and(|upper| self.inner.has_served(&upper.conn))
+        conn.state.upper.as_ref().is_some_and(|upper| self.inner.has_served(&upper.conn))
     }
 
     fn is_idle(&self, conn: &Self::Conn) -> bool {
         let between_records = matches!(&conn.stage, Stage::Session(session) if session.is_between_records());
-        let inside = conn.inside.upper.as_ref();
-        between_records && inside.is_some_and(|upper| upper.is_written() && self.inner.is_idle(&upper.conn))
+        let state = conn.state.upper.as_ref();
+        between_records && state.is_some_and(|upper| upper.is_written() && self.inner.is_idle(&upper.conn))
     }
 
     fn has_begun_reply(&self, conn: &Self::Conn) -> bool {
-        let inside = conn.inside.upper.as_ref();
-        inside.is_some_and(|upper| !upper.is_written() || self.inner.has_begun_reply(&upper.conn))
+        let state = conn.state.upper.as_ref();
+        state.is_some_and(|upper| !upper.is_written() || self.inner.has_begun_reply(&upper.conn))
     }
 
     fn close_reason(&self, conn: &Self::Conn) -> CloseReason {
-        match (conn.reason, &conn.inside.upper) {
+        match (conn.reason, &conn.state.upper) {
             (Some(reason), _) => reason,
             (None, Some(upper)) => self.inner.close_reason(&upper.conn),
             (None, None) => CloseReason::Done,
@@ -415,7 +415,7 @@ fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) 
 #[cold]
 fn leave<C>(conn: &mut TlsConn<C>) -> Next {
     conn.stage = Stage::Refused;
-    if let Some(permit) = conn.inside.permit.take() {
+    if let Some(permit) = conn.state.permit.take() {
         permit.end(Outcome::HandedOver);
     }
     Next::HandOver
@@ -424,7 +424,7 @@ fn leave<C>(conn: &mut TlsConn<C>) -> Next {
 fn end<C>(conn: &mut TlsConn<C>, reason: CloseReason, outcome: Outcome) {
     conn.stage = Stage::Over;
     conn.reason.get_or_insert(reason);
-    if let Some(permit) = conn.inside.permit.take() {
+    if let Some(permit) = conn.state.permit.take() {
         permit.end(outcome);
     }
 }

@@ -19,7 +19,7 @@ use rustls::unbuffered::{
 use super::super::{Io, Protocol};
 use super::hello::HEADER_LEN;
 use super::upper::{CallContext, Upper, write_close_notify};
-use super::{Inside, Tls};
+use super::{Tls, TlsState};
 use crate::tls::{Outcome, info_of, take_asked_name};
 
 /// Maximum handshake bytes of a client after its first message, mainly its certificate chain.
@@ -107,20 +107,20 @@ impl Session {
     pub(super) fn pump<P: Protocol>(
         &mut self,
         tls: &Tls<P>,
-        inside: &mut Inside<P::Conn>,
+        tls_state: &mut TlsState<P::Conn>,
         io: Io<'_>,
     ) -> Result<Next, Failure> {
         let Io { now, date, input, out, draining, local, client } = io;
         let mut context = CallContext { now, date, draining, local, client };
         let mut used = 0;
         let next = loop {
-            if inside.upper.is_none() && !self.rustls.is_handshaking() {
-                self.establish(tls, inside, &mut context)?;
+            if tls_state.upper.is_none() && !self.rustls.is_handshaking() {
+                self.establish(tls, tls_state, &mut context)?;
             }
             let rest = if self.holds { &mut [][..] } else { &mut input[used..] };
             self.is_busy = true;
             let UnbufferedStatus { mut discard, state } = self.rustls.process_tls_records(rest);
-            let upper = inside.upper.as_mut();
+            let upper = tls_state.upper.as_mut();
             if upper.is_none() {
                 self.server_name = take_asked_name().or_else(|| self.server_name.take());
             }
@@ -147,12 +147,12 @@ impl Session {
                     // `holds` keeps further input from the library.
                     self.holds = true;
                     discard += hand_up(traffic, tls, upper, &mut context)?;
-                    self.holds = inside.upper.as_ref().is_some_and(Upper::stops_reading);
+                    self.holds = tls_state.upper.as_ref().is_some_and(Upper::stops_reading);
                 }
                 ConnectionState::WriteTraffic(writer) => {
                     write(writer, upper, &mut out.head)?;
                     let waits = input.len() > used + discard;
-                    next = inside.upper.as_ref().map(|upper| self.next_step(upper, waits));
+                    next = tls_state.upper.as_ref().map(|upper| self.next_step(upper, waits));
                 }
                 // Neither state occurs: early data is never accepted, and `pump` is not called
                 // again after both sides have closed.
@@ -167,11 +167,11 @@ impl Session {
         drop_front(input, used);
         self.seen_len = if self.holds { 0 } else { input.len() };
         if next == Next::Wait
-            && let Some(later) = inside.upper.as_mut().and_then(Upper::take_later)
+            && let Some(later) = tls_state.upper.as_mut().and_then(Upper::take_later)
         {
             out.put_later(later);
         }
-        if inside.upper.is_none() && self.is_too_long(tls, input) {
+        if tls_state.upper.is_none() && self.is_too_long(tls, input) {
             return Err(Failure::TooLong);
         }
         Ok(next)
@@ -192,20 +192,20 @@ impl Session {
     fn establish<P: Protocol>(
         &mut self,
         tls: &Tls<P>,
-        inside: &mut Inside<P::Conn>,
+        tls_state: &mut TlsState<P::Conn>,
         context: &mut CallContext<'_>,
     ) -> Result<(), Failure> {
         let (name, unix_secs) = (self.server_name.take(), context.date.unix_secs());
         let info = info_of(&tls.acceptor, &self.rustls, name, unix_secs).ok_or(Failure::Expired)?;
-        if let Some(permit) = inside.permit.take() {
+        if let Some(permit) = tls_state.permit.take() {
             permit.end(Outcome::Done { version: info.version, resumed: info.resumed });
         }
         let (mut conn, plain) = (tls.inner.open(context.now), tls.inner.out_over_tls());
-        if let Some(id) = inside.id {
+        if let Some(id) = tls_state.id {
             tls.inner.identify(&mut conn, id);
         }
         let upper = Upper::new(conn, info, plain, tls.acceptor.plain_bytes());
-        let upper = inside.upper.insert(upper);
+        let upper = tls_state.upper.insert(upper);
         if tls.inner.speaks_first() {
             self.holds = true;
             upper.run(&tls.inner, context, Protocol::greet);
