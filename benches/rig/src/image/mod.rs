@@ -100,7 +100,7 @@ pub(crate) struct OurPrograms {
 fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
     let program = match entry.program {
         Program::Doorbell => format!("{FOLDER}/doorbell"),
-        Program::Go { program } | Program::Rust { program, .. } => format!("{FOLDER}/{program}"),
+        Program::Go { program, .. } | Program::Rust { program, .. } => format!("{FOLDER}/{program}"),
         Program::Installed { program, package } => {
             tool::find(program, package)?.to_string_lossy().into_owned()
         }

@@ -47,10 +47,10 @@ pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigEr
     let (name, built) = match entry.program {
         Program::Doorbell => return Ok(()),
         Program::Installed { program, package } => return tool::find(program, package).map(drop),
-        Program::Go { program } | Program::Rust { program, .. } if ours.peers.contains_key(program) => {
+        Program::Go { program, .. } | Program::Rust { program, .. } if ours.peers.contains_key(program) => {
             return Ok(());
         }
-        Program::Go { program } => (program, go_peer(program)?),
+        Program::Go { program, linker_flags } => (program, go_peer(program, linker_flags)?),
         Program::Rust { program, feature } => (program, rust_peer(program, feature)?),
     };
     ours.peers.insert(name, built);
@@ -63,7 +63,7 @@ pub(crate) fn outside(entry: &Entry, ours: &OurPrograms) -> Result<PathBuf, RigE
     match entry.program {
         Program::Doorbell => Ok(ours.doorbell.clone()),
         Program::Installed { program, package } => tool::find(program, package),
-        Program::Go { program } | Program::Rust { program, .. } => {
+        Program::Go { program, .. } | Program::Rust { program, .. } => {
             Ok(ours.peers.get(program).expect("`provide` was called for every entry of a plan").clone())
         }
     }
@@ -93,10 +93,11 @@ fn rust_peer(program: &str, feature: &str) -> Result<PathBuf, RigError> {
     executable(&cargo(&args)?, program, "bin")
 }
 
-fn go_peer(program: &str) -> Result<PathBuf, RigError> {
+fn go_peer(program: &str, linker_flags: &str) -> Result<PathBuf, RigError> {
     let file = target()?.join("peers/go").join(program);
     let mut command = Command::new(tool::find("go", "golang-go")?);
-    command.args(["build", "-trimpath", "-o"]).arg(&file).arg(format!("./{program}"));
+    command.args(["build", "-trimpath", "-ldflags", linker_flags, "-o"]).arg(&file);
+    command.arg(format!("./{program}"));
     // Without C code the program needs no library in the guest.
     command.env("CGO_ENABLED", "0");
     command.current_dir(Path::new(WORKSPACE).join(PEERS).join("go")).stderr(Stdio::inherit());
@@ -181,7 +182,7 @@ mod tests {
         for entry in super::super::servers::CATALOGUE {
             match entry.program {
                 Program::Doorbell | Program::Installed { .. } => {}
-                Program::Go { program } => assert!(peers.join("go").join(program).is_dir(), "{program}"),
+                Program::Go { program, .. } => assert!(peers.join("go").join(program).is_dir(), "{program}"),
                 Program::Rust { program, feature } => {
                     assert!(manifest.contains(&format!("name = \"{program}\"")), "{program}");
                     assert!(manifest.contains(&format!("required-features = [\"{feature}\"]")), "{feature}");

@@ -46,7 +46,7 @@ pub(crate) enum Program {
     Doorbell,
     /// Built from `benches/peers/go` with the Go toolchain. The name is that of the program and of
     /// its folder.
-    Go { program: &'static str },
+    Go { program: &'static str, linker_flags: &'static str },
     /// Installed on this machine from a Debian package.
     Installed { program: &'static str, package: &'static str },
     /// Built from `benches/peers` by cargo with this feature.
@@ -133,7 +133,7 @@ const fn rust(name: &'static str, about: &'static str) -> Entry {
 }
 
 const fn go(name: &'static str, about: &'static str, program: &'static str) -> Entry {
-    peer(name, about, Program::Go { program })
+    peer(name, about, Program::Go { program, linker_flags: "" })
 }
 
 /// An entry for doorbell with jobs. Only the ring thread is counted, not the thread that runs the
@@ -229,6 +229,12 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         )
     },
     go("gnet", "gnet 2 (Go), one event loop, searches only for the ends of requests", "gnet"),
+    peer(
+        "gain",
+        "Gain (Go, io_uring), one worker, searches only for the ends of requests",
+        // Gain calls private functions of the standard library, which Go 1.23 refuses by default.
+        Program::Go { program: "gain", linker_flags: "-checklinkname=0" },
+    ),
     rust("hyper", "hyper 1 on one thread of Tokio"),
     rust("axum", "axum on one thread of Tokio"),
     rust(
