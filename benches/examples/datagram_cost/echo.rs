@@ -14,9 +14,11 @@ use doorbell::http::limit::Quota;
 use doorbell::worker::ServerShared;
 use doorbell_ring::datagram::{Outgoing, RecvBatch, SendBatch};
 use doorbell_testkit::skip;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
 
 use crate::median;
-use crate::server::{BATCH_MAX, Client, Open, PAYLOAD, SIZE_MAX, epoll, io_uring, start};
+use crate::server::{self, BATCH_MAX, Client, Open, PAYLOAD, SIZE_MAX, start};
 
 /// Datagrams of a sample.
 const DATAGRAMS: u64 = 6_400;
@@ -76,13 +78,24 @@ fn time(
     sum
 }
 
-fn plain_loop() -> Row {
+/// The loop to compare with. If it `waits`, each pass begins with `epoll_wait(2)`, as in a server that
+/// also serves other sockets.
+fn plain_loop(name: &str, waits: bool) -> Row {
     let (mut client, socket) = Client::new();
     let (mut batch, mut sends) = (RecvBatch::new(BATCH_MAX, SIZE_MAX).unwrap(), SendBatch::new(BATCH_MAX));
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    epoll::add(&poll, &socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap();
+    let mut events = Vec::with_capacity(1);
     let time = move |rounds, count| {
-        time(&mut client, (rounds, count), true, || plain(&socket, &mut batch, &mut sends))
+        time(&mut client, (rounds, count), true, || {
+            if waits {
+                epoll::wait(&poll, spare_capacity(&mut events), None).unwrap();
+                events.clear();
+            }
+            plain(&socket, &mut batch, &mut sends);
+        })
     };
-    Row { name: "loop".to_owned(), time: Box::new(time) }
+    Row { name: name.to_owned(), time: Box::new(time) }
 }
 
 fn of_driver<D: Driver + 'static>(name: &str, open: Open<D>) -> Vec<Row> {
@@ -92,9 +105,9 @@ fn of_driver<D: Driver + 'static>(name: &str, open: Open<D>) -> Vec<Row> {
         (", limit", shared().receiving(&limited(), echo), true),
         (", refused by the guard", shared().receiving(&listen(), too_long), false),
     ];
-    let row = |(row, server, replies)| {
+    let row = |(row, shared, replies)| {
         let (mut client, socket) = Client::new();
-        let mut server = start(open, None, socket, server);
+        let mut server = start(open, None, socket, shared);
         let mut received = 0;
         let time = move |rounds, count| {
             time(&mut client, (rounds, count), replies, || {
@@ -126,10 +139,10 @@ fn measure(rows: &mut [Row], count: usize) -> Vec<f64> {
 
 /// Measures all servers and prints the figures.
 pub(crate) fn print() {
-    let mut rows = vec![plain_loop()];
-    rows.extend(of_driver("epoll", epoll));
+    let mut rows = vec![plain_loop("loop", false), plain_loop("loop that waits", true)];
+    rows.extend(of_driver("epoll", server::epoll));
     if skip::io_uring() {
-        rows.extend(of_driver("io_uring", io_uring));
+        rows.extend(of_driver("io_uring", server::io_uring));
     }
     let figures = [1, BATCH_MAX].map(|count| measure(&mut rows, count));
     println!("{:34}{:>10}{:>8}{:>10}{:>8}", "a datagram", "alone", "", "of 64", "");
