@@ -7,7 +7,7 @@
 //! `health` may cost at most 60 instructions more than the same row of `fixed`.** The exception is
 //! `haproxy_state`: the state that HAProxy sends with `send-state` differs each time and is parsed.
 //! A row of `change` is one result that changes the state of a check and of its endpoint, including
-//! the replies. The limit with ten thousand checks is that with a hundred.
+//! the replies. The limit is the same with ten thousand checks as with a hundred.
 //!
 //! Does not know about: time; sockets and the kernel, which the rig measures.
 use doorbell_benches::machine::Machine;

@@ -19,8 +19,8 @@
 //! Ten million streams of the seed 1 (hyper 1.12, Go 1.26) gave 6,929,914 requests that doorbell
 //! accepted, 5,802,981 streams that doorbell refused, 20,000,000 comparisons, and no difference
 //! without a reason. The most common reasons: Go refuses an empty line before a request
-//! (1,083,908); doorbell refuses an invalid `Host` (385,508 with both), bare LF (393,736 with
-//! both), and `Transfer-Encoding` in HTTP/1.0, which Go ignores (343,005).
+//! (1,083,908); doorbell refuses an invalid `Host` (385,508, hyper and Go together), bare LF
+//! (393,736 together), and `Transfer-Encoding` in HTTP/1.0, which Go ignores (343,005).
 //!
 //! Does not know about: sockets. All three servers read bytes from memory.
 #![forbid(unsafe_code)]

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 /// Exit status of the program. Numbers from 64 on are those of sysexits.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: every request got the expected reply.
+    /// 0: no request and no connection failed.
     Clean,
-    /// 1: a request failed or got wrong bytes, or no request could be sent.
+    /// 1: a request or connection failed, wrong bytes arrived, or another error occurred.
     Failures,
     /// 69: a network namespace cannot be created (sysexits: unavailable).
     NoNetwork,

@@ -24,8 +24,9 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
 /// - `default = VALUE`: the value of an absent key, as written in a file. A field needs `default`,
-///   `default_with` or `required`, unless its type is optional (`Option`, `Vec` or another table)
-///   or has another reader (`read`, `words` or `with`); the default is then that of [`Default`].
+///   `default_with` or `required`. Only a field of an optional type (`Option`, `Vec` or another
+///   table), or with `read`, `words` or `with`, may lack all three: its default is then that of
+///   [`Default`].
 /// - `default_with = path`: the value of an absent key, from a `fn(&Self) -> T` that depends on the
 ///   other keys.
 /// - `required = "EXAMPLE"`: the key is required; `EXAMPLE` is a sample value for messages.

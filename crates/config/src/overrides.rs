@@ -19,7 +19,7 @@ const SEPARATOR: &str = "__";
 pub struct Overrides(Vec<(String, String)>);
 
 /// The variables as a text, so that problems can mark places in it. The places of this text are
-/// numbered after those of the file, from [`Self::base`] on.
+/// numbered after those of the file, starting at [`Self::base`].
 #[derive(Debug)]
 pub(crate) struct Environment {
     program: Program,

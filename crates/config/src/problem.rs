@@ -47,8 +47,8 @@ pub struct Problem {
     pub help: Option<String>,
     /// Secrets in clear text, which are masked in the lines shown.
     pub(crate) hidden: Arc<[Range<usize>]>,
-    /// Environment variables that replace keys. A span from [`Environment::base`] on lies in the
-    /// text of these variables.
+    /// Environment variables that replace keys. A span that starts at or after
+    /// [`Environment::base`] lies in the text of these variables.
     pub(crate) environment: Option<Arc<Environment>>,
 }
 

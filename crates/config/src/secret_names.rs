@@ -3,8 +3,8 @@
 //!
 //! Does not know about: reading of keys.
 //!
-//! A problem shows its line, on a terminal, in a log or in the output of CI, so secrets on this line
-//! are masked, also those of misspelt keys.
+//! A problem shows its line, on a terminal, in a log or in the output of CI, so secrets on this
+//! line are masked, also those of misspelt keys.
 
 use crate::program::Program;
 use crate::secret::{hide, hide_user, may_have_user};
@@ -120,9 +120,9 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
     before.iter().any(key)
 }
 
-/// Finds all values that may contain a secret in clear text: those of secret keys, those of unknown
-/// keys with a name like that of a secret or in a guarded table, header fields with credentials, and
-/// user names and passwords in URLs.
+/// Finds all values that may contain a secret in clear text: values of secret keys; values of
+/// unknown keys whose name resembles that of a secret, or that are in a table of
+/// [`Program::guarded`]; header fields with credentials; user names and passwords in URLs.
 ///
 /// Expensive, so only for files with problems.
 #[must_use]

@@ -266,7 +266,8 @@ impl Value for Secret {
         Some(json!(Self::MASK))
     }
 
-    /// Secrets are written, but never shown; this also marks the keys whose values are masked.
+    /// `writeOnly`: a file contains the secret, but no output shows it. The values of keys with
+    /// this mark are masked.
     fn form(_key: &Key) -> Json {
         json!({ "type": "string", "writeOnly": true })
     }

@@ -12,8 +12,8 @@ use rustix::net::sockopt::set_socket_linger;
 ///
 /// If the peer has already closed, as it does after `Connection: close`, this is an ordinary close,
 /// and the peer keeps the TIME-WAIT. Otherwise the connection is reset and data in flight is lost.
-/// Call this function only after the reply was read completely or is no longer needed. Dropping the
-/// socket, in contrast, closes it according to `SO_LINGER`.
+/// Call this function only after the response was read completely or is no longer needed. Dropping
+/// the socket, in contrast, closes it according to `SO_LINGER`.
 pub fn close(conn: impl Into<OwnedFd>) {
     let conn = conn.into();
     let peer_closed = sockopt::tcp_info(conn.as_fd()).is_ok_and(|info| info.state == TcpState::CloseWait);

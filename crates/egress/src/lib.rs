@@ -22,7 +22,7 @@
 //!     }
 //! }
 //!
-//! /// Call this after the reply was read or is no longer needed.
+//! /// Call this after the response was read or is no longer needed.
 //! fn end(stream: TcpStream) -> io::Result<()> {
 //!     close(stream.into_std()?);
 //!     Ok(())

@@ -90,8 +90,8 @@ const UNKNOWN: HealthCheckResponse = HealthCheckResponse { status: 3 };
 pub(crate) struct WatchCall {
     /// `None` for an unknown service.
     pub(crate) status: Option<Watched>,
-    /// The statuses at which the stream requests runs, and the name of the service; `None` for a
-    /// service without on-demand checks.
+    /// The [`Statuses`] through which the stream requests runs of on-demand checks, and the name of
+    /// the service. `None` for a service without on-demand checks.
     pub(crate) asks: Option<(Arc<Statuses>, String)>,
     /// True when the stream must end.
     pub(crate) ends: watch::Receiver<bool>,

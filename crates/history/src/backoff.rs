@@ -16,9 +16,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Records a failure and returns the delay before the next attempt: random, between half of the
-    /// current maximum and the maximum. The jitter prevents many instances from reconnecting to a
-    /// store at the same time.
+    /// Records a failure and returns the delay before the next attempt: random, from half of the
+    /// current maximum up to this maximum. The jitter prevents many instances from reconnecting to
+    /// a store at the same time.
     pub fn next(&mut self, random: u64) -> Duration {
         let longest = FIRST.saturating_mul(1 << self.failures.min(16)).min(LAST);
         self.failures = self.failures.saturating_add(1);

@@ -1,10 +1,10 @@
 //! Stores the history of health checks as rows: transitions, results, operations, the availability
 //! of endpoints, and the quality of links.
 //!
-//! Adding a row to the bounded buffer never waits. A thread writes the rows in batches, limited by
-//! size and time. While the store is unreachable, rows stay in memory up to a limit; beyond the
-//! limit, the oldest row of the least important kind is dropped and counted. The counters are
-//! exact: every added row is written, dropped or in the buffer.
+//! Adding a row to the bounded buffer never waits for the store. A thread writes the rows in
+//! batches, limited by size and time. While the store is unreachable, rows stay in memory up to a
+//! limit; beyond the limit, the oldest row of the least important kind is dropped and counted. The
+//! counters are exact: every added row is written, dropped or in the buffer.
 //!
 //! ```
 //! use doorbell_history::{Batch, History, Options, Row, Store, StoreError, Transition, Writer};

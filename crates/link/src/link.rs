@@ -74,8 +74,8 @@ struct Peer {
 /// Event of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer has opened the connection, so frames are exchanged. If the peer was restarted, its
-    /// previous statements are void, and it sends all states again.
+    /// The peer's opening frame has arrived, so other frames can follow. If the peer was restarted,
+    /// its previous statements are void, and it sends all states again.
     Opened {
         /// True if the peer is new or was restarted, false if it is that of the previous
         /// connection.

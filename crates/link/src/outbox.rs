@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Transitions and results in the order of sending.
 ///
-/// If the queue of transitions is full, a new transition supersedes the oldest queued one of its
-/// subject or, if there is none, the oldest queued one whose subject has a newer one. The latest
-/// state of a subject is never dropped, so the queue exceeds the limit if it contains more subjects
-/// than the limit.
+/// If the queue of transitions is full, a new transition removes the oldest one of its own subject.
+/// If that subject has none in the queue, it removes the oldest transition that is followed by
+/// another of the same subject. The latest state of a subject is never dropped, so the queue
+/// exceeds the limit if it contains more subjects than the limit.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     transitions_max: usize,

@@ -38,7 +38,8 @@ impl Default for ProbeRoutes {
 
 impl ProbeRoutes {
     /// Adds a route for the endpoint that `options` selects. Its methods are GET, HEAD and OPTIONS,
-    /// and it serves single checks. If a path is added twice, the first route is used.
+    /// and each check of the endpoint has a path below `path`. If a path is added twice, the first
+    /// route is used.
     ///
     /// Returns false if there is no such endpoint, or a header field cannot be sent.
     pub fn add(&mut self, registry: &Registry, path: &str, options: ReplyOptions) -> bool {

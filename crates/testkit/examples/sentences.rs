@@ -42,7 +42,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Unlike for other rules, benches are no tests here: the rig is part of them.
+/// Unlike in the rules of `tidy`, benches do not count as tests: `benches/` also contains programs,
+/// such as the rig.
 fn is_test(path: &str) -> bool {
     path.ends_with("tests.rs") || path.split('/').any(|part| matches!(part, "tests" | "fuzz"))
 }
@@ -78,8 +79,8 @@ fn comments(source: &Source) -> Vec<(usize, String)> {
     found
 }
 
-/// Splits after a full stop, a question mark or an exclamation mark before a capital letter, a digit
-/// or code.
+/// Splits after a full stop, a question mark or an exclamation mark before a capital letter, a
+/// digit or code.
 fn sentences(paragraph: &str) -> Vec<String> {
     let (mut sentences, mut current) = (Vec::new(), String::new());
     for word in paragraph.split_whitespace() {

@@ -112,7 +112,8 @@ impl Doorbell {
     }
 
     /// Serves the probes on the runtime instead of ring threads, with the same replies. A busy or
-    /// stuck runtime then delays them. On systems other than Linux, this is always the case.
+    /// stuck runtime then delays them. On systems other than Linux, the runtime always serves the
+    /// probes.
     ///
     /// At most 16,384 connections are open at a time, and as many handed over. Connections are not
     /// limited by client address.

@@ -80,8 +80,8 @@ impl Technique {
         Settings::of(self.context)
     }
 
-    /// Whether `driver` supports the technique, and the program with these defaults knows all its
-    /// keys.
+    /// Whether `driver` supports the technique, and `defaults` contains its key and the keys of its
+    /// context.
     pub(crate) fn is_of(&self, driver: Driver, defaults: &Settings) -> bool {
         let mut keys = self.context.iter().map(|(key, _)| *key).chain([self.key]);
         (self.on_epoll || driver == Driver::IoUring) && keys.all(|key| defaults.get(key).is_some())

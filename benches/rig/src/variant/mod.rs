@@ -131,8 +131,8 @@ impl Variant {
         self.at(&program_path(), &ServerEnvironment::GUEST).server
     }
 
-    /// Returns the setup of `program` at `place`: the setup in the catalogue, with the settings of
-    /// this variant instead of the socket options.
+    /// Returns the setup of `program` at `place`: that of the catalogue, with the settings of this
+    /// variant instead of its `tcp` options.
     pub(crate) fn at(&self, program: &str, place: &ServerEnvironment<'_>) -> Setup {
         let entry = match self.driver {
             Driver::Epoll => "doorbell-epoll",

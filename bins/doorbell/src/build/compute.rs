@@ -48,9 +48,9 @@ pub(crate) struct ScanRunner {
 }
 
 impl ScanRunner {
-    /// Creates a runner of scans on this lane, or on the calling thread without a lane. Scans have
-    /// a higher priority than jobs that verify tokens: clients can cause any number of such jobs,
-    /// and one scan serves all later requests.
+    /// Creates a runner of scans on this compute lane; without it, scans run on the calling thread.
+    /// Scans have a higher priority than jobs that verify tokens: clients can cause any number of
+    /// such jobs, and one scan serves all later requests.
     pub(crate) fn new(lane: Option<Offload>) -> Self {
         Self { lane: lane.map(|lane| lane.class(Class::High)), late: None }
     }

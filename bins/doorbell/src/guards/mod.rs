@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub(crate) struct Common {
     tables: Arc<Tables>,
     auths: Vec<Auth>,
-    /// Lane that verifies expensive signatures; without a lane, the worker verifies them.
+    /// Compute lane that verifies expensive signatures; without it, the worker verifies them.
     lane: Option<Offload>,
 }
 
@@ -63,7 +63,7 @@ impl Common {
         Ok((Self { tables, auths, lane }, readers))
     }
 
-    /// The lane for jobs of this class, if any of these policies has keys with expensive
+    /// The compute lane for jobs of this class, if any of these policies has keys with expensive
     /// signatures.
     fn lane_for(&self, positions: &[usize], config: &Config, class: Class) -> Option<Offload> {
         let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
@@ -76,7 +76,7 @@ impl Common {
         &self.tables
     }
 
-    /// The lane for jobs, if a route needs one.
+    /// The compute lane, if a route needs one.
     pub(crate) const fn lane(&self) -> Option<&Offload> {
         self.lane.as_ref()
     }
@@ -172,8 +172,8 @@ impl Guards {
     }
 }
 
-/// Returns the job that verifies the token of a request; `None` without a lane, or if verifying is
-/// cheap.
+/// Returns the job that verifies the token of a request; `None` without a compute lane, or if
+/// verifying is cheap.
 #[inline(never)]
 fn token_job_for(
     lane: Option<&Offload>,
@@ -193,7 +193,7 @@ fn token_job_for(
 #[derive(Clone, Debug)]
 pub(crate) struct Viewers {
     auth: Vec<Auth>,
-    /// Lane that verifies expensive signatures.
+    /// Compute lane that verifies expensive signatures.
     lane: Option<Offload>,
 }
 

@@ -268,7 +268,8 @@ mod tests {
             std::thread::yield_now();
         }
         let writes = read(1_000);
-        // A pause follows each write, even if this thread was delayed.
+        // The writer pauses after each write, so the elapsed time limits the number of writes, even
+        // if this test was delayed.
         let writes_max = began.elapsed().as_millis() / REST.as_millis() + 2;
         assert!(writes <= writes_max, "{writes} writes, the maximum is {writes_max}");
         assert!(lines.flush(Duration::from_secs(20)));

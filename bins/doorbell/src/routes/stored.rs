@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct FilesHandler {
     directory: Directory,
-    /// Lane for jobs that look up files that are not in memory.
+    /// Compute lane for jobs that look up files that are not in memory.
     lane: Option<Offload>,
 }
 

@@ -34,7 +34,7 @@ Before a run one request is sent alone. Its reply is the template that --check c
 
 Exit codes:
    0  every request got the expected reply
-   1  a request failed or got wrong bytes, or no request could be sent
+   1  a request failed or got wrong bytes, none could be sent, or the report could not be written
    2  wrong command line
   69  io_uring does not work here; the message says why";
 

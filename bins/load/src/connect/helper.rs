@@ -54,8 +54,8 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
             let config = EgressConfig::new()
                 .ports(PortChoice::Only(strategy))
                 .sources(sources)
-                // No data is sent, so without quick ACKs the server would accept the connection
-                // late.
+                // Without quick ACKs the last segment of the handshake waits for data. No data is
+                // sent here, so the server would accept the connection late.
                 .quickack(true)
                 // The connections are reset when this process ends, so that no port stays in
                 // TIME-WAIT for the next run.

@@ -14,7 +14,8 @@ use doorbell_health::Class;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Resources that checks share: the connector, TLS configurations and states.
+/// Resources that checks share: the connector, TLS configurations, and the states that alias checks
+/// follow.
 #[derive(Debug)]
 pub struct Shared {
     /// Opens the checks' connections.

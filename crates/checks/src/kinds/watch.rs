@@ -35,8 +35,8 @@ pub(crate) struct Watch {
     following: Mutex<Option<Following>>,
 }
 
-/// An open call and its last status. The status stays valid until another call may start. Dropping
-/// this struct ends the call.
+/// A call and its last status. After the call has ended, the status stays valid until the next call
+/// may start (see [`Watch::apart`]). Dropping this struct ends an open call.
 #[derive(Debug)]
 struct Following {
     last: Arc<Mutex<Option<Known>>>,

@@ -139,7 +139,7 @@ const OF_RUNS: [&str; 9] = [
 ];
 
 impl Check {
-    /// A required check with the default pace: every 5 s, otherwise as [`Pace::every`].
+    /// A required check with the default pace: that of [`Pace::every`] with an interval of 5 s.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<CheckKind>) -> Self {
         let (severity, pace) = (Severity::Required, Pace::default());

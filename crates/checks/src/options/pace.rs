@@ -26,8 +26,8 @@ pub struct Pace {
     /// Time from the start of one run to the start of the next.
     #[key(default = "5s", range = "100ms..=1d", shown)]
     pub interval: Duration,
-    /// Replaces `interval` while the state is changing, unknown or stale, and until the first
-    /// success. Default: 1s, at most `interval`.
+    /// Replaces `interval` while the check is going up or down, unknown or stale, and until the
+    /// first success. Default: 1s, at most `interval`.
     #[key(range = "100ms..=1d", default_with = Self::default_fast_interval)]
     pub fast_interval: Duration,
     /// Replaces `interval` while the check is down. Default: twice `interval`.
@@ -71,7 +71,8 @@ pub struct Pace {
     /// over. Default: the check runs by `interval`.
     #[key(range = "100ms..=1d")]
     pub cache: Option<Duration>,
-    /// Whether the check runs by `interval`, and not only on request or before `max_age` is over.
+    /// True: the check runs at every `interval`. False: it runs when a probe triggers a run
+    /// (`cache`), or when its last result would otherwise exceed `max_age`.
     #[key(skip = true)]
     pub is_scheduled: bool,
 }

@@ -105,7 +105,7 @@ impl Keys {
     }
 }
 
-/// Reads bytes in hexadecimal, at least one, and returns their text.
+/// Reads a hexadecimal text of at least one byte, and returns the text unchanged.
 fn filled_hex(entry: &Entry<'_>) -> Option<Option<String>> {
     let text = entry.string()?;
     let is_filled = hex::parse(&text).is_some_and(|bytes| !bytes.is_empty());

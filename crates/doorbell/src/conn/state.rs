@@ -71,8 +71,9 @@ pub(crate) enum Arriving {
     JobResult,
     /// Nothing: the protocol processes the input.
     Done,
-    /// The first bytes must arrive, which may be, or must be, a PROXY protocol header. A connection
-    /// that is refused because of its peer is also in this state.
+    /// The first bytes must arrive. Depending on the configuration, a PROXY protocol header is
+    /// required or optional. A connection that is refused because of its peer is also in this
+    /// state.
     Header,
 }
 

@@ -176,7 +176,7 @@ pub trait Driver {
     /// The bytes of a chunk.
     fn received(&self, chunk: &Chunk) -> &[u8];
 
-    /// Returns the memory of a chunk.
+    /// Gives the memory of a chunk back to the driver.
     fn recycle(&mut self, chunk: Chunk);
 
     /// Submits queued operations and waits for a completion, a wake-up or the timeout (`None`: no

@@ -57,7 +57,7 @@ impl Line {
         }
     }
 
-    /// Queues an entry. Returns false if the maximum number of jobs waits.
+    /// Queues an entry. Returns false if the queue is full.
     pub(super) fn push(&self, entry: Entry) -> bool {
         let mut entered = self.enter();
         if entered == Err(Full::CalledOff) {

@@ -101,8 +101,8 @@ impl Core {
         self.pumps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Removes a pump that found no job from the count. Returns false if the pump must continue,
-    /// because a job has arrived in the meantime.
+    /// Subtracts one pump, which found no job, from the count. Returns false if the pump must
+    /// continue, because a job has arrived in the meantime.
     fn disengage(&self) -> bool {
         self.pumps.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);

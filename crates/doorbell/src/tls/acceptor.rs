@@ -170,7 +170,7 @@ impl Acceptor {
         }
     }
 
-    /// Returns the memory account for plaintext buffers.
+    /// Returns the total size of plaintext buffers, with the maximum of this acceptor.
     pub(crate) fn plain_bytes(&self) -> PlainBytes {
         self.0.handshakes.plain_bytes()
     }

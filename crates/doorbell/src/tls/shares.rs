@@ -20,7 +20,7 @@ pub(super) struct HandshakeLimit {
     max: AtomicU32,
 }
 
-/// The memory account of a server, with the limit of one acceptor.
+/// The total size of the plaintext buffers of a server, and the maximum that one acceptor permits.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainBytes {
     held: Arc<AtomicUsize>,
@@ -59,7 +59,7 @@ impl HandshakeLimit {
 
 impl PlainBytes {
     /// Accounts for a buffer whose capacity changed from `before` to `after`. Returns false if the
-    /// buffer grew and the account exceeds its limit.
+    /// buffer grew and the total exceeds the maximum.
     pub(crate) fn change(&self, before: usize, after: usize) -> bool {
         if after <= before {
             self.held.fetch_sub(before - after, Ordering::Relaxed);

@@ -103,12 +103,12 @@ impl Membership {
         self.balancer.lock().members[self.index].queue.len()
     }
 
-    /// Passes no further connection to this worker while `held`.
+    /// While `held`, no further connection is passed to this worker.
     pub(super) fn hold(&self, held: bool) {
         self.balancer.lock().members[self.index].is_held = held;
     }
 
-    /// Passes no further connection to this worker.
+    /// From now on, no connection is passed to this worker.
     pub(super) fn leave(&self) {
         self.balancer.lock().members[self.index].is_open = false;
     }

@@ -75,7 +75,7 @@ impl Buffers {
     }
 }
 
-/// Account of the memory that connections use for incomplete input, and its limit.
+/// The memory that connections use for incomplete input, and its maximum.
 #[derive(Debug)]
 pub(crate) struct InputMemory {
     bytes: usize,
@@ -88,7 +88,7 @@ impl InputMemory {
     }
 
     /// Accounts for a buffer whose capacity changed from `before` to `after`. Returns false if the
-    /// buffer grew and the account exceeds its limit.
+    /// buffer grew and the total exceeds the maximum.
     #[must_use]
     pub(crate) const fn change(&mut self, before: usize, after: usize) -> bool {
         self.bytes = self.bytes + after - before;

@@ -62,14 +62,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Passes no further connection to this worker, which drains. It still serves the connections
-    /// in its queue.
+    /// Leaves the balancer, because this worker drains: no further connection is passed to it. It
+    /// still serves the connections in its queue.
     pub(super) fn leave_balancer(&self) {
         self.membership.iter().for_each(Membership::leave);
     }
 
-    /// Passes no further connection to this worker, which stops, and closes the connections in its
-    /// queue.
+    /// Leaves the balancer, because this worker stops, and closes the connections in its queue.
     pub(super) fn close_queue(&self) {
         self.membership.iter().for_each(|membership| {
             membership.leave();

@@ -16,8 +16,8 @@ use crate::panics::dispose;
 use crate::protocol::{ListenerProtocol, Protocol, ServerSize};
 use crate::tuning::Tuning;
 
-/// Slots beyond a listener's backlog that a multishot accept may fill while its cancellation is
-/// pending.
+/// Number of slots per listener, in addition to its backlog, for connections that a multishot
+/// accept accepts while its cancellation is pending.
 const ACCEPT_MARGIN_EXTRA: u32 = 64;
 
 /// The state that the workers of a server share.

@@ -1,4 +1,4 @@
-//! Commands of operators and of the life cycle to a board.
+//! Commands to a board, from operators and from the program itself.
 //!
 //! Does not know about: authorization, or persistence of commands across restarts.
 

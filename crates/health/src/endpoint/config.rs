@@ -63,7 +63,7 @@ impl Use {
 pub enum Quorum {
     /// An absolute number.
     Count(u32),
-    /// A percentage, 1 to 100, rounded up.
+    /// A percentage of the group, 1 to 100. The resulting number is rounded up.
     Percent(u8),
 }
 
@@ -95,8 +95,8 @@ pub enum OnStale {
     /// As down.
     #[default]
     Down,
-    /// As before the check became stale: up, degraded or down, regardless of a hold for flapping,
-    /// or the maintenance or unknown state that its target reported.
+    /// As before the check became stale: maintenance or unknown if the last result reported it,
+    /// otherwise up, degraded or down. A hold for flapping is ignored.
     Keep,
     /// As unknown.
     Unknown,

@@ -123,8 +123,8 @@ pub struct Conn {
 enum Verdict {
     /// The last reply closed the connection because of [`Limits::conn_age_max`].
     AgedOut,
-    /// The connection is to be handed over as HTTP/2. If the hand-over fails, the client cannot
-    /// understand an HTTP/1.1 reply.
+    /// The connection is to be handed over as HTTP/2. If the hand-over fails, the client gets
+    /// GOAWAY, because it cannot understand an HTTP/1.1 reply.
     Http2,
     /// The connection is still being read, or it was stopped without a particular reason.
     None,

@@ -40,8 +40,8 @@ impl Filter {
         Self { level, one_in: None }
     }
 
-    /// Logs every `n`-th successful request. Probes count only with [`Level::All`], not with
-    /// [`Level::Errors`].
+    /// Logs every `n`-th request that is not an error. With [`Level::Errors`], successful probes
+    /// are neither logged nor counted.
     #[must_use]
     pub const fn one_in(mut self, n: NonZeroU32) -> Self {
         self.one_in = Some(n);

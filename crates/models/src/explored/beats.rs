@@ -9,8 +9,8 @@ use loom::thread;
 use super::explore;
 use crate::pulse::{Pulse, PulseSlot};
 
-/// The slot of a heartbeat is free after the heartbeat has ended, even if a beat races with its
-/// end.
+/// The `PulseSlot` of a heartbeat is free after the heartbeat has ended, even if a beat races with
+/// its end.
 pub fn last_beat() -> usize {
     explore(None, || assert_eq!(beats_during_end(|_| ()), 0))
 }

@@ -132,9 +132,9 @@ fn queue(gate: &Arc<Gate>) -> HandedQueue {
     queue
 }
 
-/// Two batches and the end are queued while one task receives and another waits until the queue is
-/// empty: every connection arrives once and in order, and each wait of the receiving task gets at
-/// most one wake-up.
+/// Two batches and the end are queued while one task receives and another waits until the queue has
+/// ended and is empty: every connection arrives once and in order, and each wait of the receiving
+/// task gets at most one wake-up.
 pub fn delivered() -> usize {
     explore(Some(2), || {
         let gate = Arc::new(Gate::new(3));
@@ -168,8 +168,8 @@ pub fn delivered() -> usize {
     })
 }
 
-/// The queue is ended while a task waits for it to become empty and no task receives: the waiting
-/// task is woken.
+/// An empty queue is ended while a task waits for the end and no task receives: the waiting task is
+/// woken.
 pub fn ended() -> usize {
     explore(None, || {
         let queue = queue(&Arc::new(Gate::new(1)));

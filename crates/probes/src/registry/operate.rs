@@ -1,4 +1,4 @@
-//! Commands of operators and of the process life cycle: drains and maintenance.
+//! Commands of operators and of the program itself: drains and maintenance.
 //!
 //! Does not know about: permissions, and how long commands should last.
 
@@ -77,8 +77,8 @@ impl Registry {
         })
     }
 
-    /// The state of a check or an endpoint, and its reason. A stale check is unknown, and an endpoint
-    /// that drains is in maintenance. `None` for [`Subject::All`].
+    /// The state of a check or an endpoint, and its reason. A stale check is reported as unknown, a
+    /// draining endpoint as in maintenance. `None` for [`Subject::All`].
     #[must_use]
     pub fn state_of(&self, subject: Subject) -> Option<(Class, String)> {
         let inner = self.lock();

@@ -44,7 +44,7 @@ impl Registry {
     /// ([`EndpointConfig::latch`](doorbell_health::EndpointConfig::latch)), drains and times of
     /// change. If a check now tests another target, endpoints use its previous state until its
     /// first result. From this call on, results are also forwarded to `before` while it exists. A
-    /// second call takes over results only.
+    /// second call only takes over the results that `before` has received since.
     pub fn inherit(&self, before: &Arc<Self>, same: &SameChecks, now: Time) {
         let is_first = self.predecessors.set(before.with_predecessors(&same.places)).is_ok();
         let known = before.lock();

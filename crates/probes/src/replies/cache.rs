@@ -118,14 +118,14 @@ impl ThreadReplies {
     }
 }
 
-/// Properties of replies that do not depend on the state.
+/// The settings for the replies of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReplyTemplate {
     pub(crate) endpoint: EndpointIndex,
     options: ReplyOptions,
     /// Whether a kubelet gets a warning while the endpoint is degraded.
     warns: bool,
-    /// Header fields that depend on the state.
+    /// Which fields that depend on the state are sent.
     fields: StateFields,
 }
 

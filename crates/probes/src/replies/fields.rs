@@ -25,7 +25,8 @@ const RETRY_AFTER: &str = "Retry-After";
 /// remain.
 const DEGRADED: &str = "x-envoy-degraded";
 
-/// Field with the share of traffic, for load balancers of Google Cloud and for kube-proxy.
+/// Field with the share of traffic. Load balancers of Google Cloud read it; kube-proxy sends it,
+/// too.
 const WEIGHT: &str = "X-Load-Balancing-Endpoint-Weight";
 
 /// The fields of a reply with this state and status code, except those that the route defines

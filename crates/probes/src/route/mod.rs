@@ -88,7 +88,8 @@ impl HealthHandler {
     /// counted.
     pub fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
         let thread_replies = ThreadReplies::take();
-        // Replies that have changed since are read again by the next call of `send`.
+        // If the replies have changed since `send`, nothing is repeated: the next `send` reads the
+        // new ones.
         let repeats = match (self.cache.known(&thread_replies), Requester::remembered(request)) {
             (Some(cached), Some(requester)) if cached.replies.plain.is_for(requester.takes_anything) => {
                 cached.own.count_all(requester.prober, cached.replies.plain.state, request.now(), count);

@@ -21,8 +21,8 @@ pub(super) struct Cqe {
 
 /// `POLLIN | POLLRDNORM`: the bits that the poll mask of a readable listener always has.
 const POLL_MASK_READABLE: i32 = 0x41;
-/// Further bits in a listener's poll mask: `POLLPRI`, `POLLERR`, `POLLHUP`, `POLLRDBAND`,
-/// `POLLRDHUP`.
+/// All bits that a listener's poll mask can have: those above, and `POLLPRI`, `POLLERR`, `POLLHUP`,
+/// `POLLRDBAND`, `POLLRDHUP`.
 const POLL_MASK_ALL: i32 = POLL_MASK_READABLE | 0x02 | 0x08 | 0x10 | 0x80 | 0x2000;
 
 impl Ring {

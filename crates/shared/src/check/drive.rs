@@ -1,6 +1,6 @@
 //! Runs the machines of all shared checks on Tokio.
 //!
-//! Does not know about: decisions, the execution of checks.
+//! Does not know about: which instance runs a check, the execution of checks.
 
 use super::machine::{Action, ShareCounters, ShareMachine, ShareOptions};
 use super::message::{Message, SharedResult};
@@ -78,8 +78,8 @@ impl Shares {
         Arc::new(Self { checks: checks.into_iter().map(share).collect(), dropped: AtomicU64::new(0) })
     }
 
-    /// Continues the work of `earlier`, whose checks have ended: their last results are not applied
-    /// again.
+    /// Continues the work of `earlier`, whose [`Self::run`] must have ended: the newest result of
+    /// each check is not applied again.
     pub fn continue_from(&self, earlier: &Self) {
         for share in &self.checks {
             let known = earlier.checks.iter().find(|known| known.options.check == share.options.check);

@@ -6,12 +6,12 @@ use doorbell_http::limit::{Credit, LIFETIME_MIN, Leases, OnError, Quota};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Number of instances whose credits the store reserves, up to an eighth of the burst. Credits
-/// beyond the reserve can exceed the limit.
+/// Number of instances for whose credits the store reserves a part of the burst. The reserve is at
+/// most an eighth of the burst. Credits beyond the reserve can exceed the limit.
 pub const INSTANCES_COVERED: u32 = 16;
 
-/// Number of instances whose simultaneous credits the store remembers. The credits of further
-/// instances can remain uncharged.
+/// Number of instances whose simultaneous credits for one client fit into the maximum debt. The
+/// credits of further instances can remain uncharged.
 const INSTANCES_REMEMBERED: u32 = 64;
 
 /// Default credit: 8, the connections that a browser opens at once; a quarter of the burst if that

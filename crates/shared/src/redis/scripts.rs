@@ -4,8 +4,8 @@
 
 /// Keys: the lease and the result of a check. Arguments: requester, duration in milliseconds, token
 /// and round of the last result that the requester knows. Returns: 1 if the requester holds the
-/// lease, the token, the remaining milliseconds, the last result or nil if it is known, and its age
-/// in milliseconds.
+/// lease, the token, the remaining milliseconds, the last result (nil if there is none or the
+/// requester knows it), and its age in milliseconds.
 ///
 /// A token is a time in microseconds, so that tokens increase even if the server loses its data. If
 /// the clock is set back, the token is still higher than that of the stored result.

@@ -11,7 +11,7 @@ use doorbell::id::{ConnId, DatagramIndex, ListenerIndex, SlotIndex};
 use super::datagrams::SimDatagram;
 use super::peer::PeerIndex;
 
-/// A completion, together with the bytes of a receive until the worker takes it.
+/// A completion that the worker has not taken yet. That of a receive contains the received bytes.
 #[derive(Debug)]
 pub(super) enum Ready {
     Plain(Completion),

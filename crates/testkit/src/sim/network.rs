@@ -250,8 +250,8 @@ impl World {
         self.peers[index.0].reading = reading;
     }
 
-    /// Sends RST from the server. Bytes that the peer has not read are lost, as on the strictest
-    /// systems.
+    /// Sends RST from the server. Bytes that the peer has not read are lost, as on systems that
+    /// discard received bytes when RST arrives.
     pub(super) fn reset_peer(&mut self, index: PeerIndex, cause: ResetCause) {
         let now = self.now();
         let peer = &mut self.peers[index.0];

@@ -140,7 +140,8 @@ pub struct PeerLog {
     pub faults: Vec<FaultKind>,
     /// When the server handed the connection over.
     pub handed_at: Option<u64>,
-    /// When the server closed the connection or handed it over; then, when the new owner closed it.
+    /// When the server closed the connection or handed it over. After a hand-over, a close by the
+    /// new owner replaces this time.
     pub closed_at: Option<u64>,
 }
 

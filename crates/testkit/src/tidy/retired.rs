@@ -1,5 +1,5 @@
-//! Words that names no longer use, because there is a better word or because the word had several
-//! meanings.
+//! Words that identifiers no longer contain, because there is a better word or because the word had
+//! several meanings.
 //!
 //! Does not know about: prose. A word only counts if it is a whole segment of an identifier:
 //! `door_code` and `OpenDoor` contain `door`, `doorbell` does not.
@@ -7,7 +7,7 @@
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// A word that names must not use.
+/// A word that identifiers must not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Retired {
     /// The word in lower case.

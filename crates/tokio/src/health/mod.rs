@@ -135,8 +135,8 @@ impl Health {
         Self { inner: Arc::new(HealthInner { parts, own, servers, ends, _scheduler: scheduler }) }
     }
 
-    /// Sets whether the program is alive. False fails liveness, so that the program is restarted,
-    /// and readiness. Default: true.
+    /// Sets whether the program is alive. False fails liveness and readiness; failed liveness
+    /// causes a restart of the program. Default: true.
     pub fn set_live(&self, live: bool) {
         self.watched().watch().dead.store(!live, Ordering::Relaxed);
         self.run_internal_checks();

@@ -55,8 +55,8 @@ pub(crate) struct Watch {
     pub(crate) is_on_ring: AtomicBool,
     /// A server uses or has used this health, or the health works without one.
     pub(crate) is_served: AtomicBool,
-    /// Whether the last run of the internal checks failed `accept`. The next accepted connection
-    /// then starts another run.
+    /// Whether the internal check `accept` failed in its last run. If so, the next accepted
+    /// connection starts another run.
     pub(crate) accept_failed: AtomicBool,
     /// Set by each call of `run_internal_checks`, and cleared before the checks are evaluated.
     is_due: AtomicBool,
@@ -153,8 +153,8 @@ impl Watch {
     }
 
     /// Runs the internal checks and calls `report` for each whose reason changed, in the order of
-    /// [`Reasons`]. Concurrent calls wait for each other. A call by `report` itself takes effect
-    /// when `report` has returned.
+    /// [`Reasons`]. Concurrent calls wait for each other. If `report` itself calls this method, the
+    /// checks run again after `report` has returned.
     pub(crate) fn run_internal_checks(&self, report: impl Fn(usize, Option<Reason>)) {
         self.is_due.store(true, Ordering::SeqCst);
         let this = std::thread::current().id();
@@ -331,7 +331,7 @@ mod tests {
         waits.begin(nanos_now());
         assert_eq!(at(LIMIT / 2), (None, None));
         assert_eq!(at(LATE), (Some(Reason::NotAccepting), Some(Reason::NotAccepting)));
-        // Others are accepted, but this one is not accepted in time.
+        // A connection is accepted, but another one has waited longer than the limit.
         waits.accepted(Some(nanos_now().saturating_sub(u64::try_from(LATE.as_nanos()).unwrap()).max(1)));
         assert_eq!(at(LIMIT / 2), (None, Some(Reason::Backlog)));
         waits.accepted(None);

@@ -39,7 +39,8 @@ impl ClockedRegistry {
         Self { registry, origin, time_of_day }
     }
 
-    /// The origin of all times. A successor uses the same origin.
+    /// The origin of all times. A registry that takes over from this one ([`Self::inherit`]) must
+    /// use the same origin.
     pub const fn origin(&self) -> Instant {
         self.origin
     }

@@ -41,8 +41,8 @@ pub struct TcpGate {
     /// Endpoint to follow.
     #[key(default = "readyz", shown)]
     pub health: At<Link>,
-    /// Connections while the endpoint does not serve: close refuses them (the socket is closed),
-    /// reset and accept-and-fin accept them and end them with RST or FIN.
+    /// Connections while the endpoint does not serve: close refuses them (the listening socket is
+    /// closed), reset and accept-and-fin accept them and end them with RST or FIN.
     #[key(default = "close")]
     pub when_down: WhenDown,
 }
@@ -52,7 +52,7 @@ pub struct TcpGate {
 pub enum WhenDown {
     /// Accepted and ended with FIN.
     AcceptAndFin,
-    /// Refused: the socket is closed.
+    /// Refused: the listening socket is closed.
     Close,
     /// Accepted and reset.
     Reset,

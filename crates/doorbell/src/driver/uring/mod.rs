@@ -99,8 +99,8 @@ struct Listener {
     /// Whether other workers or processes accept from the same socket (D-13).
     is_shared: bool,
     /// For [`AcceptMode::Readiness`]: number of connections accepted since the last report of the
-    /// poll. For a shared listener the number starts at one, because another process may have
-    /// accepted the reported client.
+    /// poll. For a shared listener the number starts at one, so that `poll(2)` precedes the first
+    /// accept: another process may have accepted the reported client.
     taken: u32,
     /// Error of a system call that ended accepting, until the ring confirms the end.
     failed: Option<Errno>,

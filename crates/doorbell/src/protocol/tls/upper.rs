@@ -70,7 +70,7 @@ pub(super) struct Upper<C> {
 #[derive(Debug)]
 struct UnreadPlaintext {
     buf: Vec<u8>,
-    /// The capacity that is counted in the memory account.
+    /// The capacity that is counted in `plain_bytes`.
     counted: usize,
     plain_bytes: PlainBytes,
 }
@@ -244,7 +244,7 @@ fn append(
 }
 
 impl UnreadPlaintext {
-    /// Updates the memory account. Returns false if the account exceeds its limit.
+    /// Updates `plain_bytes`. Returns false if the buffer grew and the total exceeds the maximum.
     fn settle(&mut self) -> bool {
         if self.buf.is_empty() && self.buf.capacity() != 0 {
             self.buf = Vec::new();

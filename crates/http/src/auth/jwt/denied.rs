@@ -32,7 +32,7 @@ pub enum Denied {
     IssuerWrong,
     /// The token names no key, and there are too many candidate keys.
     KeyIdMissing,
-    /// No key has this name.
+    /// No key has the ID that the token names.
     KeyUnknown,
     /// The token contains another token.
     Nested,

@@ -152,7 +152,7 @@ impl JwtPolicy {
         }
     }
 
-    /// The keys to try. If the token names an unknown key, only keys without a name are tried.
+    /// The keys to try. If the token names an unknown key, only keys without an ID are tried.
     fn fitting(&self, header: &Header<'_>) -> impl Iterator<Item = &Key> {
         let (algorithm, is_named) = (header.algorithm, header.key_id.is_some());
         self.keys.iter().filter(move |key| key.algorithm == algorithm && (!is_named || key.id.is_none()))
