@@ -6,7 +6,7 @@
 use doorbell_checks::options::{
     Check, CheckKind, EgressOptions, FileCheck, HttpCheck, HttpExpect, Pace, Url,
 };
-use doorbell_checks::{Connector, Finding, Plan, ResultSink, Run, Runner, Shared, StatsByCheck};
+use doorbell_checks::{Connector, Finding, Plan, ResultSink, Run, Runner, SharedResources, StatsByCheck};
 use doorbell_health::Time;
 use std::error::Error;
 use std::io::{Read as _, Write as _};
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let connector = Arc::new(Connector::open(&EgressOptions::default())?);
-    let mut shared = Shared::new(Arc::clone(&connector));
+    let mut shared = SharedResources::new(Arc::clone(&connector));
     let stats = StatsByCheck::default().of(checks.iter().map(|check| check.name.as_str()));
     let mut runs = Vec::new();
     for (number, check) in checks.iter().enumerate() {

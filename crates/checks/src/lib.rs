@@ -7,7 +7,7 @@
 #![cfg_attr(feature = "kinds", doc = "```")]
 #![cfg_attr(not(feature = "kinds"), doc = "```ignore")]
 //! use doorbell_checks::options::{Check, CheckKind, EgressOptions};
-//! use doorbell_checks::{Connector, Runner, Shared};
+//! use doorbell_checks::{Connector, Runner, SharedResources};
 //! use std::sync::Arc;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@
 //! let target = format!("tcp://{}", listener.local_addr()?);
 //! let check = Check::new("db", CheckKind::parse(&target).ok_or("no target")?);
 //!
-//! let mut shared = Shared::new(Arc::new(Connector::open(&EgressOptions::default())?));
+//! let mut shared = SharedResources::new(Arc::new(Connector::open(&EgressOptions::default())?));
 //! let runner = Runner::build(&check, &mut shared)?.ok_or("results of this check are pushed")?;
 //! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! let finding = runtime.block_on(runner.run());
@@ -40,7 +40,7 @@
 //! | `finding` | outcome, latency and reason of a run |
 //! | `stats` | counters by check, kept across plans |
 //!
-//! `doorbell-egress` opens the connections and avoids TIME-WAIT. A [`Shared`] pool keeps one TLS
+//! `doorbell-egress` opens the connections and avoids TIME-WAIT. [`SharedResources`] hold one TLS
 //! configuration for all checks with equal options. Names are resolved on a bounded number of
 //! threads, and cached addresses stay in use while a resolver hangs. Programs run in process groups
 //! that are killed as a whole; [`CHILDREN`] lists the processes that a reaper must not wait for.
@@ -88,7 +88,7 @@ pub use kinds::grpc::UNKNOWN as GRPC_UNKNOWN;
 #[cfg(feature = "kinds")]
 pub use kinds::http::{is_same_origin, join as url_of_location};
 #[cfg(feature = "kinds")]
-pub use kinds::materials::Shared;
+pub use kinds::materials::SharedResources;
 #[cfg(feature = "alias")]
 pub use kinds::materials::StateReader;
 pub use phase_times::{Phase, PhaseTimes};

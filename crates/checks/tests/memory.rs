@@ -4,7 +4,7 @@
 //! Does not know about: single allocations.
 
 use doorbell_checks::options::{Address, Check, EgressOptions, GrpcCheck, GrpcStatus};
-use doorbell_checks::{Connector, Runner, Shared};
+use doorbell_checks::{Connector, Runner, SharedResources};
 use doorbell_health::Outcome;
 use doorbell_testkit::peers::process::rss_anon_bytes;
 use std::io::{Read as _, Write as _};
@@ -58,7 +58,8 @@ fn runs_leave_nothing_behind() {
         ..GrpcCheck::new(Address::parse(&server().to_string()).unwrap())
     };
     let connector = Arc::new(Connector::open(&EgressOptions::default()).unwrap());
-    let runner = Runner::build(&Check::new("a", grpc), &mut Shared::new(connector)).unwrap().unwrap();
+    let runner =
+        Runner::build(&Check::new("a", grpc), &mut SharedResources::new(connector)).unwrap().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let run = |times| {
         for _ in 0..times {

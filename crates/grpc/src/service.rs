@@ -47,10 +47,10 @@ pub struct GrpcHealth {
 }
 
 #[derive(Clone, Debug)]
-struct Methods(Arc<Shared>);
+struct Methods(Arc<ServiceInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct ServiceInner {
     statuses: Arc<Statuses>,
     watches: Arc<dyn AdmitWatch>,
     ends: watch::Receiver<bool>,
@@ -71,7 +71,7 @@ impl GrpcHealth {
     /// Serves `statuses`. Watch streams are admitted by `watches`; they end when `ends` becomes
     /// true.
     pub fn new(statuses: Arc<Statuses>, watches: Arc<dyn AdmitWatch>, ends: watch::Receiver<bool>) -> Self {
-        let methods = Methods(Arc::new(Shared { statuses, watches, ends }));
+        let methods = Methods(Arc::new(ServiceInner { statuses, watches, ends }));
         let server = HealthServer::new(methods.clone())
             .max_decoding_message_size(REQUEST_LEN_MAX)
             .max_encoding_message_size(RESPONSE_LEN_MAX);

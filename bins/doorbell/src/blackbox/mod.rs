@@ -15,7 +15,7 @@ use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::sockets::port::{Listening, Port, cannot_listen, set_user_timeout};
 use crate::stats::process::ProcessStats;
-use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, Shared};
+use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, SharedResources};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -115,7 +115,7 @@ impl Probes {
             };
             ports.push((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?));
         }
-        let mut shared = Shared::new(Arc::new(connector));
+        let mut shared = SharedResources::new(Arc::new(connector));
         // Files of the operator's modules, which come first, must be usable.
         for module in Module::all(blackbox).iter().take(blackbox.own_modules.len()) {
             Runner::build(&module.sample(), &mut shared).map_err(|why| Failure::new(Exit::BadConfig, why))?;

@@ -12,7 +12,7 @@ use super::request::ProbeRequest;
 use crate::http::forwarded::Networks;
 use crate::probe::Exported;
 use doorbell_checks::options::{Check, CheckKind, HostPort, Pace, Prefer, Resolve};
-use doorbell_checks::{Phases, Runner, Seen, Shared, Trace, lookup_host};
+use doorbell_checks::{Phases, Runner, Seen, SharedResources, Trace, lookup_host};
 use doorbell_health::Outcome;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +32,7 @@ static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 #[derive(Debug)]
 pub(super) struct Prober {
     targets: Networks,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedResources>,
 }
 
 /// The result of a probe.
@@ -55,7 +55,7 @@ pub(super) enum Refused {
 }
 
 impl Prober {
-    pub(super) fn new(targets: Networks, shared: Shared) -> Self {
+    pub(super) fn new(targets: Networks, shared: SharedResources) -> Self {
         Self { targets, shared: Mutex::new(shared) }
     }
 
@@ -191,7 +191,7 @@ mod tests {
             let _len = stream.read(&mut [0; 1024]).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
         });
-        let shared = Shared::new(Arc::new(Connector::open(&EgressOptions::default()).unwrap()));
+        let shared = SharedResources::new(Arc::new(Connector::open(&EgressOptions::default()).unwrap()));
         let prober = Prober::new(Networks::parse(["127.0.0.1/32"]).unwrap(), shared);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let target = format!("http://{addr}/");

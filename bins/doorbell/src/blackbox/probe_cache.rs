@@ -10,7 +10,7 @@ use crate::guards::browser::is_own_host;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::Item;
 use bytes::Bytes;
-use doorbell_checks::Shared;
+use doorbell_checks::SharedResources;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
@@ -63,7 +63,11 @@ pub(super) struct ProbeCache {
 }
 
 impl ProbeCache {
-    pub(super) fn new(blackbox: &Blackbox, shared: Shared, process_stats: Arc<ProcessStats>) -> Self {
+    pub(super) fn new(
+        blackbox: &Blackbox,
+        shared: SharedResources,
+        process_stats: Arc<ProcessStats>,
+    ) -> Self {
         let modules = Module::all(blackbox);
         let timeout = modules.iter().map(|module| module.timeout).max();
         Self {

@@ -62,9 +62,9 @@ pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Handle of the running program. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Operator(Arc<Shared>);
+pub(crate) struct Operator(Arc<OperatorCore>);
 
-struct Shared {
+struct OperatorCore {
     clock: Clock,
     queue: Queue,
     event_log: Arc<EventLog>,
@@ -111,7 +111,7 @@ struct Hooks {
 impl Operator {
     pub(crate) fn new(queue: Queue) -> Self {
         let clock = Clock::start();
-        Self(Arc::new(Shared {
+        Self(Arc::new(OperatorCore {
             clock,
             queue,
             event_log: Arc::new(EventLog::new(clock)),
@@ -366,7 +366,7 @@ fn one_line(text: &str) -> String {
     doorbell_health::Reason::new(text.as_bytes()).as_str().trim().to_owned()
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for OperatorCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operator").field("inner", &self.inner).finish_non_exhaustive()
     }

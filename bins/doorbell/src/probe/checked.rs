@@ -8,7 +8,7 @@ use super::{Facts, Probe, Report, Verdict};
 use doorbell_checks::options::{
     Address, Check, CheckKind, EgressOptions, FieldValue, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
 };
-use doorbell_checks::{Connector, GRPC_UNKNOWN, Phases, Runner, Shared, Stage, Trace, tls_client};
+use doorbell_checks::{Connector, GRPC_UNKNOWN, Phases, Runner, SharedResources, Stage, Trace, tls_client};
 use doorbell_health::Outcome;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn run(probe: &Probe, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Ve
     let check = Check { pace, ..Check::new("probe", kind) };
     let mut report = blank();
     let runner = Connector::open(&EgressOptions::default())
-        .and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));
+        .and_then(|connector| Runner::build(&check, &mut SharedResources::new(Arc::new(connector))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (runner, runtime) = match (runner, runtime) {
         (Ok(Some(runner)), Ok(runtime)) => (runner, runtime),

@@ -19,13 +19,13 @@ use tokio::time::Instant;
 
 /// The shared checks, and the status of the connection to the store.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ShareContext {
     shares: Arc<Shares>,
     status: Arc<Status>,
     zone: String,
 }
 
-impl Shared {
+impl ShareContext {
     pub(super) fn new(options: Vec<ShareOptions>, settings: &Settings, status: &Arc<Status>) -> Arc<Self> {
         let (status, zone) = (Arc::clone(status), settings.zone.clone().unwrap_or_default());
         Arc::new(Self { shares: Shares::new(options), status, zone })
@@ -47,13 +47,13 @@ impl Shared {
 /// The shared checks of one configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedChecks {
-    shared: Arc<Shared>,
+    shared: Arc<ShareContext>,
     /// Positions of the checks in the configuration, in the order of the shared checks.
     positions: Arc<[usize]>,
 }
 
 impl SharedChecks {
-    pub(super) fn new(shared: Arc<Shared>, positions: &[usize]) -> Self {
+    pub(super) fn new(shared: Arc<ShareContext>, positions: &[usize]) -> Self {
         Self { shared, positions: positions.into() }
     }
 

@@ -14,7 +14,7 @@ pub(crate) use checks::{SharedChecks, SharedSink};
 use crate::config::model::{Config, Sharing as Settings};
 use crate::http::Time;
 use crate::reload::watch::Stamps;
-use checks::{LocalChecks, Shared};
+use checks::{LocalChecks, ShareContext};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::options::ClientTls;
 use doorbell_checks::{Push, RunStart};
@@ -49,7 +49,7 @@ pub(crate) struct SharingSlot {
 #[derive(Debug)]
 struct Current {
     made_of: MadeOf,
-    checks: Arc<Shared>,
+    checks: Arc<ShareContext>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -110,7 +110,7 @@ impl SharingSlot {
         let same = current.as_ref().filter(|current| current.made_of == made_of);
         let shared = match same {
             Some(current) => Arc::clone(&current.checks),
-            None => Shared::new(made_of.1.clone(), settings, &self.status),
+            None => ShareContext::new(made_of.1.clone(), settings, &self.status),
         };
         let checks = Some(SharedChecks::new(Arc::clone(&shared), &positions));
         if same.is_some() {
@@ -216,7 +216,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 }
 
 async fn run(
-    checks: Arc<Shared>,
+    checks: Arc<ShareContext>,
     local: Arc<LocalChecks>,
     redis: Redis,
     commands: Commands,

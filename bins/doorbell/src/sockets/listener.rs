@@ -32,7 +32,7 @@ const DEFER_ACCEPT: Duration = Duration::from_secs(3);
 
 /// Settings shared by all addresses of a listener.
 #[derive(Debug)]
-struct Shared<'a> {
+struct ListenerSettings<'a> {
     position: usize,
     access: Option<&'a AccessLog>,
     acceptor: Option<Acceptor>,
@@ -54,7 +54,7 @@ pub(crate) fn add(
     let tls = config.tls_of(position).map_or("", |tls| tls.name.as_str());
     acceptor.iter().for_each(|acceptor| server_stats.add_acceptor(&listener.name, tls, acceptor));
     let at_most = materials.common.tables().of_listener(&listener.name).cloned();
-    let shared = Shared { position, access, acceptor, at_most };
+    let shared = ListenerSettings { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
             let protocol = protocol(materials, listener, &shared, server_stats, plan.as_mut())?;
@@ -116,7 +116,7 @@ fn networks(listener: &Listener) -> Networks {
 fn protocol(
     materials: &Materials<'_>,
     listener: &Listener,
-    shared: &Shared<'_>,
+    shared: &ListenerSettings<'_>,
     server_stats: &mut ServerStats,
     plan: Option<&mut Plan>,
 ) -> Result<ListenerProtocol, Failure> {
@@ -161,7 +161,7 @@ fn protocol(
 fn routes(
     materials: &Materials<'_>,
     listener: &Listener,
-    shared: &Shared<'_>,
+    shared: &ListenerSettings<'_>,
     version: HttpVersion,
 ) -> Result<doorbell::Http1, Failure> {
     let routes = RouteService::build(materials, shared.position, version)

@@ -68,7 +68,7 @@ pub trait Observer {
 
 /// State shared by the threads.
 #[derive(Debug)]
-struct Shared {
+struct EngineState {
     clock: Clock,
     start: Start,
     /// Whether the user stopped the run.
@@ -97,7 +97,7 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     let plan = &Plan { expect: preflight::run(plan, clock)?, ..plan.clone() };
     let stop = Arc::new(AtomicBool::new(false));
     let signals = [SIGINT, SIGTERM].map(|signal| signal_hook::flag::register(signal, Arc::clone(&stop)));
-    let shared = Shared {
+    let shared = EngineState {
         clock,
         start: Start::new(plan.threads),
         stop,
@@ -127,7 +127,7 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
 /// Starts the threads and waits for their results.
 fn run_threads(
     plan: &Plan,
-    shared: &Shared,
+    shared: &EngineState,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Result<Option<Ended>, Failure>>, Failure> {
     thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn run_threads(
 
 /// Runs one thread. Returns `None` if another thread failed or could not be started; [`run`]
 /// returns that error.
-fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Option<Ended>, Failure> {
+fn run_worker(plan: &Plan, index: u32, shared: &EngineState) -> Result<Option<Ended>, Failure> {
     let worker = worker::Worker::open(plan, index);
     let all_are_ready = shared.start.arrive(worker.is_ok());
     let result = worker.and_then(|worker| {
@@ -166,7 +166,7 @@ fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Option<Ended>,
 }
 
 /// Notifies the observer once a second until every worker has ended.
-fn watch(plan: &Plan, shared: &Shared, observer: &mut dyn Observer) {
+fn watch(plan: &Plan, shared: &EngineState, observer: &mut dyn Observer) {
     let began = shared.clock.now();
     let mut running = shared.running.lock().unwrap_or_else(PoisonError::into_inner);
     while *running > 0 {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Resources that checks share: the connector, TLS configurations, and the states that alias checks
 /// follow.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedResources {
     /// Opens the checks' connections.
     pub connector: Arc<Connector>,
     pub(crate) tls: TlsPool,
@@ -25,7 +25,7 @@ pub struct Shared {
     pub(crate) states: Option<Arc<dyn StateReader>>,
 }
 
-impl Shared {
+impl SharedResources {
     /// Creates shared resources with an empty pool of TLS configurations.
     #[must_use]
     pub fn new(connector: Arc<Connector>) -> Self {
@@ -58,7 +58,7 @@ pub trait StateReader: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Materials<'a> {
     pub(crate) pace: &'a Pace,
-    pub(crate) shared: &'a mut Shared,
+    pub(crate) shared: &'a mut SharedResources,
 }
 
 impl Materials<'_> {

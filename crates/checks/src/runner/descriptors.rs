@@ -97,7 +97,7 @@ impl TargetRunner {
 mod tests {
     use super::*;
     use crate::connect::connector::Connector;
-    use crate::kinds::materials::Shared;
+    use crate::kinds::materials::SharedResources;
     use crate::options::{
         Address, Check, CheckKind, EgressOptions, ExecCheck, FileCheck, FollowRedirects, HttpCheck, Resolve,
         TcpCheck, Url,
@@ -106,7 +106,7 @@ mod tests {
 
     fn descriptors(kind: CheckKind) -> Descriptors {
         let connector = Connector::open(&EgressOptions::default()).unwrap();
-        let runner = Runner::build(&Check::new("a", kind), &mut Shared::new(Arc::new(connector)));
+        let runner = Runner::build(&Check::new("a", kind), &mut SharedResources::new(Arc::new(connector)));
         runner.unwrap().unwrap().descriptors()
     }
 

@@ -15,7 +15,7 @@ use crate::runner::call::Call;
 use crate::stats::CheckStats;
 #[cfg(feature = "kinds")]
 use crate::{
-    kinds::materials::Shared,
+    kinds::materials::SharedResources,
     options::Check,
     progress::{Progress, Trace},
     scheduler::run_requests::ChangeNotice,
@@ -53,7 +53,7 @@ impl Runner {
     /// # Errors
     /// An option or a required file cannot be used.
     #[cfg(feature = "kinds")]
-    pub fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
+    pub fn build(check: &Check, shared: &mut SharedResources) -> Result<Option<Self>, String> {
         Ok(TargetRunner::build(check, shared)?.map(RunnerKind::Target).map(Self))
     }
 

@@ -18,7 +18,7 @@ use crate::kinds::http::HttpRunner;
 use crate::kinds::icmp::IcmpRunner;
 #[cfg(feature = "mail")]
 use crate::kinds::mail::MailRunner;
-use crate::kinds::materials::{Materials, Shared};
+use crate::kinds::materials::{Materials, SharedResources};
 #[cfg(feature = "mysql")]
 use crate::kinds::mysql::MysqlRunner;
 #[cfg(feature = "postgres")]
@@ -59,7 +59,7 @@ pub(super) enum Kind {
 
 impl TargetRunner {
     /// Builds the runner of a check; `None` if the results of the check are pushed.
-    pub(super) fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
+    pub(super) fn build(check: &Check, shared: &mut SharedResources) -> Result<Option<Self>, String> {
         let with = &mut Materials { pace: &check.pace, shared };
         let kind = match &check.kind {
             #[cfg(feature = "alias")]

@@ -24,7 +24,7 @@ impl StateReader for Db {
 }
 
 fn local(states: Option<&Arc<Db>>, followed: Followed<'_>) -> Result<Runner, String> {
-    let shared = Shared::new(connector());
+    let shared = SharedResources::new(connector());
     let mut shared = match states {
         Some(states) => shared.with_states(Arc::clone(states) as Arc<dyn StateReader>),
         None => shared,
@@ -57,7 +57,7 @@ fn a_state_of_this_program_is_followed() {
         assert_eq!(local(states, followed).unwrap_err(), why);
     }
     let nothing = Check::new("a", AliasCheck::default());
-    let built = Runner::build(&nothing, &mut Shared::new(connector()));
+    let built = Runner::build(&nothing, &mut SharedResources::new(connector()));
     assert_eq!(built.unwrap_err(), "check a: nothing to follow");
 }
 

@@ -83,7 +83,7 @@ fn runner_within(timeout: Duration, kind: impl Into<CheckKind>) -> Runner {
 
 fn runner_with(pace: Pace, kind: impl Into<CheckKind>, connector: &Arc<Connector>) -> Runner {
     let check = Check { pace, ..Check::new("a", kind) };
-    Runner::build(&check, &mut Shared::new(Arc::clone(connector))).unwrap().unwrap()
+    Runner::build(&check, &mut SharedResources::new(Arc::clone(connector))).unwrap().unwrap()
 }
 
 fn pace(timeout: Duration) -> Pace {

@@ -96,7 +96,7 @@ fn a_silent_resolver_delays_no_check_without_a_name() {
     });
     let checks: Vec<Check> = std::iter::once(file).chain(named).collect();
     let here = 0;
-    let mut shared = Shared::new(Arc::clone(&connector));
+    let mut shared = SharedResources::new(Arc::clone(&connector));
     let run = |(at, check)| {
         let runner = Runner::build(check, &mut shared).unwrap().unwrap();
         Run::new(at, check, "a", Arc::new(runner), Arc::default())

@@ -70,11 +70,11 @@ impl Input {
 /// queues.
 #[derive(Clone)]
 pub struct LogSink {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
 }
 
 impl LogSink {
-    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(shared: Arc<LogState>) -> Self {
         Self { shared }
     }
 
@@ -119,7 +119,7 @@ impl fmt::Debug for LogSink {
 }
 
 /// The state that sinks, the handle and the writer share.
-pub(super) struct Shared {
+pub(super) struct LogState {
     /// Number of this log, unique in the process.
     log: u64,
     records_max: usize,
@@ -131,7 +131,7 @@ pub(super) struct Shared {
     pub(super) counts: Counts,
 }
 
-impl Shared {
+impl LogState {
     pub(super) fn new(records_max: usize) -> Self {
         static LOGS: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -253,9 +253,9 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for LogState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("LogState")
             .field("log", &self.log)
             .field("state", &self.state)
             .field("counts", &self.counts)

@@ -63,7 +63,7 @@ pub use counters::LogCounters;
 pub use lane::LogSink;
 pub use outlet::LogTarget;
 
-use lane::Shared;
+use lane::LogState;
 use outlet::Outlet;
 use writer::Writer;
 
@@ -80,7 +80,7 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 /// for queued records.
 #[derive(Debug)]
 pub struct AccessLog {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     thread: Option<JoinHandle<()>>,
     /// The channel is disconnected when the writer ends.
     ended: Receiver<()>,
@@ -193,7 +193,7 @@ impl LogBuilder {
     /// The file cannot be opened, or the thread cannot be started.
     pub fn start(self) -> io::Result<AccessLog> {
         let outlet = Outlet::open(self.target)?;
-        let shared = Arc::new(Shared::new(self.records_max));
+        let shared = Arc::new(LogState::new(self.records_max));
         let renderer = Renderer::new(self.format).routes(self.routes);
         let writer = Writer::new(Arc::clone(&shared), outlet, renderer, self.on_trouble);
         let (end, ended) = sync_channel::<()>(0);

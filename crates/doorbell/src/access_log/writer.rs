@@ -10,7 +10,7 @@ use doorbell_http::log::{Epoch, Record, Renderer};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::LogTrouble;
-use super::lane::{Output, Shared};
+use super::lane::{LogState, Output};
 use super::outlet::Outlet;
 use crate::time::{Clock as _, OsClock, Time};
 
@@ -31,7 +31,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 const LOSS_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     outlet: Outlet,
     renderer: Renderer,
     on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
@@ -61,7 +61,7 @@ struct ReportedFailures {
 
 impl Writer {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<LogState>,
         outlet: Outlet,
         renderer: Renderer,
         on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,

@@ -22,9 +22,9 @@ use crate::time::Time;
 
 /// TLS settings and handshake state of listeners. Cheap to clone; clones share one state.
 #[derive(Clone)]
-pub struct Acceptor(Arc<Shared>);
+pub struct Acceptor(Arc<AcceptorInner>);
 
-struct Shared {
+struct AcceptorInner {
     current: RwLock<Current>,
     handshakes: Handshakes,
 }
@@ -72,7 +72,7 @@ impl Acceptor {
         gate: Option<Box<dyn HandshakeGate>>,
     ) -> Result<Self, TlsError> {
         let current = Current::new(config, config.sessions()?)?;
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(AcceptorInner {
             current: RwLock::new(current),
             handshakes: Handshakes::new(limits, gate),
         })))

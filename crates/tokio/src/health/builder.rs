@@ -39,7 +39,7 @@ struct RunContext {
     #[cfg_attr(not(feature = "alias"), expect(dead_code, reason = "only checks that follow others read it"))]
     registry: Arc<Registry>,
     #[cfg(feature = "checks")]
-    shared: Option<doorbell_checks::Shared>,
+    shared: Option<doorbell_checks::SharedResources>,
 }
 
 /// A check that was added to the builder.
@@ -404,13 +404,13 @@ impl RunContext {
         (position, stats): CheckPosition,
     ) -> Result<Option<Run>, HealthError> {
         use doorbell_checks::options::EgressOptions;
-        use doorbell_checks::{Connector, Shared};
+        use doorbell_checks::{Connector, SharedResources};
 
         let shared = match &mut self.shared {
             Some(shared) => shared,
             none => {
                 let connector = Connector::open(&EgressOptions::default()).map_err(HealthError::Kind)?;
-                let shared = Shared::new(Arc::new(connector));
+                let shared = SharedResources::new(Arc::new(connector));
                 #[cfg(feature = "alias")]
                 let shared =
                     shared.with_states(Arc::new(crate::registry::States(Arc::clone(&self.registry))));

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::Shared;
+use super::ServerContext;
 
 /// Size of one read.
 const READ_LEN: usize = 4096;
@@ -53,7 +53,7 @@ enum End {
 
 struct Served<'s, S> {
     stream: TcpStream,
-    shared: &'s Shared<S>,
+    shared: &'s ServerContext<S>,
     conn: Conn,
     carry: Vec<u8>,
     out: Out,
@@ -61,7 +61,7 @@ struct Served<'s, S> {
 }
 
 /// Serves a connection until it ends or is handed over.
-pub(super) async fn serve<S: Handler + Sync>(stream: TcpStream, shared: &Shared<S>) {
+pub(super) async fn serve<S: Handler + Sync>(stream: TcpStream, shared: &ServerContext<S>) {
     // Replies are written whole, so Nagle's algorithm would only delay them.
     let _unsupported = stream.set_nodelay(true);
     let conn = Conn::new(OsClock.now(), &shared.limits);

@@ -76,7 +76,7 @@ struct Counters {
 }
 
 /// What all connections share.
-struct Shared<S> {
+struct ServerContext<S> {
     service: S,
     limits: doorbell::HttpLimits,
     queue: HandedQueue,
@@ -130,7 +130,7 @@ pub(crate) async fn start(
     let (close, closing) = watch::channel(false);
     let counters = Arc::<Counters>::default();
     let limits = doorbell::HttpLimits { answer_before_body: true, ..doorbell::HttpLimits::default() };
-    let shared = Shared { service, limits, queue, places, counters: Arc::clone(&counters), closing };
+    let shared = ServerContext { service, limits, queue, places, counters: Arc::clone(&counters), closing };
     let server = Serving { listener, conns: JoinSet::new(), room: Arc::new(Semaphore::new(CONNS_MAX)) };
     guard.begin(Started::on_runtime(addr, Handle { orders, shared: counters }));
     tokio::spawn(server.run(Arc::new(shared), order, close, guard));
@@ -147,7 +147,7 @@ struct Serving {
 impl Serving {
     async fn run<S: Handler + Send + Sync + 'static>(
         mut self,
-        shared: Arc<Shared<S>>,
+        shared: Arc<ServerContext<S>>,
         mut order: watch::Receiver<Order>,
         close: watch::Sender<bool>,
         mut guard: ServerGuard,
@@ -182,7 +182,7 @@ impl Serving {
     /// delay the drain.
     fn close<S: Handler + Send + Sync + 'static>(
         self,
-        shared: &Arc<Shared<S>>,
+        shared: &Arc<ServerContext<S>>,
         timeout: Duration,
     ) -> JoinSet<()> {
         let Self { listener, mut conns, room } = self;
@@ -204,7 +204,7 @@ fn begin<S: Handler + Send + Sync + 'static>(
     conns: &mut JoinSet<()>,
     stream: TcpStream,
     permit: OwnedSemaphorePermit,
-    shared: &Arc<Shared<S>>,
+    shared: &Arc<ServerContext<S>>,
 ) {
     let live = Live::new(&shared.counters, permit);
     let shared = Arc::clone(shared);

@@ -7,7 +7,7 @@ mod tests;
 
 use crate::config::model::Config;
 use doorbell_checks::options::{Check, CheckKind, EgressOptions};
-use doorbell_checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, Shared};
+use doorbell_checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, SharedResources};
 use doorbell_probes::Registry;
 use doorbell_tokio::registry::States;
 use std::collections::HashMap;
@@ -69,7 +69,8 @@ pub(crate) fn plan(
         Some(connector) => connector,
         None => Arc::new(Connector::open(&config.check_defaults.egress)?),
     };
-    let mut shared = Shared::new(Arc::clone(&connector)).with_states(Arc::new(States(Arc::clone(registry))));
+    let mut shared =
+        SharedResources::new(Arc::clone(&connector)).with_states(Arc::new(States(Arc::clone(registry))));
     let mut runs = Vec::new();
     let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));
     for (position, (check, stats)) in config.checks.iter().zip(&stats).enumerate() {

@@ -20,7 +20,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         if is_meant || (!is_written && !is_probed(config, position)) {
             continue;
         }
-        let shared = Shared { places, config, by_name: &by_name, health, is_liveness, problems };
+        let shared = LintContext { places, config, by_name: &by_name, health, is_liveness, problems };
         shared.required();
         shared.quorum();
     }
@@ -42,7 +42,7 @@ fn is_probed(config: &Config, position: usize) -> bool {
         || config.udp.iter().filter_map(Udp::follows).any(|link| link.position == position)
 }
 
-struct Shared<'a> {
+struct LintContext<'a> {
     places: &'a Places,
     config: &'a Config,
     /// Positions of all checks, by name.
@@ -52,7 +52,7 @@ struct Shared<'a> {
     problems: &'a Problems,
 }
 
-impl Shared<'_> {
+impl LintContext<'_> {
     /// Reports required checks that depend on another machine: one warning for each check listed in
     /// `require`, and one for all others that are required by their severity.
     fn required(&self) {

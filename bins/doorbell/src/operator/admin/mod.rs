@@ -22,7 +22,7 @@ pub(crate) use guard::Guard;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use reply::{FOLLOWERS_MAX, Shared};
+use reply::{AdminState, FOLLOWERS_MAX};
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -115,7 +115,7 @@ impl Bound {
             Ok(listener) => listener,
             Err(error) => return tracing::error!("admin listener failed: {error}"),
         };
-        let shared = Arc::new(Shared::new(operator, guard));
+        let shared = Arc::new(AdminState::new(operator, guard));
         let places = Arc::new(Semaphore::new(CONNS_MAX as usize));
         // The semaphore is never closed.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
@@ -136,7 +136,7 @@ impl Bound {
     }
 }
 
-async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
+async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<AdminState>) {
     let _small_replies = stream.set_nodelay(true);
     set_user_timeout(&stream);
     // Fails only if the connection is already closed.

@@ -57,7 +57,7 @@ type Invalid = (StatusCode, String);
 
 /// State shared by all connections.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct AdminState {
     operator: Operator,
     guard: Arc<Guard>,
     followers: Arc<Semaphore>,
@@ -90,7 +90,7 @@ enum Operation {
     Undrain { target: String },
 }
 
-impl Shared {
+impl AdminState {
     pub(super) fn new(operator: Operator, guard: Arc<Guard>) -> Self {
         let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
         Self { operator, guard, followers, reply_memory: ReplyMemory::default() }
@@ -496,14 +496,14 @@ mod tests {
     use crate::supervisor::Supervisor;
     use futures_util::FutureExt as _;
 
-    fn shared() -> Shared {
+    fn shared() -> AdminState {
         let operator = Operator::new(Supervisor::without_signals().queue());
         let guard = Guard::closed();
         guard.follow(Some(&Admin::default()));
-        Shared::new(operator, Arc::new(guard))
+        AdminState::new(operator, Arc::new(guard))
     }
 
-    fn post(shared: &Shared, path: &str) -> Reply {
+    fn post(shared: &AdminState, path: &str) -> Reply {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let here = IpAddr::from([127, 0, 0, 1]);
         let request = Request::post(path).body(()).unwrap();

@@ -14,7 +14,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, PoisonError, TryLockError};
 use crate::time::Time;
 
-/// Set in [`Shared::waiting`] when the connection has ended.
+/// Set in [`MailState::waiting`] when the connection has ended.
 const GONE: u32 = 1 << 31;
 
 /// A message on its way to a connection.
@@ -116,7 +116,7 @@ impl MessageCounters {
 
 /// State shared by the handles of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct MailState {
     /// Number of pushed messages that were not handled yet, and [`GONE`].
     waiting: AtomicU32,
 }
@@ -124,7 +124,7 @@ pub(super) struct Shared {
 /// Pushes messages to a connection from any thread. Cheap to clone.
 pub struct ConnHandle<M> {
     conn: ConnId,
-    shared: Arc<Shared>,
+    shared: Arc<MailState>,
     mailbox: Arc<Mailbox<M>>,
 }
 
@@ -182,7 +182,7 @@ pub(super) struct Link<M> {
     /// Messages that were not handled yet.
     pub(super) mail: VecDeque<Mail<M>>,
     /// Created for the first handle.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<MailState>>,
     job: Option<Pending>,
     /// Number of the next job.
     job_next: u64,
