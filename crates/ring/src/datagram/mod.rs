@@ -70,6 +70,16 @@ const fn short(len: usize) -> u8 {
     }
 }
 
+/// Converts the flags of a call to `u16`, which converts to the type of flags of every C library: it
+/// is unsigned in musl.
+const fn call_flags(flags: libc::c_int) -> u16 {
+    assert!(0 <= flags && flags <= u16::MAX as libc::c_int, "flags of 16 bits");
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    {
+        flags as u16
+    }
+}
+
 #[expect(unsafe_code, reason = "some C libraries have private padding in the structure")]
 fn zeroed_header() -> libc::msghdr {
     // SAFETY: R-7, a structure of integers and addresses; zero is a value of each.

@@ -5,7 +5,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use super::{CONTROL_LEN, Datagram, NAME_LEN, addr, short, zeroed_header};
+use super::{CONTROL_LEN, Datagram, NAME_LEN, addr, call_flags, short, zeroed_header};
 use crate::Errno;
 use crate::memory::Region;
 
@@ -102,10 +102,9 @@ impl RecvBatch {
         }
         let headers = self.region.at(0, self.layout.count * HEADER_LEN).cast();
         let count = u32::try_from(self.layout.count).unwrap_or(u32::MAX);
+        let flags = const { call_flags(libc::MSG_DONTWAIT) }.into();
         // SAFETY: R-13, every header points to buffers of the region, with their lengths.
-        let received = unsafe {
-            libc::recvmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT, ptr::null_mut())
-        };
+        let received = unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, count, flags, ptr::null_mut()) };
         self.len = usize::try_from(received).map_err(|_| Errno::last())?;
         Ok(self.len)
     }

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::{CONTROL_LEN, NAME_LEN, addr, short, zeroed_header};
+use super::{CONTROL_LEN, NAME_LEN, addr, call_flags, short, zeroed_header};
 use crate::Errno;
 
 /// A datagram to send.
@@ -101,7 +101,7 @@ impl SendBatch {
         let mut rest = self.headers.as_mut_slice();
         while !rest.is_empty() {
             let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            let flags = const { call_flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) }.into();
             // SAFETY: R-14, the headers point to their parts and payloads, which outlive this call.
             let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, flags) };
             let done = match usize::try_from(sent) {
