@@ -163,8 +163,8 @@ fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
     (behind.origin(), behind)
 }
 
-// The difference between the rows is the cost of parsing the field `Authorization`, with or without
-// a guard that reads the field.
+// The difference between the rows is the cost of parsing the field `Authorization`. A request with
+// the field pays this cost even if no guard reads the field.
 #[library_benchmark]
 #[bench::with_authorization(args = (AUTHORIZED), config = at_most(551))]
 #[bench::without(args = (UNAUTHORIZED), config = at_most(427))]

@@ -1,10 +1,10 @@
 //! The cost of a TCP probe beside a flood of datagrams.
 //!
 //! A round has 64 probes, each on its own connection, or a flood, or both. The flood is a fixed
-//! number of datagrams that keeps the queue of the socket full, so each turn handles as many as the
-//! driver permits. The cost of a probe beside the flood is the time of both less the time of the
-//! flood, divided by the number of probes; all rounds with the flood handle the same number of
-//! datagrams.
+//! number of datagrams. While it lasts, more than a batch of them waits before each turn, so each
+//! turn handles as many as the driver permits. The cost of a probe beside the flood is the time of
+//! both less the time of the flood, divided by the number of probes; all rounds with the flood
+//! handle the same number of datagrams.
 //!
 //! Does not know about: the cost of a datagram without a flood.
 
@@ -101,7 +101,7 @@ impl Flooded {
         nanos as f64
     }
 
-    /// Elapsed time of the server's turns in [`ROUNDS`] such rounds, in nanoseconds.
+    /// Elapsed time of the server's turns in [`ROUNDS`] rounds, in nanoseconds.
     fn rounds(&mut self, probes: usize, flood: u64) -> f64 {
         (0..ROUNDS).map(|_| self.round(probes, flood)).sum()
     }

@@ -249,7 +249,7 @@ pub fn millis(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// A store that refuses rows is available.
+    /// A store that refuses rows counts as available.
     #[test]
     fn an_outage_begins_and_ends_once() {
         let history = History::new(1 << 20, 100);

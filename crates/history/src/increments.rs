@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub struct Counter {
     /// Identifies the set of counters.
     pub name: CounterName,
-    /// Values in the order of the columns of this kind of counters; unused ones are 0.
+    /// Values in the order that [`CounterName`] gives; unused ones are 0.
     pub counts: [u64; COUNTS_MAX],
 }
 

@@ -114,14 +114,15 @@ pub struct Increments {
     pub minute: u64,
     /// Identifies the set of counters.
     pub name: CounterName,
-    /// Increments in the order of the columns of this kind of counters; unused ones are 0.
+    /// Increments in the order that [`CounterName`] gives; unused ones are 0.
     pub counts: [u32; COUNTS_MAX],
 }
 
 /// Identifies a set of counters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CounterName {
-    /// Frames of a link: sent, lost with a connection, dropped because the queue was full.
+    /// Frames of a link, in this order: sent, lost with a connection, dropped because the queue was
+    /// full.
     Link(Box<str>),
     /// Probes of an endpoint by one prober, by replied state in the order of [`STATES`].
     Prober {

@@ -152,8 +152,8 @@ fn other_lines_are_not_remembered() {
     }
 }
 
-/// The fields of cached heads are recognised in any case and with any white space; similar names
-/// are not.
+/// The fields of cached heads are recognised whatever the case of their names and the white space;
+/// similar names are not.
 #[test]
 fn open_lines_are_remembered() {
     let open = [

@@ -19,7 +19,7 @@ use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
-/// Size of a frame with a result (`cargo bench -p doorbell-link --bench message`).
+/// As many bytes as in a frame with a result (`cargo bench -p doorbell-link --bench message`).
 const FRAME: [u8; 66] = [7; 66];
 
 /// Both sides of a connection.

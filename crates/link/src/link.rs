@@ -24,7 +24,7 @@ const OUTPUT_LEN_MAX: usize = 16 << 10;
 pub struct LinkOptions {
     /// Idle time after which a side sends a frame.
     pub keepalive: Duration,
-    /// Time without input after which a connection ends.
+    /// Time without a complete frame from the peer after which a connection ends.
     pub dead_after: Duration,
     /// Maximum number of unacknowledged transitions. The latest one of each subject is always kept,
     /// so the number exceeds this limit if there are more subjects.
@@ -261,14 +261,14 @@ impl Link {
         Some([Some(dead), Some(idle), conn.arrivals.due].into_iter().flatten().min().unwrap_or(dead))
     }
 
-    /// Time at which [`Self::check`] fails if nothing arrives. While output is blocked, only this
-    /// deadline applies.
+    /// Time at which [`Self::check`] fails if no complete frame arrives. While output is blocked,
+    /// only this deadline applies.
     #[must_use]
     pub fn dead_at(&self) -> Option<Time> {
         Some(self.conn.as_ref()?.last_received.after(self.options.dead_after))
     }
 
-    /// Checks that something has arrived from the peer within [`LinkOptions::dead_after`].
+    /// Checks that a complete frame has arrived from the peer within [`LinkOptions::dead_after`].
     ///
     /// # Errors
     /// If the connection must end. Call [`Self::disconnected`] next.

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 /// Transitions and results in the order of sending.
 ///
 /// If the queue of transitions is full, a new transition removes the oldest one of its own subject.
-/// If that subject has none in the queue, it removes the oldest transition that is followed by
-/// another of the same subject. The latest state of a subject is never dropped, so the queue
-/// exceeds the limit if it contains more subjects than the limit.
+/// If that subject has none in the queue, the oldest transition that is not the latest one of its
+/// subject is removed. The latest state of a subject is never dropped, so the queue exceeds the
+/// limit if it contains more subjects than the limit.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     transitions_max: usize,

@@ -26,7 +26,7 @@ pub struct HealthSample {
     pub views: Vec<(String, LbView)>,
     /// Number of reported server states that were dropped.
     pub views_refused: u64,
-    /// Counts of each check, by the name of the check.
+    /// Counters of each check, by the name of the check.
     pub counts: BTreeMap<Box<str>, CheckCounts>,
     /// Totals over all checks, by the name of the counter; empty without checks.
     pub runs: BTreeMap<&'static str, u64>,

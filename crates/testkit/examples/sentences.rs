@@ -2,7 +2,7 @@
 //! `cargo run -p doorbell-testkit --example sentences -- COMMIT`. CONTRIBUTING says what they judge.
 //!
 //! Prints a line for each sentence: package, file and line of the comment, the sentence before it,
-//! and the sentence, separated by tabs. The same sources and word give the same sentences.
+//! and the sentence, separated by tabs. The same sources and COMMIT give the same sentences.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};

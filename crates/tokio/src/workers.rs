@@ -15,8 +15,8 @@ const POLLS_PER_UPDATE: u32 = 61;
 
 /// Shortest time without activity after which a worker counts as blocked for readiness. Together
 /// with the interval of the internal checks, a blocked worker is reported within 2 s. A worker
-/// whose polls take at most 25 ms is never reported; on a worker with longer polls, connections
-/// wait for more than a second.
+/// whose polls take at most 25 ms is never reported. With longer polls, connections wait for more
+/// than a second, because a worker looks for I/O events only every 61 polls.
 pub(crate) const READY_SILENCE_MIN: Duration = Duration::from_millis(25).saturating_mul(POLLS_PER_UPDATE);
 
 /// Shortest time without activity after which a worker counts as blocked for liveness: polls of at
@@ -58,8 +58,9 @@ impl Workers {
         Self { metrics, activities: Vec::new() }
     }
 
-    /// The worker that has been inactive longest. `None` for a runtime with one worker: while that
-    /// worker is blocked, the heartbeat of the runtime misses its ticks, which is detected already.
+    /// The worker whose last activity is longest ago; a parked worker counts as active. `None` for
+    /// a runtime with one worker: while that worker is blocked, the heartbeat of the runtime misses
+    /// its ticks, which is detected already.
     pub(crate) fn longest_silence(&mut self, now: u64) -> Option<Silence> {
         let workers = self.metrics.num_workers();
         if workers == 1 {

@@ -115,7 +115,7 @@ fn full(driver: Driver) -> Variant {
 mod tests {
     use super::*;
 
-    /// Default settings with a value for every key.
+    /// Settings with every technique on, so that every key has a value.
     fn all() -> Settings {
         TECHNIQUES.iter().fold(Settings::default(), |settings, technique| settings.with(&technique.on()))
     }

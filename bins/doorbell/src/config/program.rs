@@ -119,7 +119,8 @@ mod tests {
         assert!(PROGRAM.secret_keys.iter().all(|key| is_like_secret(key)));
     }
 
-    /// Values with "hidden" and "shown" in their text, among others.
+    /// A configuration with secrets. Values with "hidden" in their text must be masked, values with
+    /// "shown" must not; `only_secrets_are_masked` lists the others.
     const WITH_SECRETS: &str = r#"
 realm = "one"
 [auth.a]

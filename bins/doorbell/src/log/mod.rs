@@ -64,7 +64,8 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
         .with_ansi(color)
         .with_target(false)
         .with_writer(move || lines::Entry(Arc::clone(&lines)))
-        // Reporting a failed write on standard error would panic if the report fails too.
+        // A failed write would be reported on standard error. If standard error cannot be written
+        // either, the report would panic.
         .log_internal_errors(false);
     // Fails only if a subscriber is set already.
     let _ = match json {

@@ -61,8 +61,8 @@ impl Window {
     /// The windows of a configuration. A window without endpoints applies to the target `all`.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let window = |window: &crate::config::model::Window| {
-            // The unambiguous names under which maintenance is stored, independent of the endpoints
-            // of a later configuration.
+            // The names under which maintenance is stored. They distinguish an endpoint with the
+            // name `all` from the target `all`.
             let targets: Vec<String> = match window.endpoints.as_slice() {
                 [] => vec![super::maintenance::ALL.to_owned()],
                 endpoints => endpoints.iter().map(|endpoint| endpoint_target(&endpoint.name)).collect(),

@@ -9,8 +9,9 @@ use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of counters outside running servers, most of them of listeners and rate limits
-/// that a reload removed. Limits the memory if every reload brings new names.
+/// Maximum number of counters that are kept apart from those of running servers: sums over ended
+/// servers, and counters that belong to no server. Limits the memory if every reload brings new
+/// names.
 const ENDED_MAX: usize = 16_384;
 
 /// Totals of the process.

@@ -104,8 +104,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub body: String,
 
-    /// Parts of a complete reply to check: none, the status, the body, or all bytes except the
-    /// value of Date
+    /// Parts of a complete reply to check: none, the status, the status and the body, or all bytes
+    /// except the value of Date
     #[arg(long, value_name = "LEVEL", default_value = "body")]
     pub check: CheckArg,
 
@@ -123,7 +123,8 @@ pub struct LoadArgs {
     #[arg(long)]
     pub unique_id: bool,
 
-    /// Connect from these addresses in turn: 127.0.0.2,127.1.0.0/24,127.2.0.1-127.2.0.9
+    /// Connect from these addresses in turn, for example
+    /// 127.0.0.2,127.1.0.0/24,127.2.0.1-127.2.0.9
     #[arg(short, long, value_name = "LIST")]
     pub source: Option<String>,
 

@@ -72,7 +72,8 @@ pub(crate) struct ConnectArgs {
     #[arg(short, long, value_name = "TRANSPORT", default_value = "both")]
     transport: TransportArg,
 
-    /// Connect from these addresses in turn, each with its own ports: 127.0.0.2,127.1.0.0/28
+    /// Connect from these addresses in turn, each with its own ports, for example
+    /// 127.0.0.2,127.1.0.0/28
     #[arg(short, long, value_name = "LIST")]
     source: Option<String>,
 

@@ -5,8 +5,9 @@
 //!
 //! Tens of thousands of concurrent connections exceed the limit of open files of one process.
 //! Helper processes of this program hold them, each below its own limit. Some accept on the
-//! server's side; others connect on the client's side, one after the other. Helpers are killed when
-//! no longer needed, and end together with this program.
+//! server's side. The others connect on the client's side; each starts when the previous one has
+//! made all its connections. Helpers are killed when no longer needed, and end together with this
+//! program.
 
 pub(crate) mod helper;
 mod holders;

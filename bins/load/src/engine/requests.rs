@@ -13,7 +13,8 @@ use crate::plan::RequestTemplate;
 #[derive(Debug)]
 pub(super) struct Requests {
     template: RequestTemplate,
-    /// The requests of one write, all identical. Not used if requests contain an id.
+    /// The requests of one write, all identical. If requests contain an id, only the initial
+    /// content of each slot's buffer.
     shared: Bytes,
 }
 

@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::plan::Plan;
 use crate::stats::Stats;
 
-/// A thread that has opened its ring and has not started.
+/// A worker with an open ring, before its run.
 #[derive(Debug)]
 pub(super) struct Worker {
     ring: Ring,

@@ -25,7 +25,7 @@ use tokio_rustls::client::TlsStream;
 pub(crate) const CLEAR_TEXT: &str =
     "the server asks for the password in clear text, which needs `tls` with `verify`";
 
-/// TLS of the connections of one check, and the required lifetime of the certificates.
+/// TLS of the connections of one check, and limits on the remaining lifetime of the certificates.
 #[derive(Debug)]
 pub(crate) struct Security {
     tls: Tls,

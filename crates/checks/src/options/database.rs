@@ -21,7 +21,7 @@ pub struct DatabaseAccess {
     /// TLS of the connection. Default: none.
     #[key(shown)]
     pub tls: Option<ClientTls>,
-    /// Required lifetime of the certificates.
+    /// Limits on the remaining lifetime of the certificates.
     #[key(flatten)]
     pub certificate: CertificateRule,
     /// Limits on the latency.

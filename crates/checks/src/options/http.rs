@@ -65,7 +65,7 @@ pub struct HttpCheck {
     /// Conditions under which the result is degraded.
     #[key(flatten)]
     pub degraded: HttpDegraded,
-    /// Required lifetime of the certificate of an https URL.
+    /// Limits on the remaining lifetime of the certificates of an https URL.
     #[key(flatten)]
     pub certificate: CertificateRule,
 }

@@ -86,8 +86,8 @@ pub enum CheckKind {
 /// Results that are pushed.
 #[derive(Clone, Debug, Table)]
 struct Ttl {
-    /// Time for which a pushed result, including maintenance, is valid. Within this time, the
-    /// application must push another result by POST to a route with `push`. Required.
+    /// Time for which a pushed result is valid, also one that reports maintenance. Within this
+    /// time, the application must push another result by POST to a route with `push`. Required.
     #[key(required = "\"30s\"", range = "100ms..=30d")]
     ttl: Duration,
 }

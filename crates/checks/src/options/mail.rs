@@ -29,7 +29,7 @@ pub struct MailCheck {
     /// Name in EHLO, only for smtp.
     #[key(default = "localhost", read = domain)]
     pub ehlo: String,
-    /// Required lifetime of the certificates.
+    /// Limits on the remaining lifetime of the certificates.
     #[key(flatten)]
     pub certificate: CertificateRule,
     /// Limits on the latency.

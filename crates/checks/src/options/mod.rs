@@ -124,8 +124,8 @@ pub struct CheckDefaults {
     pub egress: EgressOptions,
 }
 
-/// Keys that concern runs, and therefore have no effect on a check whose results are pushed.
-/// `max_age`, the last key, has an effect on states that arrive on links.
+/// Keys that have no effect on a check without runs: all of them on type ttl, all but the last one
+/// on type link, where `max_age` limits the age of a statement.
 const OF_RUNS: [&str; 9] = [
     "share",
     "interval",

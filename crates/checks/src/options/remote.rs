@@ -1,4 +1,5 @@
-//! Options of `tcp`, `tls`, `redis` and `dns` checks, and required lifetimes of certificates.
+//! Options of `tcp`, `tls`, `redis` and `dns` checks, and limits on the remaining lifetime of
+//! certificates.
 //!
 //! Does not know about: how the protocols work.
 
@@ -41,7 +42,7 @@ pub struct TlsCheck {
     pub proxy_protocol: Option<ProxyHeader>,
     /// TLS of the connection.
     pub tls: ClientTls,
-    /// Required lifetime of the certificates.
+    /// Limits on the remaining lifetime of the certificates.
     #[key(flatten)]
     pub certificate: CertificateRule,
     /// Limits on the latency.
@@ -51,8 +52,8 @@ pub struct TlsCheck {
     pub resolve: Resolve,
 }
 
-/// Required remaining lifetime of the certificates of the verified chain. Without verification, all
-/// certificates that the server sends count.
+/// Limits on the remaining lifetime of the certificates of the verified chain. Without
+/// verification, all certificates that the server sends count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct CertificateRule {
@@ -169,7 +170,7 @@ impl CertificateRule {
         self.expires_after.is_none() && self.expires_within.is_none()
     }
 
-    /// Reports a lifetime of `degraded` that is not above that of `expect`: it has no effect,
+    /// Reports a limit of `degraded` that is not above the limit of `expect`: it has no effect,
     /// because the check is down with such a certificate.
     fn check(&self, at: &Section<'_>) {
         let keys = ["expect.certificate_expires_after", "degraded.certificate_expires_within"];

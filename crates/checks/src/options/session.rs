@@ -4,7 +4,7 @@
 
 use doorbell_config::{Problem, Section};
 
-/// Reports keys that require a certificate lifetime, if the check does not use TLS.
+/// Reports limits on the remaining lifetime of certificates, if the check does not use TLS.
 pub(super) fn needs_tls(at: &Section<'_>, has_tls: bool, help: &str) {
     for key in ["expect.certificate_expires_after", "degraded.certificate_expires_within"] {
         if let Some(place) = at.right_place(key).filter(|_| !has_tls) {

@@ -35,7 +35,7 @@ pub struct WebsocketCheck {
     pub contains: Option<String>,
     /// TLS of a wss URL.
     pub tls: ClientTls,
-    /// Required lifetime of the certificates of a wss URL.
+    /// Limits on the remaining lifetime of the certificates of a wss URL.
     #[key(flatten)]
     pub certificate: CertificateRule,
     /// Limits on the latency.

@@ -1,5 +1,5 @@
-//! Rules for the lifetime of certificates, against a server that sends a certificate that its
-//! verified chain does not need.
+//! Limits on the remaining lifetime of certificates, against a server that sends a certificate that
+//! its verified chain does not need.
 //!
 //! Does not know about: schedules.
 

@@ -233,7 +233,7 @@ pub trait Driver {
     /// Sends all replies and removes them. May be called several times per batch.
     fn send_datagrams(&mut self, socket: DatagramIndex, replies: &mut Replies) -> SentBatch;
 
-    /// Returns the memory of the lent batch (D-17).
+    /// Ends the loan of the batch: the driver may reuse its memory (D-17).
     fn end_datagrams(&mut self);
 }
 

@@ -38,7 +38,7 @@ impl Buffers {
         Self { spare: Vec::with_capacity(KEPT_MAX), reply, rest, local }
     }
 
-    /// Moves the output of the last call to a connection.
+    /// Moves the output of the last protocol call into `out`, the output of its connection.
     pub(crate) fn move_reply(&mut self, out: &mut Out) {
         debug_assert!(out.is_empty(), "a protocol is called only when earlier output was sent");
         // I-9: sent output of another connection is removed first, so that only output of this

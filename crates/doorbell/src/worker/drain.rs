@@ -228,8 +228,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         conn.protocol.as_ref().is_some_and(|state| protocol.has_served(state))
     }
 
-    /// True if no part of a request has arrived. An incomplete PROXY header counts as part of a
-    /// request.
+    /// True if no part of a request has arrived. False while a PROXY header is awaited or
+    /// incomplete.
     fn is_idle(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];

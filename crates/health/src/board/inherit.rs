@@ -10,7 +10,7 @@ use crate::time::Time;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Kind of state that a check takes over from the check of the same name on the previous board.
+/// What a check takes over from the check of the same name on the previous board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inheritance {
     /// The check is new, or tests a different target than before. Until its first result, but at

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub enum CheckState {
     /// Up, but the last success included a warning. Still serving.
     Degraded,
-    /// Settled down, usually by `fall` consecutive failures.
+    /// Down, usually after `fall` consecutive failures.
     Down,
     /// Changed too often and is therefore held down.
     Flapping,
@@ -24,7 +24,7 @@ pub enum CheckState {
     /// No result yet, or the last result reported that the state is unknown.
     #[default]
     Unknown,
-    /// Settled up, usually by `rise` consecutive successes.
+    /// Up, usually after `rise` consecutive successes.
     Up,
 }
 

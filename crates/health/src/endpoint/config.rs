@@ -58,7 +58,7 @@ impl Use {
     }
 }
 
-/// Minimum number of the quorum's checks that must be up.
+/// Minimum number of the quorum's checks that must be up or degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quorum {
     /// An absolute number.
@@ -68,7 +68,7 @@ pub enum Quorum {
 }
 
 impl Quorum {
-    /// The number of checks that must be up in a group of `of` checks.
+    /// The number of checks that must be up or degraded in a group of `of` checks.
     pub const fn min(self, of: u32) -> u32 {
         match self {
             Self::Count(count) => count,
@@ -102,15 +102,15 @@ pub enum OnStale {
     Unknown,
 }
 
-/// Keeps the endpoint degraded instead of down while most of the group is down: if the members fail
-/// at the same time, a failed shared dependency is more likely than a failure of each member.
+/// Keeps the endpoint degraded instead of down while at most `max_healthy` percent of the group are
+/// healthy: if many members fail at the same time, a failed shared dependency is more likely than a
+/// failure of each member.
 ///
-/// The group is the quorum's checks or, without a quorum, the required ones. Fail-open has two
-/// conditions. The endpoint must have been up or degraded before, which excludes a replica that
-/// never worked. At most `max_healthy` percent of the members may be healthy. A member counts as
-/// healthy unless it is down, or stale and counted as down ([`OnStale`]), so unknown members and
-/// members in maintenance count as healthy. Envoy's panic threshold and the load balancers of AWS
-/// also fail open, but without a time limit.
+/// The group is the quorum's checks or, without a quorum, the required ones. At least one member
+/// must be down. The endpoint must have been up or degraded before, which excludes a replica that
+/// never worked. A member counts as healthy unless it is down, or stale and counted as down
+/// ([`OnStale`]), so unknown members and members in maintenance count as healthy. Envoy's panic
+/// threshold and the load balancers of AWS also fail open, but without a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOpen {
     /// Maximum duration of fail-open, from the time at which few enough members are healthy.
@@ -214,9 +214,9 @@ pub struct EndpointConfig {
     /// The checks of the endpoint, each once. A body shows deciding checks first, then others that
     /// are not up, then the rest; within each of the three groups, the order is that of this list.
     pub uses: Vec<Use>,
-    /// Minimum number of uses with `in_quorum` whose checks must be up.
+    /// Minimum number of uses with `in_quorum` whose checks must be up or degraded.
     pub quorum: Option<Quorum>,
-    /// Whether the endpoint fails open when few or no checks of the group are healthy.
+    /// The rule for fail-open. `None`: the endpoint never fails open.
     pub fail_open: Option<FailOpen>,
     /// Whether the endpoint stays up once it was up or degraded, as startup probes require.
     pub latch: bool,

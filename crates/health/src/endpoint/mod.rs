@@ -143,7 +143,8 @@ impl Endpoint {
         }
     }
 
-    /// Updates the class of one use from its check. [`settle`](Self::settle) updates the verdict.
+    /// Updates the class of one use from its check. The next [`settle`](Self::settle) updates the
+    /// verdict.
     pub(crate) fn count(&mut self, at: usize, check: &Check) {
         let mut class = Class::of(check, self.config.on_stale);
         if let Entry::Occupied(set_provisional) = self.provisional.entry(at) {
@@ -240,8 +241,8 @@ impl Endpoint {
         ends.into_iter().flatten().filter(|&end| end > now).min().unwrap_or(Time::MAX)
     }
 
-    /// Takes over the state of the previous endpoint with the same name. [`settle`](Self::settle)
-    /// updates the verdict.
+    /// Takes over the state of the previous endpoint with the same name. The next
+    /// [`settle`](Self::settle) updates the verdict.
     pub(crate) fn inherit(&mut self, predecessor: &Self) {
         self.start = predecessor.start;
         self.grace_until = grace_until(&self.config, self.start);

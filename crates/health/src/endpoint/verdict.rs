@@ -54,8 +54,8 @@ pub enum Cause {
     Checks,
     /// A drain.
     Drain,
-    /// Fail-open: most checks of the group (see [`FailOpen`]) are down, probably because of a
-    /// shared dependency.
+    /// Fail-open: at most `max_healthy` of the checks of the quorum (without a quorum: of the
+    /// required checks) are healthy, probably because of a shared dependency.
     FailOpen,
     /// A forced state, such as that of `on_worker_failure = "degrade"`.
     Forced,

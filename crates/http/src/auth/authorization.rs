@@ -37,7 +37,7 @@ impl<'a> Authorization<'a> {
             Self::One(value) => value,
             Self::Several => return Err(Reason::CredentialsRepeated),
         };
-        // Compares eight bytes at once: the scheme in any case, its space, and one byte of the
+        // Compares eight bytes at once: the scheme, ignoring case, its space, and one byte of the
         // token, which must exist.
         let is_bearer = value.first_chunk().is_some_and(|start| {
             u64::from_le_bytes(*start) & 0x00ff_ffff_ffff_ffff | 0x0000_2020_2020_2020

@@ -38,7 +38,7 @@ pub(super) struct KeyHasher {
 pub(super) enum Found {
     /// The index of the key's word or, if there are copies, of the newest one.
     At(usize),
-    /// The key is missing; the word at `way` contains the least information.
+    /// The key is missing. The word at `way` is the one to evict: it has the smallest debt.
     Least { way: usize, live: bool },
 }
 

@@ -8,10 +8,10 @@
 //!
 //! **One key, one word.** New keys enter a set only at its first word, so that two threads with the
 //! same new key compete for the same word. Before the first word is overwritten, its old key is
-//! copied to the word with the least information; the compare-exchange on the first word fails
-//! unless the copy is exact. A failed attempt can leave an outdated copy behind. The newest copy
-//! applies, and outdated copies are evicted first. While a key is in the first word, that word is
-//! its newest copy: every request finds the key there and changes no other word.
+//! copied to the word with the smallest debt; the compare-exchange on the first word fails unless
+//! the copy is exact. A failed attempt can leave an outdated copy behind. The newest copy applies,
+//! and outdated copies are evicted first. While a key is in the first word, that word is its newest
+//! copy: every request finds the key there and changes no other word.
 
 use super::decision::{Counts, Decision};
 use super::leases::Leases;
@@ -331,8 +331,8 @@ mod tests {
                 assert_eq!(set.insert(&seen, second_least, set::word(7, 200)), None);
                 let words = set.load();
                 assert_eq!(words.iter().filter(|&&word| set::tag_of(word) == 7).count(), 1);
-                // Only the words with the least information are lost; the key from the first word
-                // is still in the set.
+                // Only the words chosen for eviction are lost; the key from the first word is still
+                // in the set.
                 for (way, &word) in seen.iter().enumerate() {
                     let gone = way == first_least || (way == second_least && first_least != second_least);
                     assert!(words.contains(&word) || gone, "{first_least} {second_least} {way}");

@@ -5,7 +5,7 @@
 use super::{HEADER_LEN, LINK_BYTES_MAX, LinkProblem};
 use crate::redirect::RedirectStatus;
 
-/// A validated link, in the notation of its line.
+/// A validated link; path and location are as written in its line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'t> {
     pub(super) path: &'t str,

@@ -7,8 +7,8 @@
 //! *Context.* A guard needs one field of a head. The parser does not store the positions of fields
 //! (except `Authorization`), only the range of all field lines. *Choice.* In valid lines LF occurs
 //! only before a name. A name of n bytes can therefore only start where LF precedes it and a colon
-//! follows after n bytes. Two comparisons of sixteen bytes each test sixteen positions for this,
-//! without a search for line ends. *Measured* with callgrind: `absent` in
+//! follows after n bytes. Two comparisons of sixteen bytes together test sixteen positions for
+//! this, without a search for line ends. *Measured* with callgrind: `absent` in
 //! `benches/benches/instructions/edge.rs`. *What would change it:* a service that looks up many
 //! names in one head, which would make it worth storing positions.
 

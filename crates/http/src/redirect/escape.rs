@@ -30,7 +30,7 @@ impl<'b> Sink<'b> {
         Self { buf, len: 0 }
     }
 
-    /// Appends text that was validated at build time.
+    /// Appends bytes that are known to be valid.
     pub(super) fn push_clean(&mut self, bytes: &[u8]) -> Result<(), RedirectError> {
         let end = self.len + bytes.len();
         self.buf.get_mut(self.len..end).ok_or(RedirectError::TooLong)?.copy_from_slice(bytes);

@@ -3,10 +3,11 @@
 //!
 //! Does not know about: connections, clocks, the algorithm of the store.
 //!
-//! A *round* reads the demand of all keys with requests since the last round. For each key, if at
-//! most half of the tokens that are expected to be used in three rounds is left, it requests the
-//! missing ones. So idle keys cause no calls, and few tokens remain unused. No tokens are requested
-//! for an exhausted key before the store can grant one.
+//! A *round* reads the demand of all keys with requests since the last round. The target of a key
+//! is the number of tokens that it is expected to use in three rounds, at least one. If at most
+//! half of the target is held, the round requests the difference. So idle keys cause no calls, and
+//! few tokens remain unused. No tokens are requested for an exhausted key before the store can
+//! grant one.
 
 use super::gcra::{Charge, Gcra, Granted};
 use doorbell_http::Time;
@@ -208,8 +209,8 @@ impl Record {
     }
 }
 
-/// Number of tokens to request: those expected to be used in three rounds, at least one, minus
-/// those that are held. 0 while more than half of the expected number is held.
+/// Number of tokens to request: the target minus the tokens that are held, or 0 while more than
+/// half of the target is held.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn wanted(rate: f64, usage: &Usage, interval: Duration) -> u32 {
     let target = (rate * 3.0 * interval.as_secs_f64()).ceil().max(1.0) as u32;

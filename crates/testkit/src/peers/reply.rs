@@ -43,7 +43,7 @@ impl Reply {
         (replies, bytes.len())
     }
 
-    /// A field's value, by name in any case.
+    /// The value of the first field with this name, ignoring case.
     pub fn field(&self, name: &str) -> Option<&str> {
         field(&self.head, name)
     }

@@ -62,7 +62,7 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell-egress", "doorbell-ring"],
         may_in_tests: &["doorbell", "doorbell-testkit"],
     },
-    // Active checks, for the binary and other applications: no engine.
+    // Active checks, for the binary and other applications; does not depend on the engine.
     Arrow {
         folder: "crates/checks",
         may: &["doorbell-config", "doorbell-egress", "doorbell-health"],

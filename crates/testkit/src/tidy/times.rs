@@ -45,7 +45,7 @@ pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     complaints
 }
 
-/// The line numbers of such assertions, from 1.
+/// The line numbers, from 1, of assertions with an upper bound on a measured time.
 fn bounds(code: &str) -> Vec<usize> {
     let starts = code.match_indices("assert!(").map(|(at, _)| at);
     let is_bound = |at: &usize| {

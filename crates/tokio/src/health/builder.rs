@@ -190,7 +190,7 @@ impl HealthBuilder {
     }
 
     /// Starts not ready and in the startup phase, until [`Health::set_ready`] is called. By
-    /// default, a program whose checks are up is ready at once.
+    /// default, a program whose required checks are up or degraded is ready at once.
     pub const fn starts_unready(mut self) -> Self {
         self.starts_ready = false;
         self

@@ -34,11 +34,11 @@ use sink::WatchedRegistry;
 /// it. The program is then alive while none of these runtimes is stuck and the handed-over
 /// connections of each server are accepted.
 ///
-/// | endpoint | path | up while |
+/// | endpoint | path | up or degraded while |
 /// |---|---|---|
 /// | `livez` | `/livez`, and `/healthz` unless [`HealthBuilder::without_healthz`] | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] is true |
-/// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up, and no drain has begun |
-/// | `startupz` | `/startupz` | once `alive`, `runtime`, `accept`, `started` ([`Self::set_started`]) and all required checks are up; it then stays up |
+/// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up or degraded, and no drain has begun |
+/// | `startupz` | `/startupz` | once `alive`, `runtime`, `accept`, `started` ([`Self::set_started`]) and all required checks are up or degraded; it then stays up |
 ///
 /// GET, HEAD and OPTIONS get 200 or 503 with the state. If [`HealthBuilder::details`] is `Always`,
 /// the reply also contains the checks and their reasons, `?exclude=NAME` ignores a check, and
@@ -61,7 +61,7 @@ struct HealthInner {
     own: Mutex<Option<(runtime::Id, Weak<Heartbeat>)>>,
     /// Number of servers.
     servers: AtomicUsize,
-    /// True once long streams must end.
+    /// True once open `Watch` streams must end.
     ends: watch_channel::Sender<bool>,
     /// Ends when dropped.
     _scheduler: Scheduler,
@@ -165,14 +165,14 @@ impl Health {
         self.end_streams();
     }
 
-    /// Ends long streams if this health drains and has no server.
+    /// Ends open `Watch` streams if this health drains and has no server.
     fn end_streams(&self) {
         if self.is_draining() && self.inner.servers.load(Ordering::SeqCst) == 0 {
             self.inner.ends.send_replace(true);
         }
     }
 
-    /// True once long streams must end.
+    /// True once open `Watch` streams must end.
     #[cfg(feature = "grpc")]
     pub(crate) fn ends(&self) -> watch_channel::Receiver<bool> {
         self.inner.ends.subscribe()

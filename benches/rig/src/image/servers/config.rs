@@ -36,8 +36,8 @@ pub(super) struct Doorbell {
 }
 
 /// Configuration of doorbell. Kept connections may be idle for a day, so that idle connections
-/// outlive the load; the cap per address is the default. With TLS the limit of handshakes per
-/// address is off, because all clients have one address.
+/// outlive the load. The maximum number of connections per address keeps its default. With TLS the
+/// limit of handshakes per address is off, because all clients have one address.
 pub(super) fn doorbell(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
     let Doorbell { driver, deferred, workers, reply } = one;
     let ServerEnvironment { folder, port, has_tls, .. } = place;

@@ -11,7 +11,8 @@ pub struct Systemd {
     #[key(default = true)]
     pub notify: bool,
     /// Event that completes the start: listeners (all are open) or checks (each check except those
-    /// of type ttl or link has a first result, or a `startup_grace` above 0s is over).
+    /// of type ttl or link has a first result, or `lifecycle.startup_grace` is above 0s and has
+    /// passed).
     #[key(default = "listeners")]
     pub ready_on: ReadyOn,
     /// Sends watchdog notifications while every worker and the check thread make progress, if the
@@ -39,8 +40,8 @@ pub enum FdStore {
 /// Event that completes the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ReadyOn {
-    /// Every check except those of type ttl or link has its first result, or a `startup_grace`
-    /// above 0s is over.
+    /// Every check except those of type ttl or link has its first result, or
+    /// `lifecycle.startup_grace` is above 0s and has passed.
     Checks,
     /// All listeners are open.
     Listeners,

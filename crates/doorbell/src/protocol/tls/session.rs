@@ -136,8 +136,8 @@ impl Session {
                     self.is_busy = false;
                     self.on_close_notify(tls, upper, &mut context);
                 }
-                // The inner protocol is first created from the result of the handshake; until then
-                // the record stays in the input.
+                // The inner protocol does not exist yet: the next pass creates it from the result
+                // of the handshake. Until then the record stays in the input.
                 ConnectionState::ReadTraffic(_) | ConnectionState::WriteTraffic(_) if upper.is_none() => {
                     next = self.rustls.is_handshaking().then_some(Next::Close);
                 }

@@ -59,8 +59,8 @@ impl Jwks {
     /// Parses a key set for these algorithms. A key without `alg` gets the algorithm for its kind.
     ///
     /// # Errors
-    /// The error of the set. If no key is usable, the error of the first faulty key. A private key
-    /// is always an error, because every reader of the set could sign with it.
+    /// The text is too long or is not a key set. A key is private: every reader of the set could
+    /// sign with it. No key is usable; the error is then that of the first faulty key, if any.
     pub fn read(text: &[u8], allowed: &[Algorithm]) -> Result<Self, JwksError> {
         if text.len() > JWKS_LEN_MAX {
             return Err(JwksError::TooLong);
