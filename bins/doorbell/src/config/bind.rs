@@ -92,6 +92,17 @@ pub(crate) fn addresses(entry: &Entry<'_>) -> Option<Vec<At<SocketAddr>>> {
     entry.list(TEXTS, |entry| Some(At { value: Bind::address(entry)?, span: entry.span() }))
 }
 
+/// Reads a list of addresses with known ports: port 0 would select another port at each opening.
+pub(crate) fn fixed_addresses(entry: &Entry<'_>) -> Option<Vec<At<SocketAddr>>> {
+    entry.list(TEXTS, |entry| match Bind::address(entry)? {
+        addr if addr.port() == 0 => {
+            let message = format!("{addr} has no fixed port: each opening would select another one");
+            entry.refuse("bad-address", message, "write the port that clients connect to")
+        }
+        value => Some(At { value, span: entry.span() }),
+    })
+}
+
 impl Text for Bind {
     fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
         let error = match text.parse() {

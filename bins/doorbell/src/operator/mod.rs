@@ -345,7 +345,7 @@ fn end_of(for_time: Option<Duration>, now: Duration, ends: &str) -> Result<Optio
         Some(time) if time > HOLD_MAX => {
             let (requested, max) = (format_duration(time), format_duration(HOLD_MAX));
             let text = format!("{requested} is longer than {max}: omit the time, and end it with `{ends}`");
-            Err(Refusal::new(RefusalKind::NotSupported, text))
+            Err(Refusal::new(RefusalKind::Invalid, text))
         }
         time => Ok(time.map(|time| now.saturating_add(time))),
     }

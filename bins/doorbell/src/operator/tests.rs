@@ -365,8 +365,9 @@ fn a_time_beyond_the_maximum_is_refused() {
         (operator.drain("readyz", "", Some(longer), true), "`doorbell undrain readyz`"),
         (operator.drain("all", "", Some(longer), true), "`doorbell undrain`"),
     ] {
-        let text = refused.unwrap_err().text;
+        let Refusal { kind, text } = refused.unwrap_err();
         assert!(text.contains("longer than 366d") && text.ends_with(expected), "{text}");
+        assert_eq!(kind, RefusalKind::Invalid);
     }
     assert_eq!(state(&registry, "readyz"), EndpointWord::Up, "nothing was done");
     operator.maintain("readyz", "", Some(longest)).unwrap();

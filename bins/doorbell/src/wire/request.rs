@@ -118,6 +118,8 @@ pub enum RefusalKind {
     Busy,
     /// The attempt failed.
     Failed,
+    /// A value is out of range.
+    Invalid,
     /// The target does not exist.
     NotFound,
     /// The user lacks permission.

@@ -214,7 +214,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (9, 7_963_006_280_254_183_522),
+        (10, 17_802_537_809_237_740_160),
         "the layout of the control protocol changed"
     );
 }

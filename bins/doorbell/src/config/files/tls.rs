@@ -154,8 +154,9 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
     }
 }
 
-/// Whether all paths are readable regular files of acceptable size; reports the others. The files
-/// are checked before the engine opens them, because opening a pipe would block.
+/// Whether all paths are readable regular files of acceptable size; reports the others, except
+/// missing keys, which are reported before. The files are checked before the engine opens them,
+/// because opening a pipe would block.
 fn are_regular_files(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     let mut all = true;
     for path in paths {
@@ -164,7 +165,9 @@ fn are_regular_files(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
             Ok(_) => "it is longer than 16 MiB".to_owned(),
             Err(error) => error.to_string(),
         };
-        problems.add(cannot_read(path, &why));
+        if !path.span.is_empty() {
+            problems.add(cannot_read(path, &why));
+        }
         all = false;
     }
     all

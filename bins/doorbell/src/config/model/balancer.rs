@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the agent protocol, opening and closing sockets.
 
-use super::super::bind::{Bind, addresses};
+use super::super::bind::{Bind, fixed_addresses};
 use doorbell_config::{At, Link, Table, Words};
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ pub struct TcpGate {
     pub name: String,
     // Addresses only: a socket that was passed to the process cannot be opened again once closed.
     /// Addresses and ports to listen on; one or a list. Required.
-    #[key(name = "bind", required = "\"127.0.0.1:9132\"", filled, read = addresses)]
+    #[key(name = "bind", required = "\"127.0.0.1:9132\"", filled, read = fixed_addresses)]
     pub binds: Vec<At<SocketAddr>>,
     /// Endpoint to follow.
     #[key(default = "readyz", shown)]

@@ -106,19 +106,14 @@ pub(super) fn report_exec(config: &Config, places: &Places, problems: &Problems)
     }
 }
 
-/// Resolves the TLS tables of listeners, and adds the default listener if no table has an address
-/// for clients; `[links]` and `[admin]` do not count.
+/// Resolves the TLS tables of listeners, and adds the default listener if the engine would serve no
+/// address. Other tables open their addresses without the engine, which cannot start without one.
 fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {
         listener.tls.take_if(|link| !names.find(link));
     }
-    let has_clients = !(config.listeners.is_empty()
-        && config.udp.is_empty()
-        && config.agents.is_empty()
-        && config.tcp_gates.is_empty()
-        && config.blackbox.is_none());
-    if !has_clients {
+    if config.listeners.is_empty() && config.agents.is_empty() && config.udp.is_empty() {
         config.listeners.push(Listener::local());
     }
 }

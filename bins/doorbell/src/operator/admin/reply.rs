@@ -427,6 +427,7 @@ fn refused(refusal: &Refusal) -> FullReply {
     let code = match refusal.kind {
         RefusalKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
         RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        RefusalKind::Invalid => StatusCode::BAD_REQUEST,
         RefusalKind::NotFound => StatusCode::NOT_FOUND,
         RefusalKind::NotPermitted => StatusCode::FORBIDDEN,
         RefusalKind::NotSupported => StatusCode::NOT_IMPLEMENTED,
