@@ -58,6 +58,20 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- if and $v.autoscaling.enabled (ne $v.kind "Deployment") -}}
 {{- fail "autoscaling needs kind: Deployment" -}}
 {{- end -}}
+{{- $names := ternary (list "admin") list (not (not $v.adminPort)) -}}
+{{- range $v.ports -}}
+{{- if has .name $names -}}
+{{- fail (printf "two ports are named %s" .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- range $key := list "startupProbe" "livenessProbe" "readinessProbe" -}}
+{{- range $action := pick (index $v $key | default dict) "httpGet" "tcpSocket" -}}
+{{- if and (kindIs "string" .port) (not (has .port $names)) -}}
+{{- fail (printf "%s uses the port %s, which is not in ports" $key .port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $monitored := or $v.serviceMonitor.enabled $v.podMonitor.enabled -}}
 {{- if and $monitored (not $v.adminPort) -}}
 {{- fail "serviceMonitor and podMonitor need adminPort" -}}
