@@ -12,6 +12,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+/// Time until the state is saved again after a failure, such as a full disk.
+const SAVE_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
 impl Operator {
     /// Restores the saved state; later changes are saved. Must be called before a registry is
     /// prepared, because [`Operator::prepare`] applies the state to the registry.
@@ -68,8 +71,11 @@ impl Operator {
         // The lock covers collecting and writing the state, so that the latest state is written
         // last.
         let mut state_file = state_file.lock().unwrap_or_else(PoisonError::into_inner);
-        let saved = self.lock().saved_state(self.0.clock.now());
-        state_file.save(&saved).err().map(|why| format!("not kept across restarts: {why}"))
+        let now = self.0.clock.now();
+        let saved = self.lock().saved_state(now);
+        let failed = state_file.save(&saved).err();
+        self.lock().save_again_at = failed.is_some().then(|| now + SAVE_AGAIN_AFTER);
+        failed.map(|why| format!("not kept across restarts: {why}"))
     }
 }
 

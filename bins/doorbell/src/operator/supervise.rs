@@ -39,8 +39,8 @@ impl Operator {
         tracing::warn!(reason, "not ready; doorbell keeps running until it is stopped");
     }
 
-    /// Ends drains and maintenance whose time limit is reached. True if listeners must be closed
-    /// now.
+    /// Ends drains and maintenance whose time limit is reached, and saves the state again if that
+    /// failed before. True if listeners must be closed now.
     pub(crate) fn expire_due(&self) -> bool {
         let now = self.0.clock.now();
         let mut inner = self.lock();
@@ -48,7 +48,7 @@ impl Operator {
         // window.
         self.evaluate_windows(&mut inner, now);
         let maintenance = inner.maintenance.expire(now);
-        let mut is_saved = maintenance.is_empty();
+        let mut is_saved = maintenance.is_empty() && inner.save_again_at.is_none_or(|at| at > now);
         for (target, source, hold) in maintenance {
             tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
             self.publish_hold(&inner, &target, source, None, now);
@@ -58,6 +58,8 @@ impl Operator {
         let change = inner.life.close_if_due(now);
         self.record(&inner, change);
         let closes_now = inner.life.is_closing() && !was_closing;
+        // The last chance to save a change that could not be saved before.
+        is_saved &= !(closes_now && inner.save_again_at.is_some());
         drop(inner);
         if !is_saved && self.has_state_file() {
             // `save` logs a failure.
@@ -85,7 +87,7 @@ impl Operator {
         let drains =
             inner.life.drain().and_then(|drain| drain.until).into_iter().chain(inner.drains.next_end());
         let maintenance = inner.maintenance.next_end().into_iter().chain(inner.windows.evaluate_at());
-        let next = closes.into_iter().chain(drains).chain(maintenance).min()?;
+        let next = closes.into_iter().chain(drains).chain(maintenance).chain(inner.save_again_at).min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }
 }

@@ -357,6 +357,23 @@ fn drains_and_maintenance_survive_a_restart() {
 }
 
 #[test]
+fn a_state_that_could_not_be_saved_is_saved_later() {
+    let path = std::env::temp_dir().join(format!("doorbell-operator-full-{}", std::process::id()));
+    let (operator, registry) = operator_kept_in(&path);
+    operator.drain("all", "kernel", None, true).unwrap();
+    std::os::unix::fs::symlink("/dev/full", path.with_added_extension("new")).unwrap();
+    assert!(operator.undrain("all").unwrap().contains("not kept across restarts"));
+    assert_eq!(StateFile::new(&path).load().unwrap().drains.len(), 1, "the file is the old one");
+    assert!(operator.next_deadline_in().is_some(), "the supervisor wakes up");
+    operator.lock().save_again_at = Some(Duration::ZERO);
+    operator.expire_due();
+    assert_eq!(StateFile::new(&path).load().unwrap().drains.len(), 0);
+    assert_eq!(operator.next_deadline_in(), None, "nothing is left to save");
+    drop((operator, registry));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn a_time_beyond_the_maximum_is_refused() {
     let (operator, registry) = operator();
     let (longest, longer) = (HOLD_MAX, HOLD_MAX + Duration::from_secs(1));

@@ -150,7 +150,7 @@ impl StateFile {
         match (&outcome, &self.failed) {
             (Err(why), reported) if reported.as_ref() != Some(why) => {
                 tracing::error!(
-                    "cannot write {path}: {why}; drains and maintenance will be lost at a restart"
+                    "cannot write {path}: {why}; a restart would restore the state before the last change"
                 );
             }
             (Ok(()), Some(_)) => tracing::info!("writing {path} succeeded again"),
