@@ -6,7 +6,7 @@ use super::module::Module;
 use super::probe::{Prober, Refused};
 use super::query::Query;
 use crate::config::model::Blackbox;
-use crate::guards::browser::is_own_host;
+use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::stats::process::ProcessStats;
 use crate::stats::server::Item;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use doorbell_checks::SharedResources;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,6 +32,9 @@ const TIMEOUT_OFFSET: Duration = Duration::from_millis(500);
 
 /// Reply to a request with an unknown `Host`: a page of another site may have sent the request.
 const FOREIGN_HOST: &str = "unknown name in `Host`: use an IP address or localhost\n";
+
+/// Reply to a request that a page of another site has sent: modules may have credentials.
+const CROSS_SITE: &str = "a page of another site may not probe: open the address itself\n";
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -99,10 +102,13 @@ impl ProbeCache {
                 );
             }
         }
-        let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
-        if is_local && host.is_some_and(|host| !is_own_host(host, &[])) {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
             self.count("unknown", "invalid");
-            return reply(StatusCode::FORBIDDEN, PLAIN, FOREIGN_HOST);
+            return reply(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n");
+        }
+        if let Some(why) = foreign(request.headers(), is_local) {
+            self.count("unknown", "invalid");
+            return reply(StatusCode::FORBIDDEN, PLAIN, why);
         }
         let query = match Query::parse(request.uri().query().unwrap_or_default(), &self.modules) {
             Ok(query) => query,
@@ -176,6 +182,20 @@ impl ProbeCache {
     }
 }
 
+/// Why a request may come from a page of another site; `None` if not. Pages may link to a probe, as
+/// that of Prometheus does.
+fn foreign(headers: &HeaderMap, is_local: bool) -> Option<&'static str> {
+    let field = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let is_own = |host: &[u8]| is_own_host(host, &[]);
+    let host = field("host").unwrap_or_default();
+    let is_link = field("sec-fetch-mode") == Some(b"navigate");
+    if is_local && headers.contains_key(HOST) && !is_own(host) {
+        Some(FOREIGN_HOST)
+    } else {
+        (!is_link && is_cross_site(field, host, is_own)).then_some(CROSS_SITE)
+    }
+}
+
 /// Returns the shorter of the module's timeout and the request's scrape timeout less
 /// [`TIMEOUT_OFFSET`].
 fn limit_of(module: &Module, scrape_timeout: Option<&str>) -> Duration {
@@ -190,4 +210,34 @@ fn reply(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) 
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderName;
+
+    #[test]
+    fn pages_of_other_sites_may_only_link_to_a_probe() {
+        let foreign_of = |fields: &[(&'static str, &'static str)]| {
+            let fields = fields
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            foreign(&fields.collect(), true)
+        };
+        let host = ("host", "127.0.0.1:9115");
+        let [other, same] = ["http://evil.example", "http://127.0.0.1:9115"].map(|origin| ("origin", origin));
+        let [cross, direct] = ["cross-site", "none"].map(|site| ("sec-fetch-site", site));
+        for (fields, expected) in [
+            (&[host][..], None),
+            (&[host, same], None),
+            (&[host, direct], None),
+            (&[host, other], Some(CROSS_SITE)),
+            (&[host, cross], Some(CROSS_SITE)),
+            (&[host, cross, ("sec-fetch-mode", "navigate")], None),
+            (&[("host", "evil.example"), ("sec-fetch-mode", "navigate")], Some(FOREIGN_HOST)),
+        ] {
+            assert_eq!(foreign_of(fields), expected, "{fields:?}");
+        }
+    }
 }
