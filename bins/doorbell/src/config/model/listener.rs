@@ -255,7 +255,7 @@ impl Listener {
 
     /// Keys without effect.
     fn useless(&self) -> Vec<&'static str> {
-        [self.useless_of_protocol(), self.useless_options()].concat()
+        self.useless_of_protocol().iter().copied().chain(self.useless_options()).collect()
     }
 
     /// Keys without effect for the protocol of the listener.
@@ -276,20 +276,23 @@ impl Listener {
     }
 
     /// Options without effect for the addresses of the listener.
-    fn useless_options(&self) -> &'static [&'static str] {
+    fn useless_options(&self) -> impl Iterator<Item = &'static str> {
         let has = |is: fn(&Bind) -> bool| self.addresses().any(is);
-        if self.binds.is_empty() || has(|bind| matches!(bind, Bind::Tcp(_))) {
+        // Only peers with an address are trusted proxies.
+        let is_unix = self.addresses().all(|bind| matches!(bind, Bind::Unix(_)));
+        let options = if self.binds.is_empty() || has(|bind| matches!(bind, Bind::Tcp(_))) {
             &[]
         } else if has(|bind| matches!(bind, Bind::Unix(_))) {
             &OPTIONS[1..]
         } else {
-            &OPTIONS
-        }
+            &OPTIONS[..]
+        };
+        options.iter().copied().chain((is_unix && !self.binds.is_empty()).then_some("forwarded"))
     }
 
     fn check(&mut self, at: &Section<'_>) {
-        let right = |key: &&'static str| Some((*key, at.right_place(key)?));
-        for (key, place) in self.useless_options().iter().filter_map(right) {
+        let right = |key: &'static str| Some((key, at.right_place(key)?));
+        for (key, place) in self.useless_options().filter_map(right) {
             let bind = &self.binds[0].value;
             let message = format!("`{key}` has no effect on \"{bind}\"");
             let help = match bind {
@@ -298,7 +301,7 @@ impl Listener {
             };
             at.problem(Problem::error("useless-key", place, message).help(help));
         }
-        for (key, place) in self.useless_of_protocol().iter().filter_map(right) {
+        for (key, place) in self.useless_of_protocol().iter().copied().filter_map(right) {
             let (message, help) = match self.protocol {
                 Protocol::Http1 => (
                     format!("`{key}` belongs to a raw listener"),

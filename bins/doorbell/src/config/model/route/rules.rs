@@ -110,7 +110,7 @@ fn check_names(route: &Route, at: &Section<'_>) {
                 (
                     "files-without-name",
                     format!("path {:?} has no parameter that names a file", path.value),
-                    format!("write \"{stem}/{{name}}\", or \"{stem}/{{*name}}\" for directories below it"),
+                    format!("write \"{stem}/{{name}}\""),
                 )
             }
             _ => continue,
