@@ -3,7 +3,7 @@
 //!
 //! Does not know about: other children.
 
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitOptions, waitpid};
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Child, ExitStatus};
@@ -71,9 +71,21 @@ impl Own {
 }
 
 impl Drop for Own {
-    /// Lets the reaper wait for the child if the check has not.
+    /// Waits for the child on a thread of its own if the check has not, as when its runtime ends
+    /// before the child does.
     fn drop(&mut self) {
-        let pid = self.pid().as_raw_nonzero().get();
-        self.all.own().remove(&pid);
+        let (pid, all) = (self.pid(), self.all);
+        let forget = move || {
+            all.own().remove(&pid.as_raw_nonzero().get());
+        };
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return forget();
+        }
+        let wait = move || {
+            let _status = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
+            forget();
+        };
+        // Without a thread, the entry stays, and a zombie remains.
+        let _started = std::thread::Builder::new().name("exec-wait".into()).spawn(wait);
     }
 }

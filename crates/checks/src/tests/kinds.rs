@@ -497,6 +497,21 @@ fn programs_leave_no_processes() {
     assert!(left.iter().all(|stat| !stat.contains("(sh)") && !stat.contains("(sleep)")), "{left:?}");
 }
 
+#[test]
+fn a_program_outlives_its_runtime_by_no_zombie() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runner = runner_within(Duration::from_secs(60), exec(&["tail", "-f", "/dev/null"]));
+    let tails = || children_of(std::process::id()).iter().filter(|stat| stat.contains("(tail)")).count();
+    runtime.block_on(async {
+        let _run = tokio::spawn(async move { runner.run().await });
+        while tails() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    runtime.shutdown_background();
+    doorbell_testkit::peers::wait_until(Duration::from_secs(30), || tails() == 0).unwrap();
+}
+
 #[cfg(feature = "process")]
 #[test]
 fn processes_of_this_machine_are_found() {
