@@ -369,11 +369,13 @@ impl Generation {
     /// Takes over from `before` and stops its checks. Takes their last results, and later results
     /// that are pushed on remaining connections of `before`.
     fn follow(&self, before: &mut Self, same: &SameChecks) {
-        drop(before.checks.take());
-        self.registry.inherit(&before.registry, same);
+        // First, so that no pushed result finds a closed queue: the new queue stores results until
+        // its scheduler starts.
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
+        drop(before.checks.take());
+        self.registry.inherit(&before.registry, same);
         before.services.set_successors(&self.services);
         self.registry.report_instead_of(&before.registry);
     }

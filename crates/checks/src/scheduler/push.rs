@@ -7,7 +7,6 @@ use crate::scheduler::counters::{SchedulerCounters, count};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 
 /// Maximum number of pending pushed results; further ones are refused.
 const PUSHES_MAX: usize = 1024;
@@ -75,10 +74,8 @@ impl Destination {
     /// Follows the chain of successors, one step per reload.
     fn leave(&self, check: usize, finding: Finding) -> Result<(), PushRefused> {
         match self {
-            Self::Here(sender) => sender.try_send((check, finding)).map_err(|error| match error {
-                TrySendError::Full(_) => PushRefused::Full,
-                TrySendError::Closed(_) => PushRefused::NoCheck,
-            }),
+            // A closed queue has a successor, or the program ends.
+            Self::Here(sender) => sender.try_send((check, finding)).map_err(|_| PushRefused::Full),
             Self::Successor(successor, numbers) => {
                 let there = numbers.get(check).copied().flatten().ok_or(PushRefused::NoCheck)?;
                 successor.load().leave(there, finding)

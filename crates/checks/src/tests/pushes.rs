@@ -16,7 +16,7 @@ fn accepted_results_survive_the_end_of_the_scheduler() {
     let accepted = (0..1_000).filter(|&check| push.leave(check, finding()).is_ok()).count();
     drop(scheduler);
     assert_eq!(sink.outcomes.lock().unwrap().len(), accepted);
-    assert_eq!(push.leave(0, finding()), Err(PushRefused::NoCheck), "the queue is closed");
+    assert_eq!(push.leave(0, finding()), Err(PushRefused::Full), "the queue is closed");
 }
 
 /// A full queue is a loss, unlike a check that a reload has removed.
