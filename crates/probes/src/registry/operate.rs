@@ -5,7 +5,8 @@
 use super::{Changed, Registry, RegistryInner};
 use crate::replies::part;
 use doorbell_health::{
-    CheckIndex, CheckState, Class, Command, EndpointIndex, Maintenance, OnStale, Reason, Target, Time,
+    CheckIndex, CheckState, Class, Command, EndpointIndex, Maintenance, OnDrain, OnStale, Reason, Target,
+    Time,
 };
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -78,7 +79,8 @@ impl Registry {
     }
 
     /// The state of a check or an endpoint, and its reason. A stale check is reported as unknown, a
-    /// draining endpoint as in maintenance. `None` for [`Subject::All`].
+    /// draining endpoint as in maintenance, unless it ignores drains: a liveness endpoint that
+    /// follows it must not fail during a drain. `None` for [`Subject::All`].
     #[must_use]
     pub fn state_of(&self, subject: Subject) -> Option<(Class, String)> {
         let inner = self.lock();
@@ -97,7 +99,8 @@ impl Registry {
             }
             Subject::Endpoint(index) => {
                 let endpoint = board.endpoint(index)?;
-                let verdict = endpoint.verdict();
+                let ignores = endpoint.config().on_drain.iter().all(|on| matches!(on, OnDrain::Ignore));
+                let verdict = if ignores { endpoint.verdict_without_drain() } else { endpoint.verdict() };
                 let reason = match endpoint.note(verdict) {
                     "" => endpoint.deciding(verdict).next().map(|one| part(board, one.check)),
                     note => Some(note.to_owned()),

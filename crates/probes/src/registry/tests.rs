@@ -4,7 +4,9 @@
 
 use super::*;
 use crate::replies::{CachedReply, StateFields, ThreadReplies};
-use doorbell_health::{CheckConfig, Codes, Details, EndpointConfig, Format, OnDrain, Outcome, Severity, Use};
+use doorbell_health::{
+    CheckConfig, Class, Codes, Details, EndpointConfig, Format, OnDrain, Outcome, Severity, Use,
+};
 use std::sync::atomic::AtomicUsize;
 
 const NOW: Time = Time::from_secs(1);
@@ -523,4 +525,14 @@ fn names_resolve_to_subjects() {
     assert!(!registry.wait_for_result(db, Time::ZERO, Duration::ZERO));
     registry.found(1, &CheckResult::success(Duration::ZERO), NOW);
     assert!(registry.wait_for_result(db, Time::ZERO, Duration::ZERO));
+}
+
+/// An alias of a liveness endpoint that failed during a drain would restart the container.
+#[test]
+fn a_drain_changes_no_endpoint_that_ignores_it() {
+    let registry = one();
+    found(&registry, Outcome::Success, "");
+    registry.drain(Some(""), NOW);
+    let class = |name| registry.state_of(registry.subject(name).unwrap()).unwrap().0;
+    assert_eq!((class("livez"), class("readyz")), (Class::Up, Class::Maintenance));
 }
