@@ -221,7 +221,9 @@ impl Pace {
         }
         let longest = match self.cache {
             Some(cache) if !self.is_scheduled => cache,
-            _ => self.longest_gap(),
+            // Runs follow a grid: after the first run and after a change of the interval, the next
+            // one may be half an interval late. Jitter is added.
+            _ => self.longest_gap() * (150 + self.jitter) / 100,
         };
         if self.max_age < longest {
             let message = format!(
