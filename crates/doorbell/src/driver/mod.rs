@@ -31,7 +31,8 @@
 //! - **D-8** Received bytes stay readable until [`Driver::recycle`]; at most one chunk is lent at a
 //!   time.
 //! - **D-9** [`Driver::wait`] returns on a completion, on a wake-up by the [`Waker`], or after the
-//!   timeout. It may also return early without such a cause.
+//!   timeout. It may also return early without such a cause. It may report only a part of what has
+//!   happened; the next waits report the rest.
 //! - **D-10** After [`Driver::reset_on_close`] the peer of a TCP connection with an ordinary
 //!   descriptor sees a reset instead of a regular end.
 //! - **D-11** `detach` is called only with nothing in flight. On success the slot is free as after

@@ -124,16 +124,21 @@ impl Wheel {
         self.armed -= 1;
     }
 
+    /// True if the tick of an armed slot may have passed.
+    #[inline(always)]
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        let tick_now = now.as_nanos() / TICK_NANOS;
+        let is_due = self.armed != 0 && self.earliest < tick_now;
+        if !is_due {
+            self.tick_next = self.tick_next.max(tick_now);
+        }
+        is_due
+    }
+
     /// Disarms and returns the next slot whose tick has passed. The caller compares the actual
     /// deadline of the slot, and arms the slot again if the deadline has moved.
-    #[inline]
     pub(crate) fn expire(&mut self, now: Time) -> Option<SlotIndex> {
-        let tick_now = now.as_nanos() / TICK_NANOS;
-        if self.armed == 0 || self.earliest >= tick_now {
-            self.tick_next = self.tick_next.max(tick_now);
-            return None;
-        }
-        self.expire_before(tick_now)
+        if self.is_due(now) { self.expire_before(now.as_nanos() / TICK_NANOS) } else { None }
     }
 
     fn expire_before(&mut self, tick_now: u64) -> Option<SlotIndex> {

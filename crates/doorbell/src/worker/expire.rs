@@ -2,8 +2,6 @@
 //!
 //! Does not know about: the first deadline of a wait, which [`super::apply`] sets.
 
-use core::time::Duration;
-
 use doorbell_http::Next;
 
 use super::handler_call::Input;
@@ -15,13 +13,20 @@ use crate::id::ConnId;
 use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
-/// Upper bound of the delay that the resolution of the timer wheel causes; a longer delay has
-/// another cause.
-const OVERRUN: Duration = Duration::from_millis(100);
-
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Handles connections whose deadline has passed, and re-arms those whose timer fired early.
+    /// Handles connections whose deadline has passed, except during a pause.
+    #[inline(always)]
     pub(super) fn expire(&mut self) {
+        if self.wheel.is_due(self.now) {
+            let (due, turn) = (self.wheel.due(), self.shared.counters.turns.value());
+            if !self.pause.holds(due, self.now, turn, self.table.live()) {
+                self.expire_all();
+            }
+        }
+    }
+
+    /// Handles connections whose deadline has passed, and re-arms those whose timer fired early.
+    fn expire_all(&mut self) {
         while let Some(slot) = self.wheel.expire(self.now) {
             let Some(id) = self.table.at(slot) else {
                 continue;
@@ -36,13 +41,6 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Phase::Open if conn.send_in_flight => self.expire_send(id),
                 Phase::Open if !conn.has_received && self.drain.shortens_timeouts() => self.finish_silent(id),
                 Phase::Open => self.time_out(id),
-                Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
-                    // The worker's wait took too long: input that has arrived may be unread, and a
-                    // close would then reset the connection.
-                    conn.deadline = self.now;
-                    let deadline = conn.deadline;
-                    self.wheel.arm(slot, deadline);
-                }
                 Phase::Lingering => {
                     let reason = conn.reason();
                     self.drive(id, Todo::Close(reason));

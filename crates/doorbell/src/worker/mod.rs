@@ -11,8 +11,8 @@
 //!    connections;
 //! 4. **inbox**: commands of other threads, connections that other workers have accepted
 //!    (`pass.rs`), messages for connections (`streams.rs`) and results of jobs (`jobs.rs`);
-//! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
-//!    detached in this turn (`hand_over.rs`);
+//! 5. **timers**: connections whose deadline has passed, if the turn is not late (`pause.rs`); then
+//!    hand over the connections that were detached in this turn (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`) and datagram sockets
 //!    (`datagrams.rs`);
 //! 7. **publish** the counters.
@@ -52,6 +52,7 @@ mod handler_call;
 mod ip_cap;
 mod jobs;
 mod pass;
+mod pause;
 mod server;
 mod streams;
 mod tend;
@@ -76,9 +77,11 @@ use self::buffers::{Buffers, InputMemory};
 use self::datagram_sockets::DatagramSockets;
 use self::drain::Drain;
 use self::exchange::InHandler;
+
 use self::hand_over::Departures;
 use self::ip_cap::IpCap;
 use self::jobs::Jobs;
+use self::pause::Pause;
 use crate::conn::{AfterSend, Arriving, Phase, Table};
 use crate::control::WorkerShared;
 use crate::driver::{Driver, Expect, Fault, Quick, Received, SendBuf, Sent};
@@ -133,6 +136,7 @@ pub struct Worker<D, C> {
     date_due: Time,
     table: Table<ProtocolConn>,
     wheel: Wheel,
+    pause: Pause,
     gates: Vec<Gate>,
     datagrams: DatagramSockets,
     /// True if a gate may have to be armed or closed.
@@ -192,6 +196,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             date_due: now.after(DATE_EVERY),
             table: Table::new(server.slots_max()),
             wheel: Wheel::new(now),
+            pause: Pause::new(now),
             gates: (0..).zip(&server.listener_is_ours).map(gate).collect(),
             datagrams: DatagramSockets::new(&server, counters, &driver),
             gates_changed: true,
@@ -368,7 +373,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if !self.postponed.is_empty() || self.gates_changed {
             return Some(Duration::ZERO);
         }
-        let due = self.wheel.due().min(self.gates_due);
+        let due = self.wheel.due().max(self.pause.until()).min(self.gates_due);
         (due < Time::MAX).then(|| due.since(self.now))
     }
 

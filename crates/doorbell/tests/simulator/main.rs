@@ -15,4 +15,5 @@ mod run;
 mod scenarios;
 mod seeds;
 mod service;
+mod stalls;
 mod verdict;

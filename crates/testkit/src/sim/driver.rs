@@ -24,6 +24,9 @@ use super::socket::Found;
 use super::world::{SimConfig, World};
 use crate::clock::VirtualClock;
 
+/// Number of completions that a wait reports at least, if it was not interrupted.
+const REPORTED_MIN: usize = 16;
+
 /// A simulation from the test's side: the world, its clock, and the driver for a worker.
 #[derive(Clone, Debug)]
 pub struct Sim {
@@ -321,22 +324,32 @@ impl World {
             });
         }
         self.jump_wall_clock();
+        self.ready.append(&mut self.unreported);
         self.step_to_now();
-        if self.ready.is_empty() && timeout != Some(Duration::ZERO) && !self.injects(FaultKind::WaitEarly) {
+        let blocks = self.ready.is_empty() && timeout != Some(Duration::ZERO);
+        if blocks && !self.injects(FaultKind::WaitEarly) {
             let before = self.now();
             let limit =
                 timeout.map(|time| before.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
             self.step_until(limit);
-            if self.injects(FaultKind::WaitOverrun) {
-                let late = self.now();
-                self.clock.advance(Duration::from_secs(1));
-                self.step_to_now();
-                self.overruns.push((late, self.now()));
+            // A worker may close connections after a second overrun directly after the first.
+            let recovered = self.overruns.last().is_none_or(|(_, end)| before >= end + 1_000_000_000);
+            for (kind, secs) in [(FaultKind::WaitOverrun, 1), (FaultKind::WaitStalled, 60)] {
+                if recovered && self.injects(kind) {
+                    let late = self.now();
+                    self.step_through(late + secs * 1_000_000_000);
+                    self.overruns.push((late, self.now()));
+                }
             }
         }
         self.invent_stale();
         if self.ready.len() > 1 && self.injects(FaultKind::CompletionsShuffled) {
             self.shuffle_ready();
+        }
+        if !self.ready.is_empty() && self.injects(FaultKind::WaitPartial) {
+            // A signal can interrupt only a wait that blocks.
+            let reported = if blocks && self.rng.hits(500_000) { 0 } else { REPORTED_MIN };
+            self.unreported = self.ready.split_off(reported.min(self.ready.len()));
         }
         Ok(())
     }

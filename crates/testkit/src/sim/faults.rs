@@ -116,6 +116,10 @@ faults! {
     WaitFault: "wait fault", 500;
     /// A wait returns 1 s late.
     WaitOverrun: "wait overrun 1 s", 4_000;
+    /// A wait reports only the first 16 completions, or none if it was interrupted.
+    WaitPartial: "wait returned a part", 100_000;
+    /// A wait returns 1 min late: later than most deadlines.
+    WaitStalled: "wait overrun 1 min", 1_000;
     /// The wall clock goes back an hour.
     WallClockBack: "wall clock -1 h", 2_000;
     /// The wall clock goes forward an hour.

@@ -152,6 +152,8 @@ pub struct World {
     pub(super) used: Vec<SlotIndex>,
     pub(super) peers: Vec<Peer>,
     pub(super) ready: VecDeque<Ready>,
+    /// Completions that a wait did not report. The next waits report them first.
+    pub(super) unreported: VecDeque<Ready>,
     pub(super) violations: Vec<String>,
     pub(super) overruns: Vec<(u64, u64)>,
     /// Whether the driver's current or next wait must end, so that the test can act.
@@ -186,6 +188,7 @@ impl World {
             used: Vec::new(),
             peers: Vec::new(),
             ready: VecDeque::new(),
+            unreported: VecDeque::new(),
             violations: Vec::new(),
             overruns: Vec::new(),
             alarmed: false,
@@ -243,7 +246,7 @@ impl World {
 
     /// Whether no event is pending.
     pub fn is_quiet(&self) -> bool {
-        self.events.is_empty() && self.ready.is_empty()
+        self.events.is_empty() && self.ready.is_empty() && self.unreported.is_empty()
     }
 
     /// Violations of the contract that only the driver can detect.
@@ -299,6 +302,15 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Processes every event until `until`, while the worker does not run.
+    pub(super) fn step_through(&mut self, until: u64) {
+        while let Some(at) = self.events.next_at().filter(|at| *at <= until) {
+            self.clock.advance_to(at);
+            self.step_to_now();
+        }
+        self.clock.advance_to(until);
     }
 
     /// Processes every event that is due.
@@ -404,6 +416,7 @@ impl World {
         }
         self.listeners.iter_mut().for_each(|listener| listener.open = false);
         self.ready.clear();
+        self.unreported.clear();
         // Segments that left the server earlier still arrive.
         while let Some((at, event)) = self.events.take() {
             self.clock.advance_to(at);
