@@ -22,9 +22,11 @@ use rustix::net::{SocketFlags, accept_with};
 
 mod datagrams;
 mod listener;
+mod socket;
 mod source;
 
 use self::listener::Listener;
+use self::socket::Socket;
 use self::source::Source;
 use super::alarm::Alarm;
 use super::datagrams::{Datagrams, DriverSockets};
@@ -67,22 +69,6 @@ pub struct Epoll {
     /// are reported again.
     listener_flags: EventFlags,
     counters: DriverCounters,
-}
-
-#[derive(Debug)]
-struct Socket {
-    fd: OwnedFd,
-    /// True after the first operation that had to wait: the socket is then added to epoll.
-    registered: bool,
-    /// False if the last `recv` emptied the socket and no event has been signalled since.
-    readable: bool,
-    /// True once FIN, RST or an error was signalled.
-    hung_up: bool,
-    /// False if the last `send` filled the socket and no event has been signalled since.
-    writable: bool,
-    recv: Option<ConnId>,
-    /// True exactly while a send is in flight.
-    sending: bool,
 }
 
 #[derive(Debug)]
@@ -210,15 +196,7 @@ impl Epoll {
 
     #[inline(always)]
     fn install(&mut self, slot: SlotIndex, fd: OwnedFd) {
-        let socket = Socket {
-            fd,
-            registered: false,
-            readable: true,
-            hung_up: false,
-            writable: true,
-            recv: None,
-            sending: false,
-        };
+        let socket = Socket::new(fd);
         if slot.index() == self.sockets.len() {
             self.sockets.push(Some(socket));
         } else {
@@ -258,42 +236,6 @@ impl Epoll {
             return Some(Completion::Received { conn, received });
         }
         self.made.pop_front()
-    }
-}
-
-impl Socket {
-    /// Records the readiness signalled by an event.
-    #[inline]
-    fn note(&mut self, flags: EventFlags) {
-        let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-        self.hung_up |= flags.intersects(end);
-        self.readable |= flags.intersects(EventFlags::IN | end);
-        self.writable |= flags.intersects(EventFlags::OUT | end);
-    }
-
-    #[inline(always)]
-    fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
-        if !self.readable {
-            return None;
-        }
-        let received = sock::recv_now(self.fd.as_fd(), scratch);
-        self.readable = match received {
-            None => false,
-            // After a hang-up the end of the stream is unread, and no further edge signals it.
-            Some(Received::Data { drained: true, .. }) => self.hung_up,
-            Some(_) => true,
-        };
-        received
-    }
-
-    #[inline(always)]
-    fn try_send(&mut self, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
-        if !self.writable {
-            return None;
-        }
-        let result = sock::send_now(self.fd.as_fd(), bytes, more);
-        self.writable = result.is_some();
-        result
     }
 }
 
