@@ -64,6 +64,8 @@
 //! - **D-20** After [`Driver::release`] of a connection on which no operation was started, its slot
 //!   is free. The connection continues in the driver that [adopts](Driver::adopt) the descriptor,
 //!   as if that driver had accepted it. A driver with direct descriptors supports neither.
+//! - **D-21** [`Driver::has_input`] returns true if bytes or the end of the stream have arrived that
+//!   no receive has reported, unless the connection has a direct descriptor.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -158,6 +160,11 @@ pub trait Driver {
     /// if no slot is free, or with direct descriptors: the connection is then closed and counted in
     /// [`DriverCounters::accepts_dropped`].
     fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex>;
+
+    /// True if bytes or the end of the stream wait to be received (D-21): a pending `recv` reports
+    /// after one of the next waits. Costs a system call, so it is for draining. False for direct
+    /// descriptors unless [`Driver::find_unsent`] succeeded.
+    fn has_input(&self, conn: ConnId) -> bool;
 
     /// Number of bytes that the peer has not acknowledged. Costs a system call, so it is for checks
     /// after a deadline. `None` after an error, and for direct descriptors unless

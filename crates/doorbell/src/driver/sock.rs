@@ -80,7 +80,7 @@ pub(crate) fn peer_addr(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
     Some(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
 }
 
-/// True if the descriptor is readable. A listener is readable if a client waits in its backlog.
+/// True if the descriptor is readable, without waiting. A listener is readable if a client waits in its backlog.
 pub(crate) fn readable(fd: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -32,8 +32,8 @@
 //! the time as a number, so a test can simulate a day in a microsecond.
 //!
 //! **Architecture invariant:** the interface of a driver is completion-based, because readiness can
-//! emulate completion but not the reverse. Tests check the twenty rules of the contract ([D-1 to
-//! D-20](crate::driver)) on every driver.
+//! emulate completion but not the reverse. Tests check the 21 rules of the contract ([D-1 to
+//! D-21](crate::driver)) on every driver.
 //!
 //! # The turn
 //!

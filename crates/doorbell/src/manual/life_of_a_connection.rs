@@ -38,7 +38,8 @@
 //!
 //! # Draining
 //!
-//! [`Handle::drain`](crate::Handle::drain): idle connections are closed with a FIN. A connection
+//! [`Handle::drain`](crate::Handle::drain): idle connections are closed with a FIN; a request that
+//! has already arrived is answered, unless the connection has a direct descriptor. A connection
 //! that has sent no request yet is closed after [`linger_timeout`](crate::Limits::linger_timeout).
 //! Requests in progress are finished, each further reply has `Connection: close`, and clients in
 //! the backlog are served. Then the listeners close. An inherited socket is released at once; no

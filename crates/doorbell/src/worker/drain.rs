@@ -193,7 +193,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
+    /// Sends the last output of an idle connection and ends it, unless input has arrived: its
+    /// pending receive reports it, and the reply then ends the connection.
     pub(super) fn announce_close(&mut self, id: ConnId) {
+        if self.driver.has_input(id) {
+            return self.park(id);
+        }
         let next = self.pass_input(id, Input::Drain);
         self.drive(id, Todo::Next(next));
     }
@@ -213,7 +218,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn finish_silent(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
         let is_greeted = self.server.arrivals[conn.listener.index()].is_greeted(conn);
-        if is_greeted { self.announce_close(id) } else { self.drive(id, Todo::Close(CloseReason::Drain)) }
+        match is_greeted {
+            true => self.announce_close(id),
+            false if self.driver.has_input(id) => self.park(id),
+            false => self.drive(id, Todo::Close(CloseReason::Drain)),
+        }
     }
 
     /// True while the client's first request may still arrive: nothing has arrived except a whole

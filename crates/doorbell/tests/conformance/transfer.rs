@@ -1,4 +1,4 @@
-//! D-3, D-4, D-5 and D-8: bytes in both directions.
+//! D-3, D-4, D-5, D-8 and D-21: bytes in both directions.
 //!
 //! Does not know about: accepting and closing.
 
@@ -353,4 +353,20 @@ impl<B: Bench> Stand<B> {
         }
         self.sent(conn)
     }
+}
+
+pub(super) fn d21_input_that_was_not_received_is_seen<B: Bench>(mut stand: Stand<B>) {
+    let (peer, conn) = stand.pair();
+    let is_seen = stand.bench.knows_addrs();
+    assert!(!stand.bench.driver().has_input(conn), "nothing was sent yet");
+    stand.bench.send(peer, b"?");
+    stand.settle();
+    assert_eq!(stand.bench.driver().has_input(conn), is_seen, "bytes");
+    assert_eq!(stand.recv_exact(conn, 1), b"?");
+    assert!(!stand.bench.driver().has_input(conn), "the bytes were received");
+    stand.bench.half_close(peer);
+    stand.settle();
+    assert_eq!(stand.bench.driver().has_input(conn), is_seen, "the end of the stream");
+    assert_eq!(stand.recv_wait(conn, Expect::Later), Got::Eof);
+    stand.close(conn);
 }

@@ -153,6 +153,10 @@ impl<D: Driver> Driver for Faulty<D> {
         self.inner.cancel(conn);
     }
 
+    fn has_input(&self, conn: ConnId) -> bool {
+        self.inner.has_input(conn)
+    }
+
     fn unsent(&self, conn: ConnId) -> Option<u32> {
         self.inner.unsent(conn)
     }

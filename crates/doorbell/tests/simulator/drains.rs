@@ -12,7 +12,9 @@ use doorbell::http::forwarded::Networks;
 use doorbell::id::ListenerIndex;
 use doorbell::worker::{Flow, ServerShared, Worker};
 use doorbell::{CloseReason, HttpLimits, Limits, ProxyProtocol};
-use doorbell_testkit::sim::{PeerIndex, PeerPlan, PeerStep, Reading, Rng, Sim, SimConfig};
+use doorbell_testkit::sim::{
+    FaultKind, FaultPlan, PeerIndex, PeerPlan, PeerStep, Reading, Rng, Sim, SimConfig,
+};
 
 use super::cast::Kind;
 use super::run::Stage;
@@ -26,7 +28,8 @@ const BEGINNINGS: [&[u8]; 2] = [b"", b"\r\n"];
 
 /// Creates a worker with a client that sent these first bytes 100 ms ago.
 fn begun(beginning: &[u8]) -> (Stage, PeerIndex) {
-    let mut stage = Stage::new(Limits::default(), HttpLimits::default(), SimConfig::quiet(1, 0));
+    let config = SimConfig { traced: true, ..SimConfig::quiet(1, 0) };
+    let mut stage = Stage::new(Limits::default(), HttpLimits::default(), config);
     let peer = stage.add_kind(Kind::Silent, &mut Rng::new(1), Duration::from_nanos(1));
     if !beginning.is_empty() {
         stage.sim.world_mut().push_step(peer, PeerStep::Send(beginning.to_vec()));
@@ -128,6 +131,46 @@ fn a_kept_connection_that_is_idle_is_closed_as_the_drain_begins() {
     let took = Duration::from_nanos(log.fin_at.expect("an orderly end") - asked_at);
     assert!(took < Duration::from_millis(50), "{took:?}");
     assert_eq!(log.reset, None);
+}
+
+/// Sends a request that arrives within 1 ms, and which the driver reports up to 20 ms later.
+fn send_reported_late(stage: &mut Stage, peer: PeerIndex) {
+    stage.sim.world_mut().set_plan(FaultPlan::none().with(FaultKind::CompletionDelayed, 1_000_000));
+    stage.sim.world_mut().push_step(peer, PeerStep::Send(REQUEST.to_vec()));
+    stage.run_for(Duration::from_millis(2));
+}
+
+#[test]
+fn a_next_request_that_arrived_before_the_drain_is_answered() {
+    for wait_ms in (0..20).step_by(4) {
+        let (mut stage, peer) = begun(REQUEST);
+        let before = stage.sim.world().log(peer).received.len();
+        stage.run_for(Duration::from_millis(wait_ms));
+        send_reported_late(&mut stage, peer);
+        drain(&stage);
+        while stage.turn() {}
+        let log = stage.sim.world().log(peer).clone();
+        assert!(log.received.len() > before, "{wait_ms}: {log:?}");
+        assert_eq!((log.reset, stage.snapshot().requests), (None, 2), "{wait_ms}");
+    }
+}
+
+#[test]
+fn a_first_request_that_arrived_before_the_end_of_the_wait_for_it_is_answered() {
+    for beginning in BEGINNINGS {
+        for after_ms in (0..130).step_by(7) {
+            let (mut stage, peer) = begun(beginning);
+            drain(&stage);
+            stage.run_for(Limits::default().linger_timeout + Duration::from_millis(after_ms));
+            if stage.snapshot().closed_total() == 0 {
+                send_reported_late(&mut stage, peer);
+            }
+            let is_closing = |line: &String| line.contains("cancel of") || line.contains("shutdown_write of");
+            let expected = u64::from(!stage.sim.world().trace().iter().any(is_closing));
+            while stage.turn() {}
+            assert_eq!(stage.snapshot().requests, expected, "{beginning:?}, {after_ms} ms");
+        }
+    }
 }
 
 #[test]

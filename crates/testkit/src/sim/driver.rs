@@ -218,6 +218,10 @@ impl Driver for SimDriver {
         self.world.borrow_mut().adopt(fd)
     }
 
+    fn has_input(&self, conn: ConnId) -> bool {
+        self.world.borrow().has_input(conn)
+    }
+
     fn unsent(&self, conn: ConnId) -> Option<u32> {
         self.world.borrow().unsent(conn)
     }

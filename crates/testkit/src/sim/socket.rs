@@ -311,6 +311,13 @@ impl World {
         });
     }
 
+    pub(super) fn has_input(&self, conn: ConnId) -> bool {
+        let slot = &self.slots[conn.slot.index()];
+        // A receive that has completed and is not reported yet has taken the bytes.
+        let is_received = slot.recv_busy && slot.recv.is_none();
+        is_received || slot.peer.is_some_and(|peer| self.peers[peer.0].readable())
+    }
+
     pub(super) fn unsent(&self, conn: ConnId) -> Option<u32> {
         let slot = &self.slots[conn.slot.index()];
         let is_known = match self.config.unsent {

@@ -340,6 +340,10 @@ impl Driver for Epoll {
         }
     }
 
+    fn has_input(&self, conn: ConnId) -> bool {
+        self.sockets[conn.slot.index()].as_ref().is_some_and(|socket| sock::readable(&socket.fd))
+    }
+
     fn unsent(&self, conn: ConnId) -> Option<u32> {
         sock::unsent(self.sockets[conn.slot.index()].as_ref()?.fd.as_fd())
     }
