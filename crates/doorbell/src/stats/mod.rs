@@ -28,11 +28,6 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
-    /// Reverts an increment that was made too early.
-    pub(crate) fn take_back(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed) - n, Ordering::Relaxed);
-    }
-
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }

@@ -60,10 +60,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let reply = &mut self.buffers.reply;
         let counters = &self.shared.counters;
         counters.bytes_in.add(u64::from(len));
-        counters.requests.add(1);
         if reply.unsent().is_empty() || !reply.body.is_empty() {
             return self.continue_first(listener, id, next, None);
         }
+        counters.requests.add(1);
         let outcome = self.driver.send_now(id, &reply.head, self.server.tuning.send_more);
         if outcome != Some(Ok(reply.head.len())) {
             return self.continue_first(listener, id, next, outcome);
@@ -131,6 +131,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if matches!(next, Next::HandOver | Next::Wait) {
             return self.keep_first(listener, id, next);
         }
+        if outcome.is_none() {
+            self.shared.counters.requests.add(1);
+        }
         let id = self.place_answered(listener, id.slot);
         self.continue_after(id, next, outcome);
     }
@@ -143,11 +146,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let conn = self.table.live_mut(id);
         (conn.has_received, conn.drained) = (true, true);
         if admitted && next == Next::Wait {
+            self.shared.counters.requests.add(1);
             let (mut call, conn, _) = self.handler_call(id);
             call.wait_once(conn);
             return self.continue_after(id, next, None);
         }
-        self.shared.counters.requests.take_back(1);
         if admitted {
             let next = self.keep(id, next);
             return self.continue_after(id, next, None);
