@@ -114,6 +114,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn refuse(&mut self, id: ConnId, step: Step<Received>) {
         match step {
             Step::Done(Received::Data { chunk, drained }) => {
+                self.shared.counters.bytes_in.add(u64::from(chunk.len));
                 self.driver.recycle(chunk);
                 let conn = self.table.live_mut(id);
                 if conn.arriving == Arriving::Header {
