@@ -107,9 +107,7 @@ impl Built {
             server_stats.add_listener(&format!("agent.{name}"));
             plan.iter_mut().for_each(Plan::add_none);
         })?;
-        if plan.is_some() || had_http2(shared, before) {
-            server_stats.set_http2(Arc::clone(shared.http2.counters()));
-        }
+        count_http2(&mut server_stats, shared, plan.is_some(), before);
         if let Some(plan) = &plan {
             builder = plan.attach(builder);
         }
@@ -165,9 +163,13 @@ fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) ->
     server_stats
 }
 
-/// Whether earlier configurations served HTTP/2: their connections may still be open.
-fn had_http2(shared: &SharedState, before: Option<&Generation>) -> bool {
-    before.is_some_and(|before| before.http2.is_some()) || shared.http2.counters().served().0 > 0
+/// Shows the counters of HTTP/2 if this configuration serves it, or if an earlier one did: its
+/// connections may still be open.
+fn count_http2(stats: &mut ServerStats, shared: &SharedState, serves: bool, before: Option<&Generation>) {
+    let counters = shared.http2.counters();
+    if serves || before.is_some_and(|before| before.http2.is_some()) || counters.served().0 > 0 {
+        stats.set_http2(Arc::clone(counters));
+    }
 }
 
 fn lock(log: &SharedLog) -> MutexGuard<'_, AccessLog> {
