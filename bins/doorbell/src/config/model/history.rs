@@ -71,7 +71,9 @@ impl HistoryUrl {
 impl ClickHouse {
     fn check(&self, at: &Section<'_>) {
         let is_tls = self.url.server().is_some_and(|server| server.is_tls());
-        if let (false, Some(_), Some(place)) = (is_tls, &self.tls, at.place("tls")) {
+        if let (false, Some(_), Some(place)) =
+            (is_tls, &self.tls, at.place("tls").filter(|_| at.has_valid("url")))
+        {
             let problem = Problem::error("useless-tls", place, "`tls` has no effect without https");
             at.problem(problem.help("write the URL with https, or remove `tls`"));
         }

@@ -58,7 +58,9 @@ impl RedisUrl {
 impl Sharing {
     fn check(&self, at: &Section<'_>) {
         let is_tls = self.redis.server().is_some_and(|server| server.is_tls());
-        if let (false, Some(_), Some(place)) = (is_tls, &self.tls, at.place("tls")) {
+        if let (false, Some(_), Some(place)) =
+            (is_tls, &self.tls, at.place("tls").filter(|_| at.has_valid("redis")))
+        {
             let problem = Problem::error("useless-tls", place, "`tls` has no effect without rediss");
             at.problem(problem.help("write the URL with rediss, or remove `tls`"));
         }
