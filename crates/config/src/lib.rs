@@ -62,6 +62,8 @@
 
 extern crate self as doorbell_config;
 
+mod broken_lines;
+mod clean;
 mod entry;
 mod expand;
 pub mod form;
@@ -76,6 +78,7 @@ mod program;
 mod read;
 pub mod secret;
 mod secret_names;
+mod secret_places;
 mod section;
 mod table;
 mod units;
@@ -95,7 +98,8 @@ pub use problem::{Problem, Problems, Severity, Source};
 pub use program::Program;
 pub use read::{Document, ExternalValues, Outcome, load, read};
 pub use secret::Secret;
-pub use secret_names::{is_credential, is_like_secret, secret_spans};
+pub use secret_names::{is_credential, is_like_secret};
+pub use secret_places::secret_spans;
 pub use section::Section;
 pub use serde_json::Value as Json;
 pub use table::{Dump, Table, default_by, default_of, properties_of};

@@ -4,8 +4,6 @@
 
 use crate::problem::{Problem, Problems, Source};
 use crate::program::Program;
-use crate::secret::may_have_user;
-use crate::secret_names::{is_credential, is_like_secret};
 use serde_json::Value;
 use std::ops::Range;
 use toml::Spanned;
@@ -80,29 +78,12 @@ impl Environment {
         self.source.text.get(name.clone())
     }
 
-    /// Places of values that may be secrets, even if their key is misspelt.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = Range<usize>> {
-        let may_be = |name: &str| {
-            let name = name[self.program.variables.len()..].to_ascii_lowercase();
-            let is_in = |table: &&str| name.split(SEPARATOR).next() == Some(table);
-            let last = name.rsplit(SEPARATOR).next().unwrap_or_default();
-            let is_open = self.program.open_keys.contains(&last);
-            self.program.secret_tables.iter().any(is_in) && !is_open
-                || name.split(SEPARATOR).any(is_like_secret)
-                || name.split_once("__headers__").is_some_and(|(_, field)| is_credential(field))
-        };
-        let text = &self.source.text;
-        let secret = self
-            .lines
-            .iter()
-            .filter(move |(name, value)| may_be(&text[name.clone()]) || may_have_user(&text[value.clone()]));
-        secret.map(|(_, value)| self.base + value.start..self.base + value.end)
-    }
-
-    /// Stores every value at its key.
-    pub(crate) fn apply<'i>(&'i self, root: &mut DeTable<'i>, problems: &Problems) {
+    /// Stores every value at its key. Returns the places of values without a key, which may be
+    /// secrets.
+    pub(crate) fn apply<'i>(&'i self, root: &mut DeTable<'i>, problems: &Problems) -> Vec<Range<usize>> {
+        let mut refused = Vec::new();
         if self.lines.is_empty() {
-            return;
+            return refused;
         }
         let schema = (self.program.schema)();
         for (name, value) in &self.lines {
@@ -113,8 +94,10 @@ impl Environment {
                 put(&self.program, root, &schema, (&text[name.clone()], &text[value.clone()]), &spans)
             {
                 problems.add(*problem);
+                refused.push(spans.1);
             }
         }
+        refused
     }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Does not know about: the set of keys and their meaning.
 
+use crate::clean::Unquotable;
 use crate::overrides::Environment;
 use crate::secret::mask;
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Maximum number of problems in a report. Others are only counted.
+const SHOWN_MAX: usize = 50;
 
 /// The text of a configuration file.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ pub struct Problem {
     pub related: Vec<(Range<usize>, String)>,
     /// How to fix the problem.
     pub help: Option<String>,
-    /// Secrets in clear text, which are masked in the lines shown.
+    /// Secrets in clear text, which are masked in the lines shown. In order, without overlaps.
     pub(crate) hidden: Arc<[Range<usize>]>,
     /// Environment variables that replace keys. A span that starts at or after
     /// [`Environment::base`] lies in the text of these variables.
@@ -105,6 +109,26 @@ impl Problem {
         self.related.push((span, label.into()));
         self
     }
+
+    /// Removes secrets from the texts: credentials, and quoted parts of a value that contains a
+    /// secret. A value of several lines is not quoted either: if a quote is missing, it contains
+    /// the keys below.
+    pub(crate) fn clean(&mut self, source: &Source) {
+        let spans = std::iter::once(&self.span).chain(self.related.iter().map(|(span, _)| span));
+        let values = spans.filter_map(|span| {
+            let environment = self.environment.as_ref().and_then(|all| Some((all, all.place(span)?)));
+            let text = match environment {
+                Some((all, place)) => all.source.text.get(place),
+                None => source.text.get(span.clone()),
+            };
+            text.filter(|text| text.contains('\n') || !within(&self.hidden, span).is_empty())
+        });
+        let values = Unquotable::new(values);
+        let related = self.related.iter_mut().map(|(_, label)| label);
+        for text in [&mut self.message, &mut self.label].into_iter().chain(related).chain(&mut self.help) {
+            *text = values.clean(text);
+        }
+    }
 }
 
 impl Problems {
@@ -152,7 +176,9 @@ impl Source {
     #[must_use]
     pub fn render(&self, problems: &[Problem], color: bool) -> String {
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };
-        problems.iter().map(|problem| renderer.render(&self.report(problem)) + "\n").collect()
+        let (shown, more) = shown(problems);
+        let reports = shown.into_iter().map(|problem| renderer.render(&self.report(problem)) + "\n");
+        reports.chain((more > 0).then(|| format!("and {more} more\n"))).collect()
     }
 
     /// Problems as JSON.
@@ -167,7 +193,8 @@ impl Source {
                 (self.position(span.start), self.position(span.end));
             json!({ "line": line, "column": column, "end_line": end_line, "end_column": end_column })
         };
-        let list = problems.iter().map(|problem| {
+        let (shown, more) = shown(problems);
+        let list = shown.into_iter().map(|problem| {
             let related = problem.related.iter().map(|(span, label)| json!({ "at": place(problem, span), "label": label }));
             json!({
                 "severity": match problem.severity { Severity::Error => "error", Severity::Warning => "warning" },
@@ -179,11 +206,15 @@ impl Source {
                 "help": problem.help,
             })
         });
-        json!({
+        let mut report = json!({
             "file": self.name,
             "valid": problems.iter().all(|problem| problem.severity == Severity::Warning),
             "problems": list.collect::<Vec<_>>(),
-        })
+        });
+        if more > 0 {
+            report["more"] = more.into();
+        }
+        report
     }
 
     /// Problems as SARIF 2.1.0, from a tool of this name and version.
@@ -215,18 +246,25 @@ impl Source {
                 "locations": [{ "physicalLocation": location }],
             })
         };
-        let mut codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
+        let (shown, more) = shown(problems);
+        let mut codes: Vec<&str> = shown.iter().map(|problem| problem.code).collect();
         codes.sort_unstable();
         codes.dedup();
         let rules: Vec<Value> = codes.into_iter().map(|code| json!({ "id": code })).collect();
-        json!({
+        let mut report = json!({
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
             "runs": [{
                 "tool": { "driver": { "name": tool, "version": version, "rules": rules } },
-                "results": problems.iter().map(result).collect::<Vec<_>>(),
+                "results": shown.into_iter().map(result).collect::<Vec<_>>(),
             }],
-        })
+        });
+        if more > 0 {
+            let note = json!({ "level": "note", "message": { "text": format!("and {more} more") } });
+            report["runs"][0]["invocations"] =
+                json!([{ "executionSuccessful": true, "toolExecutionNotifications": [note] }]);
+        }
+        report
     }
 
     fn report<'a>(&'a self, problem: &'a Problem) -> Vec<Group<'a>> {
@@ -244,18 +282,14 @@ impl Source {
                 (Some(span), Some(environment)) => (&mut there, environment.source.visible(&span)),
                 _ => (&mut here, self.visible(span)),
             };
-            let annotation = kind.span(span);
-            list.push(if label.is_empty() { annotation } else { annotation.label(label.as_str()) });
+            list.push((span, label.as_str(), kind));
         }
         let mut snippets = Vec::new();
         if !here.is_empty() {
-            let text = mask(&self.text, &problem.hidden);
-            snippets.push(Snippet::source(text).path(&self.name).annotations(here));
+            snippets.push(self.snippet(here, &problem.hidden, 0));
         }
         if let Some(environment) = environment.filter(|_| !there.is_empty()) {
-            let hidden: Vec<_> = problem.hidden.iter().filter_map(|span| environment.place(span)).collect();
-            let text = mask(&environment.source.text, &hidden);
-            snippets.push(Snippet::source(text).path(&environment.source.name).annotations(there));
+            snippets.push(environment.source.snippet(there, &problem.hidden, environment.base));
         }
         if place(&problem.span).is_some() {
             snippets.reverse();
@@ -266,6 +300,33 @@ impl Source {
             Some(help) => vec![group.element(Level::HELP.message(help))],
             None => vec![group],
         }
+    }
+
+    /// The lines of these places, with masked secrets. The places of secrets begin at `base`.
+    fn snippet<'a>(
+        &'a self,
+        marks: Vec<(Range<usize>, &'a str, AnnotationKind)>,
+        hidden: &[Range<usize>],
+        base: usize,
+    ) -> Snippet<'a, Annotation<'a>> {
+        let first = marks.iter().map(|(span, ..)| span.start).min().unwrap_or_default();
+        let last = marks.iter().map(|(span, ..)| span.end).max().unwrap_or_default();
+        // A place at the end of the file is shown after the last line.
+        let before = &self.text[..first];
+        let before = before.strip_suffix('\n').filter(|_| first == self.text.len()).unwrap_or(before);
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let end = self.text[last..].find('\n').map_or(self.text.len(), |at| last + at + 1);
+        let shift = |at: usize| at.saturating_sub(base + start);
+        let hidden = within(hidden, &(base + start..base + end)).iter();
+        let hidden: Vec<_> = hidden.map(|span| shift(span.start)..shift(span.end)).collect();
+        let annotations = marks.into_iter().map(|(span, label, kind)| {
+            let annotation = kind.span(span.start - start..span.end - start);
+            if label.is_empty() { annotation } else { annotation.label(label) }
+        });
+        Snippet::source(mask(&self.text[start..end], &hidden))
+            .line_start(self.text[..start].matches('\n').count() + 1)
+            .path(&self.name)
+            .annotations(annotations)
     }
 
     /// The span, limited to the text, to whole characters, and to one line.
@@ -281,4 +342,22 @@ impl Source {
         let line_len = self.text[start..end].find(['\r', '\n']);
         start..line_len.map_or(end, |len| start + len)
     }
+}
+
+/// The problems of a report in the order of the file, and the number of others. Warnings are
+/// omitted before errors.
+fn shown(problems: &[Problem]) -> (Vec<&Problem>, usize) {
+    let mut all: Vec<_> = problems.iter().enumerate().collect();
+    all.sort_by_key(|(_, problem)| problem.severity == Severity::Warning);
+    all.truncate(SHOWN_MAX);
+    all.sort_by_key(|(at, _)| *at);
+    let more = problems.len() - all.len();
+    (all.into_iter().map(|(_, problem)| problem).collect(), more)
+}
+
+/// The places of secrets that overlap a span.
+fn within<'s>(hidden: &'s [Range<usize>], span: &Range<usize>) -> &'s [Range<usize>] {
+    let start = hidden.partition_point(|hidden| hidden.end <= span.start);
+    let end = hidden.partition_point(|hidden| hidden.start < span.end);
+    &hidden[start..end.max(start)]
 }

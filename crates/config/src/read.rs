@@ -2,23 +2,22 @@
 //!
 //! Does not know about: the set of tables; the caller reads them from the root.
 
+use crate::broken_lines::broken_spans;
 use crate::expand::{Env, ReadSecret};
 use crate::overrides::{Environment, Overrides};
 use crate::place::{At, Places};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::program::Program;
-use crate::secret_names;
+use crate::secret::merged;
+use crate::secret_places::secret_spans;
 use crate::section::{Reading, Section};
 use crate::table::Table;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use toml::de::DeTable;
-
-/// Codes of problems that a missing key causes.
-const OF_MISSING_KEYS: [&str; 5] =
-    ["missing-key", "missing-password", "missing-version", "no-key", "no-targets"];
 
 /// Sources of values that are not in the file.
 #[derive(Clone, Copy)]
@@ -74,12 +73,13 @@ pub fn read<T, U>(
     let environment = Arc::new(Environment::of(program, external.overrides, source.text.len() + 1));
     let (mut table, syntax) = DeTable::parse_recoverable(&source.text);
     let (problems, muted) = (Problems::default(), Problems::default());
-    environment.apply(table.get_mut(), &problems);
+    let mut hidden = environment.apply(table.get_mut(), &problems);
     let secret_files = RefCell::default();
     let root = table.get_ref();
     let reading = Reading {
         problems: &problems,
         muted: &muted,
+        is_broken: !syntax.is_empty(),
         root: Some(root),
         env: external.env,
         read_secret: external.read_secret,
@@ -101,31 +101,28 @@ pub fn read<T, U>(
     if outcome.problems.is_empty() {
         return outcome;
     }
-    let mut hidden = secret_names::secret_spans(&program, root);
-    hidden.extend(
-        syntax
-            .iter()
-            .filter_map(|error| secret_names::broken_span(&program, &source.text, error.span()?.start)),
-    );
-    hidden.extend(environment.secrets());
-    hidden.sort_unstable_by_key(|span| span.start);
-    let hidden: Arc<[Range<usize>]> = hidden.into();
+    let schema = (program.schema)();
+    hidden.extend(secret_spans(&schema, root));
+    if !syntax.is_empty() {
+        hidden.extend(broken_spans(&schema, &source.text));
+    }
+    let hidden: Arc<[Range<usize>]> = merged(hidden).into();
     for problem in &mut outcome.problems {
         problem.hidden = Arc::clone(&hidden);
         problem.environment = Some(Arc::clone(&environment));
+        problem.clean(source);
     }
     outcome
 }
 
-/// Adds the syntax errors to the problems of keys that could be parsed, and removes other problems
-/// on the same lines. Tables are not checked against each other in this case, and missing keys are
-/// not reported: a table or a key may be missing only because its line is broken.
+/// Adds the syntax errors to the problems of values that could be parsed, and removes other problems
+/// on the same lines.
 fn with_syntax(source: &Source, syntax: &[toml::de::Error], mut all: Vec<Problem>) -> Vec<Problem> {
-    let line_of = |span: Option<Range<usize>>| source.position(span.map_or(0, |span| span.start)).0;
-    let broken: Vec<usize> = syntax.iter().map(|error| line_of(error.span())).collect();
-    all.retain(|problem| {
-        !OF_MISSING_KEYS.contains(&problem.code) && !broken.contains(&source.position(problem.span.start).0)
-    });
+    let ends: Vec<usize> = source.text.match_indices('\n').map(|(at, _)| at).collect();
+    let line_of = |start: usize| ends.partition_point(|end| *end < start);
+    let broken: BTreeSet<usize> =
+        syntax.iter().map(|error| line_of(error.span().map_or(0, |span| span.start))).collect();
+    all.retain(|problem| !broken.contains(&line_of(problem.span.start)));
     all.extend(syntax.iter().map(|error| syntax_problem(source, error)));
     all.sort_by_key(|problem| (problem.span.start, problem.span.end));
     all

@@ -2,13 +2,10 @@
 //!
 //! Does not know about: the use of a secret.
 
-use crate::expand::is_only_references;
 use std::fmt;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-use toml::Spanned;
-use toml::de::DeValue;
 
 /// Maximum length of a secret in bytes, far above the usual length of tokens and keys.
 const SECRET_LEN_MAX: u64 = 64 << 10;
@@ -66,37 +63,15 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Adds the places of all secrets in clear text in a value and in the values below it, except under
-/// the keys in `open`, which never contain a secret.
-pub(crate) fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<usize>>) {
-    match value.get_ref() {
-        DeValue::Array(list) => list.iter().for_each(|value| hide(value, open, spans)),
-        DeValue::String(text) if !is_only_references(text) => spans.push(value.span()),
-        DeValue::Table(table) => {
-            let hidden = table.iter().filter(|(key, _)| !open.contains(&key.get_ref().as_ref()));
-            hidden.for_each(|(_, value)| hide(value, open, spans));
-        }
-        DeValue::Boolean(_) | DeValue::String(_) => {}
-        // A secret of a wrong type is still a secret.
-        DeValue::Datetime(_) | DeValue::Float(_) | DeValue::Integer(_) => spans.push(value.span()),
-    }
-}
-
-/// Adds the place of user name and password in a URL; reports show the remaining URL.
-pub(crate) fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
-    let DeValue::String(text) = url.get_ref() else { return };
-    let Some(start) = text.find("://").map(|at| at + 3) else { return };
-    let authority = text[start..].split(['/', '?', '#']).next().unwrap_or_default();
-    let Some(len) = authority.rfind('@') else { return };
-    let (span, quotes_len) = (url.span(), 2);
-    // If the string contains escapes or has triple quotes, the position of the secret is unknown.
-    let is_plain = span.len() == text.len() + quotes_len;
-    spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
-}
-
-/// Whether a text may contain a URL with a user name or password.
-pub(crate) fn may_have_user(text: &str) -> bool {
-    text.find("://").is_some_and(|at| text[at..].contains('@'))
+/// Sorts places, and combines those that overlap.
+pub(crate) fn merged(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    spans.sort_unstable_by_key(|span| span.start);
+    spans.dedup_by(|next, last| {
+        let overlaps = next.start < last.end;
+        last.end = if overlaps { last.end.max(next.end) } else { last.end };
+        overlaps
+    });
+    spans
 }
 
 /// Replaces these bytes, except quotes and line ends, by stars; no byte changes its position.

@@ -1,17 +1,9 @@
-//! The places of a file that may contain a secret: secret keys of the schema, and keys with names
-//! like those of secrets.
+//! Names of secrets, and credentials inside a text.
 //!
-//! Does not know about: reading of keys.
-//!
-//! A problem shows its line, on a terminal, in a log or in the output of CI, so secrets on this
-//! line are masked, also those of misspelt keys.
+//! Does not know about: keys and tables.
 
-use crate::program::Program;
-use crate::secret::{hide, hide_user, may_have_user};
-use serde_json::Value;
+use crate::secret::merged;
 use std::ops::Range;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
 /// Words in names of secrets; misspelt forms count, too.
 const WORDS: [&str; 9] = [
@@ -58,13 +50,6 @@ const FIELD_KEYS: [&str; 12] = [
 /// one.
 const LONG_WORD_LEN: usize = 8;
 
-/// Characters between a key and its value on a line that is not TOML.
-const SEPARATORS: [char; 6] = ['=', ':', '"', '\'', ' ', '\t'];
-
-/// An unknown name may be that of a secret if its similarity to a key in [`Program::secret_keys`]
-/// exceeds this. Suggestions ("did you mean") use the same threshold.
-const SUGGESTED: f64 = 0.8;
-
 /// Number of characters of a name that are compared.
 const NAME_LEN_MAX: usize = 64;
 
@@ -95,136 +80,55 @@ pub fn is_credential(field: &str) -> bool {
         || FIELD_KEYS.iter().any(|key| joined.ends_with(key))
 }
 
-/// Whether an unknown key of this name may contain a secret. Masking too much does no harm here.
-fn may_be_secret(program: &Program, name: &str) -> bool {
-    let short = short(name);
-    is_credential(name) || program.secret_keys.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
-}
-
 fn short(name: &str) -> String {
     name.chars().take(NAME_LEN_MAX).collect::<String>().to_lowercase()
 }
 
-/// Whether one of the keys on a line that is not TOML resembles the key of a secret.
-fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
-    let mut before = line.split(SEPARATORS).collect::<Vec<_>>();
-    before.pop();
-    let key = |text: &&str| {
-        let text = text.trim_end_matches([' ', '\t', '"', '\'']);
-        let start =
-            text.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
-        // If the character before the key has several bytes, `start` is inside this character. The
-        // key then counts as that of a secret.
-        text.get(start..).is_none_or(is_like)
-    };
-    before.iter().any(key)
+/// Places in a text that may be credentials: user and password of a URL, and values after the name
+/// of a credential, as in `password=x`.
+pub(crate) fn credentials(text: &str) -> Vec<Range<usize>> {
+    let names = text.match_indices('=').filter_map(|(at, _)| {
+        let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        let (before, value) = (&text[..at], text[at + 1..].trim_start());
+        let name = &before[before.trim_end_matches(is_name).len()..];
+        let len = value.find(|c: char| c.is_whitespace() || c == '&').unwrap_or(value.len());
+        let start = text.len() - value.len();
+        (len > 0 && is_credential(name)).then_some(start..start + len)
+    });
+    merged(names.chain(user(text)).collect())
 }
 
-/// Finds all values that may contain a secret in clear text: values of secret keys; values of
-/// unknown keys whose name resembles that of a secret, or that are in a table of
-/// [`Program::guarded`]; header fields with credentials; user names and passwords in URLs.
-///
-/// Expensive, so only for files with problems.
-#[must_use]
-pub fn secret_spans(program: &Program, root: &DeTable<'_>) -> Vec<Range<usize>> {
-    let mut spans = Vec::new();
-    walk(program, root, &(program.schema)(), &mut Vec::new(), &mut spans);
-    spans
-}
-
-fn walk(
-    program: &Program,
-    table: &DeTable<'_>,
-    form: &Value,
-    path: &mut Vec<String>,
-    spans: &mut Vec<Range<usize>>,
-) {
-    let is_guarded = is_guarded(program, path);
-    for (key, value) in table {
-        let name: &str = key.get_ref();
-        let known = form.get("properties").and_then(|keys| keys.get(name));
-        let chosen = form.get("additionalProperties").filter(|form| form.is_object());
-        match (known, chosen) {
-            (Some(form), _) if is_secret(form) => hide(value, &[], spans),
-            (None, Some(form)) if is_secret(form) || form["type"] == "string" && is_credential(name) => {
-                hide(value, &[], spans);
-            }
-            (None, None)
-                if is_guarded && !program.open_keys.contains(&name) || may_be_secret(program, name) =>
-            {
-                hide(value, program.open_keys, spans);
-            }
-            _ => {
-                path.push(name.to_owned());
-                descend(program, value, known.or(chosen).unwrap_or(&Value::Null), path, spans);
-                path.pop();
-            }
-        }
+/// The place of user name and password in a URL. A password that is not percent-encoded may contain
+/// any character, so the place ends at the last `@`.
+fn user(text: &str) -> Option<Range<usize>> {
+    let start = text.find("://").map(|at| at + 3);
+    if let Some(end) = text.rfind('@').filter(|end| start.is_none_or(|start| start <= *end)) {
+        return Some(start.or_else(|| user_start(&text[..end]))?..end);
     }
+    // What is no port may be a password before a missing `@`, except in `scheme://host:port` as a
+    // placeholder.
+    let host = &text[start?..];
+    let is_end = |c: char| "/?#".contains(c) || c.is_whitespace();
+    let host = &host[..host.find(is_end).unwrap_or(host.len())];
+    let after_v6 = host.find(']').unwrap_or(0);
+    let port = &host[host[after_v6..].find(':')? + after_v6 + 1..];
+    let is_port = port.is_empty()
+        || port.starts_with(|c: char| c.is_ascii_digit() || c == '$')
+        || port.eq_ignore_ascii_case("port");
+    let end = start? + host.len();
+    (!is_port).then_some(end - port.len()..end)
 }
 
-fn descend(
-    program: &Program,
-    value: &Spanned<DeValue<'_>>,
-    form: &Value,
-    path: &mut Vec<String>,
-    spans: &mut Vec<Range<usize>>,
-) {
-    let is_table = |form: &&Value| form.get("properties").is_some() || form.get("items").is_some();
-    let any = form.get("anyOf").and_then(Value::as_array);
-    let form = any.and_then(|any| any.iter().find(is_table)).unwrap_or(form);
-    match value.get_ref() {
-        DeValue::Table(table) => walk(program, table, form, path, spans),
-        DeValue::Array(list) => {
-            let item = form.get("items").unwrap_or(&Value::Null);
-            list.iter().for_each(|value| descend(program, value, item, path, spans));
-        }
-        _ if is_guarded(program, path) => hide(value, program.open_keys, spans),
-        _ => hide_user(value, spans),
-    }
-}
-
-fn is_guarded(program: &Program, path: &[String]) -> bool {
-    program.guarded.iter().any(|guarded| {
-        let mut names = guarded.iter().zip(path);
-        guarded.len() == path.len() && names.all(|(name, here)| *name == "*" || name == here)
-    })
-}
-
-/// Whether the values of a key are secrets, or a table of secrets.
-fn is_secret(form: &Value) -> bool {
-    let any = form["anyOf"].as_array().into_iter().flatten();
-    any.chain([form, &form["additionalProperties"]]).any(|form| form["writeOnly"] == true)
-}
-
-/// The possible secret on a line that is not TOML: the value after a key that resembles the key of
-/// a secret, a URL with a user name, and any value below the header of a table of secrets.
-pub(crate) fn broken_span(program: &Program, text: &str, at: usize) -> Option<Range<usize>> {
-    let before = text.get(..at)?;
-    let start = before.rfind('\n').map_or(0, |end| end + 1);
-    let mut headers = before[..start].lines().rev().filter(|line| line.trim_start().starts_with('['));
-    let header = headers.next().unwrap_or_default().trim_start_matches(['[', ' ', '\t']);
-    let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
-    let line = &text[start..end];
-    let is_guarded =
-        program.secret_tables.iter().any(|table| header.starts_with(table)) || is_like_secret(header);
-    let has_fields = [header, line].iter().any(|text| text.contains("header"));
-    let is_like = if has_fields { is_credential } else { is_like_secret };
-    if !is_guarded && !has_secret_key(line, is_like) && !may_have_user(line) {
-        return None;
-    }
-    // A line inside a list has no key. Its value begins at the quote.
-    let line = line.trim_start();
-    let value = line[line.find(SEPARATORS)?..].trim_start();
-    let value = value.strip_prefix(['=', ':']).unwrap_or(value);
-    Some(end - value.len()..end)
+/// The start of `user:password` in a text without a scheme.
+fn user_start(text: &str) -> Option<usize> {
+    let (before, _) = text.split_once(':')?;
+    let start = before.rfind('/').map_or(0, |at| at + 1);
+    (!before[start..].contains(char::is_whitespace)).then_some(start)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PROGRAM: Program = Program { secret_tables: &["admin", "auth"], ..Program::NONE };
 
     #[test]
     fn misspelt_words_are_like_those_that_were_meant() {
@@ -306,35 +210,42 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_are_hidden_where_they_may_hold_a_secret() {
+    fn credentials_inside_a_text_are_found() {
         for (text, expected) in [
-            ("[auth.a]\ntokens = { a = \"x }\n", Some(" { a = \"x }")),
-            ("  [ auth.a]\ntokens = \"x", Some(" \"x")),
-            ("[auth.a]\n\nrealm = \"x\"\ntokens = \"x", Some(" \"x")),
-            ("[auth.a]\ntokens = [\n\"x,\n", Some("\"x,")),
-            ("[auth.a]\ntokens", None),
-            ("[auth.a]\n[log]\nlevel = \"x", None),
-            ("level = \"x", None),
-            ("", None),
-            ("[check.a]\npassword = \"x", Some(" \"x")),
-            (
-                "[check.a]\nbasic = { username = \"u\", pasword = \"x }",
-                Some(" { username = \"u\", pasword = \"x }"),
-            ),
-            ("[check.a]\nheaders = { Cookie = \"x }", Some(" { Cookie = \"x }")),
-            ("[check.a.headers]\nX-Api-Key = \"x", Some(" \"x")),
-            ("[route.a]\nauth = \"x", None),
-            ("[shared]\nredis = \"redis://u:x@host", Some(" \"redis://u:x@host")),
-            ("[shared]\nredis = \"redis://host", None),
-            ("token: x", Some(" x")),
-            ("password \"x==\"", Some("\"x==\"")),
-            ("password x==", Some("x==")),
-            ("token = x: y", Some(" x: y")),
-            ("é = é", None),
+            ("redis://u:x@host", &["u:x"] as &[_]),
+            ("redis://u:x/y@host", &["u:x/y"]),
+            ("redis://u:x#y?z@host/a", &["u:x#y?z"]),
+            ("http://b,http://u:x@a/", &["b,http://u:x"]),
+            ("redis://u:a://x@host", &["u:a://x"]),
+            ("http://eleven:tw@elve@host/a", &["eleven:tw@elve"]),
+            ("u:x@host", &["u:x"]),
+            ("u:x/y@host", &["u:x/y"]),
+            ("redis:/u:x@host", &["redis:/u:x"]),
+            ("redis://u:xhost/1", &["xhost"]),
+            ("http://a/?user=u&password='x,y&b=c", &["'x,y"]),
+            ("host=a password=x y", &["x"]),
+            ("psql --password= x y", &["x"]),
+            ("http://u@a/?token=x@y", &["u@a/?token=x@y"]),
+            ("http://[::1]/", &[]),
+            ("http://[::1]:80/", &[]),
+            ("http://a:/", &[]),
+            ("http://a: closed", &[]),
+            ("http://a:8o80/b:c", &[]),
+            ("http://host:port/path", &[]),
+            ("http://a:${PORT}/", &[]),
+            ("http://a/?b=c&password=", &[]),
+            ("write `a = b`: mail c@d", &[]),
+            ("add `client_auth = { mode }`", &[]),
+            ("/run/a:b@c", &["a:b"]),
+            ("redis//u:x@host:1", &["u:x"]),
+            ("redis://u:xhost:1/1", &["xhost:1"]),
+            ("a@b", &[]),
+            ("é=é@é", &[]),
+            ("@", &[]),
+            ("", &[]),
         ] {
-            let at = text.trim_end().len();
-            assert_eq!(broken_span(&PROGRAM, text, at).map(|span| &text[span]), expected, "{text}");
+            let found: Vec<_> = credentials(text).into_iter().map(|span| &text[span]).collect();
+            assert_eq!(found, expected, "{text}");
         }
-        assert_eq!(broken_span(&PROGRAM, "[auth]\né = é", 8), None, "inside a character");
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct Reading<'r> {
     pub(crate) program: &'r Program,
     /// The whole file.
     pub(crate) root: Option<&'r DeTable<'r>>,
+    /// Whether the file is not TOML. Only problems of single values and unknown keys are reported in
+    /// this case, because another key may be missing only because its line is broken.
+    pub(crate) is_broken: bool,
     /// Collects problems of inherited values. These problems are discarded, because reading the
     /// inherited table reports them.
     pub(crate) muted: &'r Problems,
@@ -207,9 +210,11 @@ impl<'r> Section<'r> {
         })
     }
 
-    /// Reports a problem.
+    /// Reports a problem of the table or of several keys.
     pub fn problem(&self, problem: Problem) {
-        self.reading.problems.add(problem);
+        if !self.reading.is_broken {
+            self.reading.problems.add(problem);
+        }
     }
 
     /// Reports a problem unless a problem with the same code was reported at the same place.
@@ -251,7 +256,7 @@ impl<'r> Section<'r> {
                 continue;
             }
             let place = if self.kind.is_empty() { "the file".into() } else { format!("[{}]", self.kind) };
-            self.problem(
+            self.reading.problems.add(
                 Problem::error("unknown-key", name.span(), format!("unknown key {text:?}"))
                     .label(format!("not a key of {place}"))
                     .help(self.instead_of(text)),

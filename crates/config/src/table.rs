@@ -157,6 +157,7 @@ pub fn default_by<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<
     let reading = Reading {
         problems: &problems,
         muted: &muted,
+        is_broken: false,
         root: None,
         env,
         read_secret: &read_secret,

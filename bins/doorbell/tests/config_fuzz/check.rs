@@ -7,13 +7,14 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Parses the text, renders its report, and writes the configuration; the written text parses
-/// again.
-pub(crate) fn check(text: &str) {
+/// again. Returns the report in all forms.
+pub(crate) fn check(text: &str) -> String {
     let source = Source { name: "fuzz.toml".into(), text: text.to_owned() };
     let parsed = parse(&source, &|name| (name.len() < 4).then(|| name.to_owned()));
     let report = source.render(&parsed.problems, false);
     assert_eq!(parsed.problems.is_empty(), report.is_empty());
-    assert!(source.to_json(&parsed.problems).is_object());
+    let json = source.to_json(&parsed.problems);
+    let sarif = source.to_sarif(&parsed.problems, ["doorbell", "0"]);
     match parsed.config {
         Some(config) => {
             assert!(to_toml(&config, false).is_ok());
@@ -23,6 +24,7 @@ pub(crate) fn check(text: &str) {
         }
         None => assert!(!parsed.problems.is_empty()),
     }
+    format!("{report}{json:#}{sarif:#}")
 }
 
 /// Returns a valid secret that differs for each file.

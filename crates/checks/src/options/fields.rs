@@ -29,8 +29,9 @@ impl Value for FieldValue {
         })
     }
 
+    /// Any field that is sent may be a credential.
     fn form(key: &Key) -> Json {
-        String::form(key)
+        Secret::form(key)
     }
 }
 

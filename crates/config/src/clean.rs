@@ -1,0 +1,80 @@
+//! Secrets in the texts of a problem: messages quote values.
+//!
+//! Does not know about: places in a file.
+
+use crate::secret::Secret;
+use crate::secret_names::credentials;
+use toml::de::DeValue;
+
+/// Values that a text must not quote, as written in the file.
+pub(crate) struct Unquotable(Vec<String>);
+
+impl Unquotable {
+    pub(crate) fn new<'a>(values: impl Iterator<Item = &'a str>) -> Self {
+        let forms = values.flat_map(|raw| {
+            let value = DeValue::parse(raw).ok();
+            let text = value.as_ref().and_then(|value| value.get_ref().as_str()).unwrap_or(raw);
+            let debug = format!("{text:?}");
+            [text.to_owned(), debug[1..debug.len() - 1].to_owned()]
+        });
+        Self(forms.filter(|form| !form.is_empty()).collect())
+    }
+
+    /// Replaces quoted parts of these values, and credentials in any other part of the text.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        let (mut clean, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
+        let parts = text.split(|c: char| {
+            let is_end = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            is_end
+        });
+        for (at, part) in parts.enumerate() {
+            if at > 0 {
+                clean.push('"');
+            }
+            if is_quoted && self.has(part) {
+                clean.push_str(Secret::MASK);
+            } else {
+                push_without_credentials(&mut clean, part);
+            }
+            is_quoted = !is_quoted;
+        }
+        clean
+    }
+
+    fn has(&self, part: &str) -> bool {
+        !part.is_empty() && self.0.iter().any(|value| value.contains(part) || part.ends_with(value.as_str()))
+    }
+}
+
+fn push_without_credentials(clean: &mut String, part: &str) {
+    let mut at = 0;
+    for found in credentials(part) {
+        clean.push_str(&part[at..found.start]);
+        clean.push_str(Secret::MASK);
+        at = found.end;
+    }
+    clean.push_str(&part[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_values_and_credentials_are_replaced() {
+        let clean = |text: &str| Unquotable::new(["\"a\\n'b\"", "'x y'"].into_iter()).clean(text);
+        for (text, expected) in [
+            ("\"a\\n'b\" is not x y", "\"***\" is not x y"),
+            ("write \"http://x y\"", "write \"***\""),
+            ("\"y\" is not \"z\"", "\"***\" is not \"z\""),
+            ("\"\" is not a host", "\"\" is not a host"),
+            ("\"s://u:\\\"p@h/\" is not", "\"s://***@h/\" is not"),
+            ("sent to s://u:p@h without", "sent to s://***@h without"),
+            ("add \"?token=p&a=b\"", "add \"?token=***&a=b\""),
+            ("a \\ \"", "a \\ \""),
+        ] {
+            assert_eq!(clean(text), expected);
+        }
+    }
+}

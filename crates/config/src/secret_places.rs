@@ -1,0 +1,119 @@
+//! The values of a file that may contain a secret in clear text, by the schema and the names of
+//! keys.
+//!
+//! Does not know about: reading of keys.
+//!
+//! A problem shows its line, on a terminal, in a log or in the output of CI, so secrets on this
+//! line are masked, also those of misspelt keys.
+
+use crate::expand::is_only_references;
+use crate::secret_names::{credentials, is_credential};
+use serde_json::Value;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// An unknown key is treated as the known key to which its similarity is greatest, if it exceeds
+/// this. Suggestions ("did you mean") use the same threshold.
+const SUGGESTED: f64 = 0.8;
+
+/// Finds all values that may contain a secret in clear text: values of secret keys; values of
+/// unknown keys whose name resembles that of a secret, or that are in a table with secrets; values
+/// in place of such a table; credentials inside other values, as in URLs.
+///
+/// Expensive, so only for files with problems.
+#[must_use]
+pub fn secret_spans(schema: &Value, root: &DeTable<'_>) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    walk(root, schema, &mut spans);
+    spans
+}
+
+fn walk(table: &DeTable<'_>, form: &Value, spans: &mut Vec<Range<usize>>) {
+    let known = form["properties"].as_object();
+    let has_secrets = known.is_some_and(|known| known.values().any(is_secret));
+    for (key, value) in table {
+        let name: &str = key.get_ref();
+        let form = known.and_then(|known| known.get(name)).or_else(|| chosen(form));
+        let is_unknown_secret = form.is_none() && is_credential(name);
+        match form.or_else(|| similar(known?, name)).filter(|_| !is_unknown_secret) {
+            Some(form) => descend(value, form, spans),
+            None if has_secrets || is_unknown_secret => hide(value, spans),
+            None => descend(value, &Value::Null, spans),
+        }
+    }
+}
+
+fn descend(value: &Spanned<DeValue<'_>>, form: &Value, spans: &mut Vec<Range<usize>>) {
+    match value.get_ref() {
+        _ if is_secret(form) => hide(value, spans),
+        DeValue::Table(table) => walk(table, table_form(form).unwrap_or(&Value::Null), spans),
+        DeValue::Array(list) => list.iter().for_each(|value| descend(value, form, spans)),
+        // A value in place of a table may contain the secrets of the table.
+        _ if contains_secrets(form) => hide(value, spans),
+        _ => hide_credentials(value, spans),
+    }
+}
+
+fn hide(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
+    match value.get_ref() {
+        DeValue::Array(list) => list.iter().for_each(|value| hide(value, spans)),
+        DeValue::String(text) if !is_only_references(text) => spans.push(value.span()),
+        DeValue::Table(table) => table.values().for_each(|value| hide(value, spans)),
+        DeValue::Boolean(_) | DeValue::String(_) => {}
+        // A secret of a wrong type is still a secret.
+        DeValue::Datetime(_) | DeValue::Float(_) | DeValue::Integer(_) => spans.push(value.span()),
+    }
+}
+
+fn hide_credentials(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
+    let DeValue::String(text) = value.get_ref() else { return };
+    let (found, span) = (credentials(text), value.span());
+    let start = match span.len() - text.len().min(span.len()) {
+        // The value of a variable has no quotes.
+        0 => span.start,
+        2 => span.start + 1,
+        // If the string contains escapes or has triple quotes, the position is unknown.
+        _ => return spans.extend(found.first().map(|_| span)),
+    };
+    spans.extend(found.into_iter().map(|part| start + part.start..start + part.end));
+}
+
+/// The form of the known key that a name resembles.
+fn similar<'s>(known: &'s serde_json::Map<String, Value>, name: &str) -> Option<&'s Value> {
+    let scored = known.iter().map(|(key, form)| (strsim::jaro_winkler(name, key), form));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > SUGGESTED && name.len() <= 64).then_some(best.1)
+}
+
+/// The form of the values in a table whose keys the user chooses.
+fn chosen(form: &Value) -> Option<&Value> {
+    form.get("additionalProperties").filter(|form| form.is_object())
+}
+
+/// The form of a table, or of a table in a list.
+pub(crate) fn table_form(form: &Value) -> Option<&Value> {
+    if form.get("properties").is_some() || chosen(form).is_some() {
+        return Some(form);
+    }
+    let any = form.get("anyOf").and_then(Value::as_array);
+    any.into_iter().flatten().chain(form.get("items")).find_map(table_form)
+}
+
+/// Whether the user chooses the keys of a table, and the values are no tables.
+pub(crate) fn is_map(table: &Value) -> bool {
+    chosen(table).is_some_and(|form| table_form(form).is_none())
+}
+
+/// Whether a value, or all values of a table, are secrets.
+fn is_secret(form: &Value) -> bool {
+    let any = form["anyOf"].as_array().into_iter().flatten();
+    any.chain([form, &form["additionalProperties"]]).any(|form| form["writeOnly"] == true)
+}
+
+/// Whether a value is a secret, or a table with secrets.
+pub(crate) fn contains_secrets(form: &Value) -> bool {
+    let table = table_form(form).unwrap_or(&Value::Null);
+    let keys = table["properties"].as_object().into_iter().flat_map(serde_json::Map::values);
+    is_secret(form) || keys.chain(chosen(table)).any(contains_secrets)
+}
