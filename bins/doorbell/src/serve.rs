@@ -28,6 +28,7 @@ pub(crate) fn run(config: Config, origin: &str, reread: Option<Read>) -> Result<
     parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(no_thread)?;
     let started = config.clone();
     let is_configured = reread.is_some();
+    crate::sockets::descriptor_store::close_overlapping(&started);
     // Bound before anything is served, so that an unusable address prevents the start.
     let admin = started.admin.as_ref().map(crate::operator::admin::bind).transpose()?.flatten();
     let guard = Arc::new(crate::operator::admin::Guard::closed());

@@ -5,6 +5,7 @@
 //! [`model`] contains the tables, with a field for each key; `resolve` resolves names and validates
 //! tables against each other. Listeners and checks start only if the file has no error.
 
+mod addresses;
 mod bind;
 mod defaults;
 mod dump;
@@ -29,6 +30,7 @@ pub use schedule::Schedule;
 pub(crate) use schedule::system_zone;
 pub use schema::schema;
 
+pub(crate) use addresses::BoundAddr;
 pub(crate) use bind::BIND_FORM;
 pub(crate) use doorbell_config::is_credential;
 pub(crate) use model::build_redirect;

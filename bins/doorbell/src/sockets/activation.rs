@@ -3,10 +3,10 @@
 //!
 //! Does not know about: how sockets are inherited ([`inherit`]).
 
-use super::descriptor_store;
 use super::inherit::{self, Passed};
-use crate::config::Bind;
+use super::{address, descriptor_store};
 use crate::config::model::Config;
+use crate::config::{Bind, BoundAddr};
 use std::net::SocketAddr;
 
 /// Warns of every passed socket that no `bind` names. systemd keeps it open, so clients can
@@ -15,7 +15,7 @@ pub(crate) fn warn_of_unused(config: &Config) {
     let env = |name: &str| std::env::var(name).ok();
     let binds: Vec<&Bind> = binds(config).collect();
     for passed in unused(&inherit::list(&env), &binds) {
-        let at = addr_of(passed).map(|addr| format!(" at {addr}")).unwrap_or_default();
+        let at = addr_of(passed).map(|bound| format!(" at {}", bound.addr)).unwrap_or_default();
         tracing::warn!(
             "unused socket {:?}{at} from systemd (descriptor {}): clients that connect there will wait; {}",
             passed.name,
@@ -29,7 +29,12 @@ pub(crate) fn warn_of_unused(config: &Config) {
 /// the socket to this process.
 pub(crate) fn holder_of(addr: SocketAddr) -> Option<String> {
     let env = |name: &str| std::env::var(name).ok();
-    let is_there = |passed: &Passed| addr_of(passed).is_some_and(|held| overlaps(held, addr));
+    let requested = BoundAddr { addr, v6_only: false };
+    // Sockets of the descriptor store belong to no unit.
+    let is_there = |passed: &Passed| {
+        !descriptor_store::is_name(&passed.name)
+            && addr_of(passed).is_some_and(|held| held.overlaps(requested))
+    };
     let passed = inherit::list(&env).into_iter().find(is_there)?;
     Some(format!("systemd holds it for a .socket unit and passed it as {:?}; {}", passed.name, fix(&passed)))
 }
@@ -58,17 +63,8 @@ fn unused<'a>(passed: &'a [Passed], binds: &[&Bind]) -> Vec<&'a Passed> {
     passed.iter().filter(|passed| !is_named(passed) && !descriptor_store::is_name(&passed.name)).collect()
 }
 
-fn addr_of(passed: &Passed) -> Option<SocketAddr> {
-    inherit::numbered(passed.fd)
-        .ok()
-        .and_then(|socket| rustix::net::getsockname(socket).ok()?.try_into().ok())
-}
-
-/// Whether the two addresses cannot be bound at the same time.
-fn overlaps(held: SocketAddr, requested: SocketAddr) -> bool {
-    let is_any = |addr: SocketAddr| addr.ip().is_unspecified();
-    held.port() == requested.port()
-        && (is_any(held) || is_any(requested) || held.ip().to_canonical() == requested.ip().to_canonical())
+fn addr_of(passed: &Passed) -> Option<BoundAddr> {
+    address::of(&inherit::numbered(passed.fd).ok()?)
 }
 
 #[cfg(test)]
@@ -90,23 +86,5 @@ mod tests {
         assert_eq!(left(&[]), [3, 4, 6, 7], "sockets of the descriptor store belong to no unit");
         assert_eq!(left(&[&named]), [4, 6]);
         assert_eq!(left(&[&named, &numbered]), [4]);
-    }
-
-    #[test]
-    fn an_address_is_held_by_one_that_overlaps() {
-        for (held, requested, expect) in [
-            ("0.0.0.0:8080", "127.0.0.1:8080", true),
-            ("[::]:8080", "0.0.0.0:8080", true),
-            ("127.0.0.1:8080", "0.0.0.0:8080", true),
-            ("127.0.0.1:8080", "127.0.0.1:8080", true),
-            ("127.0.0.1:8080", "127.0.0.2:8080", false),
-            ("0.0.0.0:8080", "0.0.0.0:8081", false),
-        ] {
-            assert_eq!(
-                overlaps(held.parse().unwrap(), requested.parse().unwrap()),
-                expect,
-                "{held} {requested}"
-            );
-        }
     }
 }

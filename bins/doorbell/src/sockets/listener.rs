@@ -3,12 +3,12 @@
 //! Does not know about: how routes reply.
 
 use super::descriptor_store::{self, InheritedSockets};
-use super::inherit;
 use super::raw::FixedReply;
+use super::{address, inherit};
 use crate::build::access_log::{self, HttpVersion};
 use crate::build::tls::{self, Pairs};
-use crate::config::Bind;
 use crate::config::model::{Balance, Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
+use crate::config::{Bind, BoundAddr};
 use crate::exit::{Exit, Failure};
 use crate::http::Service;
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
@@ -22,7 +22,6 @@ use doorbell::access_log::AccessLog;
 use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,42 +209,22 @@ pub(crate) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
     Ok(match bind {
         Bind::Fd(fd) => vec![Listen::inherited(inherit::numbered(*fd)?)],
         Bind::Systemd(name) => inherit::named(name, &env)?.into_iter().map(Listen::inherited).collect(),
-        Bind::Tcp(addr) if addr.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !has_ipv6() => {
-            tracing::warn!("IPv6 is not available: {addr} listens on all IPv4 addresses instead");
-            tcp_listens(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()), false, config)
+        Bind::Tcp(addr) => {
+            let bound = address::for_workers(*addr, config);
+            if bound.addr != *addr {
+                tracing::warn!("IPv6 is not available: {addr} listens on all IPv4 addresses instead");
+            }
+            tcp_listens(bound, config)
         }
-        Bind::Tcp(addr) => tcp_listens(*addr, is_ipv4_configured(*addr, config), config),
         Bind::Unix(path) => vec![Listen::unix(path)],
     })
 }
 
 /// Sockets of a TCP address. Uses those of the previous process, if the service manager stored any.
-fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
-    let InheritedSockets { own, extra } = descriptor_store::take(addr, v6_only, workers::count(config));
-    let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
+fn tcp_listens(bound: BoundAddr, config: &Config) -> Vec<Listen> {
+    let InheritedSockets { own, extra } = descriptor_store::take(bound, workers::count(config));
+    let first = Listen::tcp(bound.addr).v6_only(bound.v6_only).listening(own);
     std::iter::once(first).chain(extra.into_iter().map(Listen::inherited)).collect()
-}
-
-/// Whether the kernel supports IPv6. An address such as `:8080` must also work without IPv6.
-fn has_ipv6() -> bool {
-    let socket =
-        rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::STREAM, None);
-    !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
-}
-
-/// Whether `addr` is `[::]` and a listener or an agent has an IPv4 address with the same port.
-/// Without such an address, `[::]` also accepts IPv4 clients.
-fn is_ipv4_configured(addr: SocketAddr, config: &Config) -> bool {
-    let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
-    let mut binds = config.listeners.iter().flat_map(Listener::addresses).chain(agents);
-    addr.is_ipv6()
-        && addr.ip().is_unspecified()
-        && binds.any(|bind| match bind {
-            Bind::Tcp(other) => {
-                matches!(other.ip(), IpAddr::V4(_)) && other.port() == addr.port() && addr.port() != 0
-            }
-            Bind::Fd(_) | Bind::Systemd(_) | Bind::Unix(_) => false,
-        })
 }
 
 fn http_limits(Listener { limits, keep_alive, timeouts, .. }: &Listener) -> crate::http::Limits {
@@ -271,7 +250,6 @@ fn http_limits(Listener { limits, keep_alive, timeouts, .. }: &Listener) -> crat
 mod tests {
     use super::*;
     use crate::config::model::KeepAlive;
-    use crate::config::{Source, parse};
 
     #[test]
     fn the_clients_first_choice_among_ours_decides() {
@@ -287,21 +265,6 @@ mod tests {
                 && !prefers(&["http/1.1"])
                 && !prefers(&["H2"])
         );
-    }
-
-    #[test]
-    fn an_ipv4_address_of_a_listener_or_an_agent_restricts_ipv6() {
-        for (table, port, expected) in
-            [("listener", 80, true), ("agent", 80, true), ("listener", 81, false), ("agent", 81, false)]
-        {
-            let text = format!(
-                "version = 1\n[health.readyz]\nrequire = []\n[listener.a]\nbind = \"[::]:80\"\n\
-                 [{table}.b]\nbind = \"0.0.0.0:{port}\"\n"
-            );
-            let parsed = parse(&Source { name: "f".into(), text }, &|_| None);
-            let found = is_ipv4_configured("[::]:80".parse().unwrap(), &parsed.config.unwrap());
-            assert_eq!(found, expected, "{table} {port}");
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Does not know about: systemd itself. A socket that receives descriptors, and a shell that passes
 //! them on, take its place.
 
+use std::fmt::Display;
 use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +19,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use rustix::process::Signal;
 
 use crate::plain::get;
-use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, on_both_engines, program};
+use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, has_ipv6, on_both_engines, program};
 
 on_both_engines! {
     clients_that_connect_during_a_restart_are_served
@@ -34,8 +35,12 @@ struct Manager {
     kept: Vec<(String, OwnedFd)>,
 }
 
-fn listener(name: &str, addr: SocketAddr) -> String {
+fn listener(name: &str, addr: impl Display) -> String {
     format!("[listener.{name}]\nbind = \"{addr}\"\n")
+}
+
+fn agent(addr: &str) -> String {
+    format!("[agent.b]\nbind = \"{addr}\"\n")
 }
 
 fn config(workers: u32, more: &str, listeners: &str) -> String {
@@ -244,6 +249,35 @@ fn removed_listeners_refuse_connections(engine: &str) {
     manager.until("READY=1");
     assert_eq!(manager.kept.len(), 4);
     are_served(clients(more, 10), &doorbell);
+}
+
+/// A kept socket would keep the address in use, so that no start succeeds.
+#[test]
+fn kept_sockets_that_overlap_a_new_address_are_closed() {
+    let (Some(_bash), true) = (program("bash"), has_ipv6()) else { return };
+    let mut manager = Manager::new();
+    let [web, other] = [free_addr(), free_addr()];
+    let [v6, v4, local] = ["[::]", "0.0.0.0", "127.0.0.1"].map(|ip| format!("{ip}:{}", other.port()));
+    let admin = format!("[admin]\nbind = \"{v4}\"\nopen = true\n");
+    for (tables, kept) in [
+        (listener("a", &v6), vec![&v6]),
+        (listener("a", &v6) + &agent(&v4), vec![&v6, &v4]),
+        (listener("a", &v6), vec![&v6]),
+        (listener("a", &v4), vec![&v4]),
+        (listener("a", &local), vec![&local]),
+        (listener("a", &v4), vec![&v4]),
+        (admin, vec![]),
+    ] {
+        let text = config(1, "", &(listener("web", web) + &tables));
+        let doorbell = manager.start("epoll", &text, Some(16));
+        manager.until("READY=1");
+        let names = kept.into_iter().map(|addr| name_of(addr.parse().unwrap()));
+        let names: Vec<_> = std::iter::once(name_of(web)).chain(names).collect();
+        assert_eq!(manager.names(), names, "{tables}");
+        assert_eq!(TcpStream::connect(other).map(drop).map_err(|error| error.kind()), Ok(()), "{tables}");
+        end(doorbell);
+        manager.until("STOPPING=1");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::fmt::{Debug, Display};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -127,6 +127,15 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let found =
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|candidate| candidate.is_file());
     found_or_skipped(name, found)
+}
+
+/// Whether IPv6 is available. If not, prints a message.
+pub(crate) fn has_ipv6() -> bool {
+    let has = TcpListener::bind("[::1]:0").is_ok();
+    if !has {
+        skipped("IPv6 is not available");
+    }
+    has
 }
 
 /// Path of the `doorbell-load` from the same build as the binary under test; `cargo test

@@ -12,13 +12,13 @@ mod datagram;
 #[cfg(test)]
 mod tests;
 
-use super::inherit;
-use crate::config::Bind;
+use super::{address, inherit};
 use crate::config::model::{Config, FdStore, Systemd};
+use crate::config::{Bind, BoundAddr};
 use crate::operator::Operator;
 use datagram::Manager;
 use doorbell::Listening;
-use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -75,13 +75,22 @@ pub(crate) struct InheritedSockets {
     pub(crate) extra: Vec<OwnedFd>,
 }
 
+/// Closes the sockets of the previous process that no listener takes, if they would prevent an
+/// address from being bound. If the start fails later, they remain closed.
+pub(crate) fn close_overlapping(config: &Config) {
+    let mut store = lock();
+    store.manager = Manager::of_env();
+    store.read_once();
+    store.close_overlapping(config);
+}
+
 /// Takes the sockets of the previous process at this address.
-pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> InheritedSockets {
+pub(crate) fn take(addr: BoundAddr, workers: usize) -> InheritedSockets {
     let mut store = lock();
     store.read_once();
     let mut inherited = InheritedSockets::default();
     let unclaimed = store.stored.iter_mut().filter(|stored| stored.part == Part::Unclaimed);
-    for stored in unclaimed.filter(|stored| is_at(stored.socket.as_fd(), addr, v6_only)) {
+    for stored in unclaimed.filter(|stored| address::of(&stored.socket) == Some(addr)) {
         // If the copy fails for lack of descriptors, starting the listener reports the error.
         let Ok(copy) = stored.socket.try_clone() else { continue };
         if inherited.own.len() < workers {
@@ -171,7 +180,7 @@ impl Store {
         }
         for (name, socket) in inherit::all(&|name| std::env::var(name).ok()) {
             // Sockets with other names must not be dropped.
-            let is_ours = addr_of(socket.as_fd()).is_some_and(|addr| name_of(addr) == name);
+            let is_ours = address::of(&socket).is_some_and(|bound| name_of(bound.addr) == name);
             if let (true, Ok(inode)) = (is_ours, inode_of(socket.as_fd())) {
                 self.stored.push(StoredSocket { name, inode, socket, part: Part::Unclaimed });
             }
@@ -193,15 +202,7 @@ impl Store {
             !(inodes.any(|inode| inode == stored.inode) || (stored.part == Part::Extra && is_first))
         };
         let gone: Vec<StoredSocket> = self.stored.extract_if(.., is_gone).collect();
-        let mut names: Vec<&str> = gone.iter().map(|stored| stored.name.as_str()).collect();
-        names.dedup();
-        for name in names.into_iter().filter(|name| !self.stored.iter().any(|stored| stored.name == **name)) {
-            self.manager.forget(name);
-        }
-        for stored in &gone {
-            // Fails if the socket is already shut down.
-            let _closed = shutdown(&stored.socket, Shutdown::Both);
-        }
+        self.close(&gone);
         if capacity == 0 {
             self.forget_all();
             return;
@@ -211,6 +212,35 @@ impl Store {
                 |(inode, _): &&(u64, &OwnedFd)| !self.stored.iter().any(|stored| stored.inode == *inode);
             let new: Vec<(u64, &OwnedFd)> = sockets.iter().filter(is_new).copied().collect();
             self.add(name, &new, capacity);
+        }
+    }
+
+    fn close_overlapping(&mut self, config: &Config) {
+        let taken: Vec<BoundAddr> =
+            config.worker_addrs().map(|addr| address::for_workers(addr, config)).collect();
+        let bound: Vec<BoundAddr> = config.tcp_addrs().map(|addr| config.bound(addr)).collect();
+        let overlaps = |stored: &mut StoredSocket| {
+            let addr = address::of(&stored.socket).filter(|addr| !taken.contains(addr));
+            addr.is_some_and(|addr| bound.iter().any(|bound| bound.overlaps(addr)))
+        };
+        let gone: Vec<StoredSocket> = self.stored.extract_if(.., overlaps).collect();
+        for stored in &gone {
+            tracing::info!(name = stored.name, "stored socket closed: its address overlaps a configured one");
+        }
+        self.close(&gone);
+    }
+
+    /// Shuts down removed sockets, so that the kernel refuses connections despite the manager's
+    /// copies.
+    fn close(&self, gone: &[StoredSocket]) {
+        let mut names: Vec<&str> = gone.iter().map(|stored| stored.name.as_str()).collect();
+        names.dedup();
+        for name in names.into_iter().filter(|name| !self.stored.iter().any(|stored| stored.name == **name)) {
+            self.manager.forget(name);
+        }
+        for stored in gone {
+            // Fails if the socket is already shut down.
+            let _closed = shutdown(&stored.socket, Shutdown::Both);
         }
     }
 
@@ -255,15 +285,6 @@ fn name_of(addr: SocketAddr) -> String {
 /// Whether a name in `LISTEN_FDNAMES` has the prefix of doorbell.
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(PREFIX)
-}
-
-fn addr_of(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
-    rustix::net::getsockname(socket).ok()?.try_into().ok()
-}
-
-fn is_at(socket: BorrowedFd<'_>, addr: SocketAddr, v6_only: bool) -> bool {
-    addr_of(socket) == Some(addr)
-        && (addr.is_ipv4() || sockopt::ipv6_v6only(socket).is_ok_and(|only| only == v6_only))
 }
 
 fn inode_of(socket: BorrowedFd<'_>) -> io::Result<u64> {

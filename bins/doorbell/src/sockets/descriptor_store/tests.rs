@@ -7,7 +7,7 @@ use doorbell::http::{StaticReply, Status};
 use doorbell::id::WorkerIndex;
 use doorbell::{Engine, Http1, Listen, OnWorkerFailure, Server, Workers, service_fn};
 use doorbell_testkit::peers::{exchange, free_addr, wait_until};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU16;
