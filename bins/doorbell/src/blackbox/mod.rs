@@ -13,7 +13,7 @@ mod request;
 
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
-use crate::sockets::port::{Listening, Port, cannot_listen, set_user_timeout};
+use crate::sockets::port::{Listening, cannot_listen, listen, set_user_timeout};
 use crate::stats::process::ProcessStats;
 use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, SharedResources};
 use hyper::server::conn::http1;
@@ -65,10 +65,10 @@ pub(crate) struct Probes {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Bound addresses that are not served yet.
+/// Open addresses that are not served yet.
 #[derive(Debug)]
 pub(crate) struct Unopened {
-    ports: Vec<(SocketAddr, Port)>,
+    listeners: Vec<Listening>,
     /// Passes the listeners to the waiting thread; dropping the sender ends the thread.
     start: SyncSender<Vec<std::net::TcpListener>>,
     phase: watch::Sender<Phase>,
@@ -106,14 +106,14 @@ impl Probes {
             .max_blocking_threads(LOOKUPS_MAX)
             .build();
         let runtime = runtime.map_err(no_thread)?;
-        let mut ports = Vec::new();
+        let mut listeners = Vec::new();
         let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
         for addr in blackbox.binds.iter().map(|bind| bind.value) {
-            let port = match held.iter().position(|(held, _)| *held == addr) {
-                Some(at) => held.remove(at).1.try_clone().map(Port::Listening),
-                None => Port::bind(addr),
+            let listener = match held.iter().position(|(held, _)| *held == addr) {
+                Some(at) => held.remove(at).1.try_clone(),
+                None => listen(config.bound(addr)),
             };
-            ports.push((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?));
+            listeners.push((addr, listener.map_err(|error| cannot_listen(TABLE, addr, &error))?));
         }
         let mut shared = SharedResources::new(Arc::new(connector));
         // Files of the operator's modules, which come first, must be usable.
@@ -132,7 +132,7 @@ impl Probes {
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Unopened { ports, start, phase, thread }))
+        Ok(Some(Unopened { listeners, start, phase, thread }))
     }
 
     /// Stops accepting. Requests in progress finish in the background.
@@ -170,26 +170,16 @@ impl Drop for Probes {
 impl Unopened {
     /// Starts to serve.
     pub(crate) fn open(self) -> Probes {
-        let mut listeners = Vec::new();
-        let mut addrs = Vec::new();
-        for (addr, port) in self.ports {
-            match port.listen() {
-                Ok(listener) => {
-                    addrs.push(listener.local_addr().unwrap_or(addr).to_string());
-                    listeners.push((addr, listener));
-                }
-                Err(error) => tracing::error!("{}", cannot_listen(TABLE, addr, &error)),
-            }
-        }
-        tracing::info!(addresses = addrs.join(" "), "blackbox listener is open");
-        let copies = listeners.iter().filter_map(|(_, listener)| {
+        let copies = self.listeners.iter().filter_map(|(_, listener)| {
             listener
                 .try_clone()
                 .inspect_err(|error| tracing::error!(%error, "cannot open a blackbox listener"))
                 .ok()
         });
         let _begins = self.start.send(copies.collect());
-        Probes { listeners, phase: self.phase, thread: Some(self.thread) }
+        let probes = Probes { listeners: self.listeners, phase: self.phase, thread: Some(self.thread) };
+        tracing::info!(addresses = probes.addrs().join(" "), "blackbox listener is open");
+        probes
     }
 }
 

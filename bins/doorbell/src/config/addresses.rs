@@ -34,6 +34,27 @@ impl BoundAddr {
     }
 }
 
+impl Bind {
+    pub(super) fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(addr) => Some(*addr),
+            Self::Fd(_) | Self::Systemd(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether one configuration cannot have both addresses; [`Config::bound`] separates `[::]` from
+    /// IPv4 addresses.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        match [self, other].map(Self::tcp) {
+            [Some(a), Some(b)] => {
+                let [a, b] = [a, b].map(|addr| BoundAddr { addr, v6_only: is_v6_wildcard(addr) });
+                a.overlaps(b)
+            }
+            _ => self == other,
+        }
+    }
+}
+
 /// The address with an IPv4-mapped IPv6 address as IPv4.
 fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
@@ -61,32 +82,39 @@ fn workers(config: &Config) -> impl Iterator<Item = &At<Bind>> {
     listeners.chain(config.agents.iter().flat_map(|agent| &agent.binds))
 }
 
-fn tcp(bind: &Bind) -> Option<SocketAddr> {
-    match bind {
-        Bind::Tcp(addr) => Some(*addr),
-        Bind::Fd(_) | Bind::Systemd(_) | Bind::Unix(_) => None,
-    }
+/// All datagram addresses, with their positions.
+pub(super) fn datagrams(config: &Config) -> impl Iterator<Item = &At<SocketAddr>> {
+    config.udp.iter().flat_map(|udp| &udp.binds)
 }
 
 impl Config {
     /// All TCP addresses, except an admin address that is skipped if it cannot be bound.
     pub(crate) fn tcp_addrs(&self) -> impl Iterator<Item = SocketAddr> {
         let admin = self.admin.iter().filter(|admin| !admin.is_implicit).map(|admin| admin.bind);
-        streams(self).filter_map(|(bind, _)| tcp(&bind)).chain(admin)
+        streams(self).filter_map(|(bind, _)| bind.tcp()).chain(admin)
     }
 
     /// The TCP addresses from which workers accept.
     pub(crate) fn worker_addrs(&self) -> impl Iterator<Item = SocketAddr> {
-        workers(self).filter_map(|at| tcp(&at.value))
+        workers(self).filter_map(|at| at.value.tcp())
     }
 
     /// A TCP address of this configuration as it is bound: `[::]` accepts IPv4 clients unless there
     /// is also an IPv4 address with the same port.
     pub(crate) fn bound(&self, addr: SocketAddr) -> BoundAddr {
-        let is_twin = |other: SocketAddr| canonical(other).is_ipv4() && other.port() == addr.port();
-        let v6_only = is_v6_wildcard(addr) && addr.port() != 0 && self.tcp_addrs().any(is_twin);
-        BoundAddr { addr, v6_only }
+        bound_among(addr, self.tcp_addrs())
     }
+
+    /// A UDP address of this configuration as it is bound, as in [`Self::bound`].
+    pub(crate) fn bound_datagram(&self, addr: SocketAddr) -> BoundAddr {
+        bound_among(addr, datagrams(self).map(|at| at.value))
+    }
+}
+
+fn bound_among(addr: SocketAddr, mut others: impl Iterator<Item = SocketAddr>) -> BoundAddr {
+    let is_twin = |other: SocketAddr| canonical(other).is_ipv4() && other.port() == addr.port();
+    let v6_only = is_v6_wildcard(addr) && addr.port() != 0 && others.any(is_twin);
+    BoundAddr { addr, v6_only }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::config::model::{Config, Links as Settings, Peer};
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
 use crate::reload::watch::Stamps;
-use crate::sockets::port::{Listening, Port, cannot_listen};
+use crate::sockets::port::{Listening, cannot_listen, listen};
 use doorbell_config::Named;
 use doorbell_link::net::{Acceptor, Dial, LinkTls};
 pub(crate) use peers::LinkPeers;
@@ -57,10 +57,10 @@ pub(crate) struct Links {
 /// The tables and file [stamps](Stamps) from which the links were built.
 type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 
-/// Links with bound addresses and loaded certificates that are not running yet.
+/// Links with open addresses and loaded certificates that are not running yet.
 #[derive(Debug)]
 pub(crate) struct Unopened {
-    ports: Vec<(SocketAddr, Port)>,
+    listeners: Vec<Listening>,
     /// The thread waits for a message on this channel before it starts links; dropping the channel
     /// ends the thread.
     go: SyncSender<Vec<std::net::TcpListener>>,
@@ -102,7 +102,7 @@ impl Links {
         let made_of = made_of(config);
         let tls = LinkTls::from_files(&settings.ca, &settings.cert, &settings.key)
             .map_err(|why| Failure::new(Exit::BadConfig, format!("[links]: {why}")))?;
-        let ports = bind(settings, before)?;
+        let listeners = open(config, settings, before)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -125,7 +125,7 @@ impl Links {
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name(TABLE.into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Unopened { ports, go, made_of, stop, thread }))
+        Ok(Some(Unopened { listeners, go, made_of, stop, thread }))
     }
 
     /// Whether this configuration has the same links, so that they stay open.
@@ -170,21 +170,15 @@ impl Drop for Links {
 impl Unopened {
     /// Opens the links.
     pub(crate) fn open(self) -> Links {
-        let mut listeners = Vec::new();
-        for (addr, port) in self.ports {
-            match port.listen() {
-                Ok(listener) => listeners.push((addr, listener)),
-                Err(error) => tracing::error!("{}", cannot_listen(TABLE, addr, &error)),
-            }
-        }
-        let copies = listeners.iter().filter_map(|(_, listener)| {
+        let copies = self.listeners.iter().filter_map(|(_, listener)| {
             listener
                 .try_clone()
                 .inspect_err(|error| tracing::error!(%error, "cannot accept link connections"))
                 .ok()
         });
         let _begins = self.go.send(copies.collect());
-        Links { listeners, made_of: self.made_of, stop: self.stop, thread: Some(self.thread) }
+        let Self { listeners, made_of, stop, thread, .. } = self;
+        Links { listeners, made_of, stop, thread: Some(thread) }
     }
 }
 
@@ -198,16 +192,16 @@ fn made_of(config: &Config) -> MadeOf {
     (config.links.clone(), config.peers.clone(), Stamps::of(files(config)))
 }
 
-fn bind(settings: &Settings, before: Option<&Links>) -> Result<Vec<(SocketAddr, Port)>, Failure> {
+fn open(config: &Config, settings: &Settings, before: Option<&Links>) -> Result<Vec<Listening>, Failure> {
     let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
     let addrs = settings.binds.iter().map(|bind| bind.value);
     addrs
         .map(|addr| {
-            let port = match held.iter().position(|(held, _)| *held == addr) {
-                Some(at) => held.remove(at).1.try_clone().map(Port::Listening),
-                None => Port::bind(addr),
+            let listener = match held.iter().position(|(held, _)| *held == addr) {
+                Some(at) => held.remove(at).1.try_clone(),
+                None => listen(config.bound(addr)),
             };
-            Ok((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?))
+            Ok((addr, listener.map_err(|error| cannot_listen(TABLE, addr, &error))?))
         })
         .collect()
 }

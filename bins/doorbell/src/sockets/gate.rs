@@ -5,7 +5,8 @@
 //!
 //! Gates run on their own thread, because workers cannot open and close listeners.
 
-use super::port::{Listening, Port, cannot_listen};
+use super::port::{self, Listening, Port, cannot_listen};
+use crate::config::BoundAddr;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
@@ -97,13 +98,13 @@ struct Followed {
 #[derive(Debug)]
 struct Gate {
     name: String,
-    addr: SocketAddr,
+    addr: BoundAddr,
     when_down: WhenDown,
     is_up: watch::Receiver<bool>,
     following: Following,
     stopped: watch::Receiver<bool>,
-    /// The address, bound before the gate opens, so that an address in use makes the start or
-    /// reload fail.
+    /// The address, open before the gate is, so that an address in use makes the start or reload
+    /// fail. Only bound if the gate may be closed at first.
     port: Option<Port>,
     process_stats: Arc<ProcessStats>,
 }
@@ -141,13 +142,21 @@ impl Gates {
             let following = Following::default();
             up.push(Up { state: Arc::new(state), term: Arc::default(), following: Arc::clone(&following) });
             let table = format!("tcp_gate.{}", gate.name);
-            for addr in gate.binds.iter().map(|bind| bind.value) {
-                let port = match held.iter().position(|held| *held == addr) {
+            for addr in gate.binds.iter().map(|bind| config.bound(bind.value)) {
+                let port = match held.iter().position(|held| *held == addr.addr) {
                     Some(at) => {
                         held.remove(at);
                         None
                     }
-                    None => Some(Port::bind(addr).map_err(|error| cannot_listen(&table, addr, &error))?),
+                    None => {
+                        let port = match gate.when_down {
+                            WhenDown::Close => Port::bind(addr),
+                            WhenDown::AcceptAndFin | WhenDown::Reset => {
+                                port::listen(addr).map(Port::Listening)
+                            }
+                        };
+                        Some(port.map_err(|error| cannot_listen(&table, addr.addr, &error))?)
+                    }
                 };
                 let (is_up, following, stopped) = (is_up.clone(), Arc::clone(&following), stopped.clone());
                 let (name, when_down) = (gate.name.clone(), gate.when_down);
@@ -242,12 +251,12 @@ impl Unopened {
             up.follow(gate, registry);
         }
         for gate in self.gates.iter_mut().filter(|gate| gate.port.is_none()) {
-            if let Some(at) = held.iter().position(|(addr, _)| *addr == gate.addr) {
+            if let Some(at) = held.iter().position(|(addr, _)| *addr == gate.addr.addr) {
                 gate.port = Some(Port::Listening(held.remove(at).1));
             }
         }
         self.triggers.send_replace(gate_triggers(config, registry));
-        let addrs = self.gates.iter().map(|gate| gate.addr).collect();
+        let addrs = self.gates.iter().map(|gate| gate.addr.addr).collect();
         let _begins = self.start.send(self.gates);
         Gates { up: self.up, addrs, triggers: self.triggers, stop: self.stop, thread: Some(self.thread) }
     }
@@ -291,7 +300,7 @@ impl Gate {
             let is_up = *self.is_up.borrow_and_update();
             if *stopped.borrow_and_update() {
                 let listener = port?.listener.into_std().ok()?;
-                return Some((self.addr, listener));
+                return Some((self.addr.addr, listener));
             }
             if !is_up {
                 conns.held.abort_all();
@@ -326,8 +335,7 @@ impl Gate {
     }
 
     async fn listen(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<OpenPort> {
-        let bound = TcpListener::bind(self.addr).await;
-        let port = self.opened(bound);
+        let port = self.opened(port::listen(self.addr).and_then(TcpListener::from_std));
         if port.is_none() {
             tokio::select! {
                 () = sleep(RETRY_AFTER) => {}
@@ -344,7 +352,7 @@ impl Gate {
             Ok(listener) => Some(OpenPort { listener, _open: self.process_stats.opened(&self.name) }),
             Err(error) => {
                 self.count_error("listen");
-                tracing::error!(gate = self.name, address = %self.addr, %error, "cannot open the TCP gate: trying again");
+                tracing::error!(gate = self.name, address = %self.addr.addr, %error, "cannot open the TCP gate: trying again");
                 None
             }
         }

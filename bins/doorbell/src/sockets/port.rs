@@ -1,8 +1,9 @@
-//! An address that is bound before the socket listens, for a generation that may be rolled back.
+//! Listening sockets outside the workers, opened for a generation that may be rolled back.
 //!
 //! Does not know about: the user of the address.
 
 use super::activation;
+use crate::config::BoundAddr;
 use crate::exit::{Exit, Failure};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
@@ -33,13 +34,16 @@ pub(crate) fn set_user_timeout(conn: &impl AsFd) {
 }
 
 impl Port {
-    /// Binds an address. Clients cannot connect yet.
-    pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
+    /// Binds an address. Clients cannot connect yet, and another socket can still take the address.
+    pub(crate) fn bind(BoundAddr { addr, v6_only }: BoundAddr) -> io::Result<Self> {
         let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
         // Allows binding while earlier connections linger (socket(7)).
         sockopt::set_socket_reuseaddr(&socket, true)?;
+        if addr.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, v6_only)?;
+        }
         rustix::net::bind(&socket, &addr)?;
         Ok(Self::Bound(socket))
     }
@@ -54,6 +58,12 @@ impl Port {
             Self::Listening(listener) => Ok(listener),
         }
     }
+}
+
+/// Listens at an address. Clients wait in the backlog, and are reset if the generation is rolled
+/// back.
+pub(crate) fn listen(addr: BoundAddr) -> io::Result<TcpListener> {
+    Port::bind(addr)?.listen()
 }
 
 /// The error for an address of this table that cannot be bound.

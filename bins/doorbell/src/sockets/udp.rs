@@ -53,7 +53,8 @@ pub(crate) fn add(
             let follows = udp.follows().map(|link| Follows::of(registry, link.position));
             let bytes = if udp.reply == UdpReply::Echo { None } else { udp.bytes() };
             let responder = Responder { bytes: bytes.map(Vec::into_boxed_slice), follows };
-            let listen = options(DatagramListen::udp(bind.value), udp);
+            let listen = options(DatagramListen::udp(bind.value), udp)
+                .v6_only(config.bound_datagram(bind.value).v6_only);
             builder =
                 builder.listen_datagrams(listen.client_v6_len(config.runtime.client_ipv6_prefix), responder);
             let closes = udp.when_down == UdpWhenDown::Unreachable;

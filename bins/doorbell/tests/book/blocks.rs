@@ -13,7 +13,7 @@ pub(crate) const LANGUAGES: [&str; 9] =
     ["console", "ini", "json", "nginx", "sh", "sql", "text", "toml", "yaml"];
 
 /// Minimal configuration that precedes a fragment.
-const SCAFFOLD: &str = "version = 1\n[listener.probes]\nbind = \"127.0.0.1:8080\"\n";
+const SCAFFOLD: &str = "version = 1\n[listener.probes]\nbind = \"127.0.0.1:18080\"\n";
 
 /// Parses a configuration block. `toml` is a complete configuration and may have neither errors nor
 /// warnings. `toml,fragment` is part of a configuration and may have no errors. `toml,ignore` is

@@ -22,6 +22,7 @@ mod whole;
 
 mod ab_wrk;
 mod access;
+mod addresses;
 mod admin;
 mod agents;
 mod alias;

@@ -18,8 +18,9 @@ pub struct Listener {
     #[key(table_name)]
     pub name: String,
     /// Addresses to listen on: an address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or
-    /// a list. Required. A file without any of `[listener.NAME]`, `[agent.NAME]` and `[udp.NAME]`
-    /// has a listener at 127.0.0.1:8080.
+    /// a list. `[::]` also accepts IPv4 clients, unless an IPv4 address has the same port.
+    /// Required. A file without any of `[listener.NAME]`, `[agent.NAME]` and `[udp.NAME]` has a
+    /// listener at 127.0.0.1:8080.
     #[key(name = "bind", required = "\"127.0.0.1:8080\"", filled)]
     pub binds: Vec<At<Bind>>,
     /// http1, or raw (the same bytes for every client, then the end of the connection).

@@ -18,6 +18,7 @@ mod route;
 mod sharing;
 mod tls;
 
+use super::addresses;
 use super::bind::Bind;
 use super::defaults::default_routes;
 use super::model::{CHECKS_MAX, Config, Listener};
@@ -26,7 +27,6 @@ use doorbell_config::{Names, Places, Problem, Problems};
 pub(crate) use http2::default_route as default_grpc_route;
 use route::Resolver;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 /// Resolves names and reports problems between tables. Continues after problems. `grace` is the
@@ -118,47 +118,42 @@ fn listeners(config: &mut Config, problems: &Problems) {
     }
 }
 
-/// Reports addresses that are bound twice, except with port 0, which selects a free port.
+/// Reports addresses that overlap, except with port 0, which selects a free port.
 fn find_twice_bound(config: &Config, places: &Places, problems: &Problems) {
-    let listeners = config.listeners.iter().flat_map(|listener| &listener.binds);
-    let agents = config.agents.iter().flat_map(|agent| &agent.binds);
-    let gates = config.tcp_gates.iter().flat_map(|gate| &gate.binds);
-    let probes = config.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
-    let links = config.links.iter().flat_map(|links| &links.binds);
-    let addresses = gates.chain(probes).chain(links).map(|at| (Bind::Tcp(at.value), at.span.clone()));
     let place = places.get("admin.bind").or_else(|| places.get("admin"));
     // An invalid address is already reported.
     let place = place.filter(|place| !problems.has_error_at(place));
     let admin = config.admin.iter().zip(place).map(|(admin, place)| (Bind::Tcp(admin.bind), place));
-    let streams = listeners.chain(agents).map(|at| (at.value.clone(), at.span.clone()));
-    find_repeated(streams.chain(addresses).chain(admin), problems);
+    find_overlapping(addresses::streams(config).chain(admin), problems);
     // UDP has ports of its own.
-    let datagrams = config.udp.iter().flat_map(|udp| &udp.binds);
-    find_repeated(datagrams.map(|at| (Bind::Tcp(at.value), at.span.clone())), problems);
+    let datagrams = addresses::datagrams(config);
+    find_overlapping(datagrams.map(|at| (Bind::Tcp(at.value), at.span.clone())), problems);
 }
 
-fn find_repeated(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems: &Problems) {
-    let mut known: HashMap<Bind, Range<usize>> = HashMap::new();
+fn find_overlapping(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems: &Problems) {
+    let mut at_port: HashMap<Option<u16>, Vec<(Bind, Range<usize>)>> = HashMap::new();
     for (bind, span) in binds {
-        if matches!(&bind, Bind::Tcp(addr) if addr.port() == 0) {
-            continue;
-        }
-        match known.entry(bind) {
-            Entry::Occupied(first) => problems.add(bound_twice(first.key(), span, first.get().clone())),
-            Entry::Vacant(vacant) => _ = vacant.insert(span),
+        let known = at_port.entry(bind.tcp().map(|addr| addr.port())).or_default();
+        match known.iter().find(|(first, _)| first.overlaps(&bind)) {
+            Some((first, at)) => problems.add(bound_twice(&bind, span, first, at.clone())),
+            None => known.push((bind, span)),
         }
     }
 }
 
-/// The error for an address that is bound twice. `first` is empty if the default listener has the
-/// address: that listener has no position in the file.
-fn bound_twice(bind: &Bind, span: Range<usize>, first: Range<usize>) -> Problem {
+/// The error for an address that overlaps the address at `at`, which is empty if the default
+/// listener has the address: that listener has no position in the file.
+fn bound_twice(bind: &Bind, span: Range<usize>, first: &Bind, at: Range<usize>) -> Problem {
     let problem = |message| Problem::error("bound-twice", span, message);
-    match first.is_empty() {
-        true => problem(format!("{bind} is the address of the built-in listener"))
+    let what = if bind == first { "is" } else { "overlaps" };
+    match (at.is_empty(), bind == first) {
+        (true, _) => problem(format!("{bind} {what} the address of the built-in listener"))
             .help("give it another address, or add a [listener.NAME]"),
-        false => problem(format!("{bind} is bound twice"))
-            .also(first, "first here")
+        (false, true) => problem(format!("{bind} is bound twice"))
+            .also(at, "first here")
             .help("give one of them another address"),
+        (false, false) => problem(format!("{bind} overlaps {first}"))
+            .also(at, "first here")
+            .help("give one of them another port, or remove the address that the other one includes"),
     }
 }
