@@ -5,6 +5,7 @@
 use super::bind::Bind;
 use super::model::Config;
 use doorbell_config::At;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
@@ -52,6 +53,17 @@ impl Bind {
             }
             _ => self == other,
         }
+    }
+}
+
+impl fmt::Display for BoundAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let families = match is_v6_wildcard(self.addr) {
+            true if self.v6_only => " (only IPv6)",
+            true => " (IPv4 and IPv6)",
+            false => "",
+        };
+        write!(f, "{}{families}", self.addr)
     }
 }
 
@@ -109,12 +121,27 @@ impl Config {
     pub(crate) fn bound_datagram(&self, addr: SocketAddr) -> BoundAddr {
         bound_among(addr, datagrams(self).map(|at| at.value))
     }
+
+    /// An address that cannot be bound while the sockets of another configuration are open, and
+    /// the address of such a socket. The successor of a socket at the same address takes it over.
+    pub(crate) fn conflict_with(&self, old: &Self) -> Option<(BoundAddr, BoundAddr)> {
+        let tcp = |config: &Self| config.tcp_addrs().map(|addr| config.bound(addr)).collect();
+        let udp = |config: &Self| datagrams(config).map(|at| config.bound_datagram(at.value)).collect();
+        conflict(tcp(self), tcp(old)).or_else(|| conflict(udp(self), udp(old)))
+    }
 }
 
 fn bound_among(addr: SocketAddr, mut others: impl Iterator<Item = SocketAddr>) -> BoundAddr {
     let is_twin = |other: SocketAddr| canonical(other).is_ipv4() && other.port() == addr.port();
     let v6_only = is_v6_wildcard(addr) && addr.port() != 0 && others.any(is_twin);
     BoundAddr { addr, v6_only }
+}
+
+fn conflict(new: Vec<BoundAddr>, old: Vec<BoundAddr>) -> Option<(BoundAddr, BoundAddr)> {
+    new.into_iter().find_map(|new| {
+        let old = old.iter().find(|old| **old != new && old.overlaps(new))?;
+        Some((new, *old))
+    })
 }
 
 #[cfg(test)]

@@ -210,6 +210,7 @@ impl Generation {
         config: Config,
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
+        before.map_or(Ok(()), |before| before.refuse_overlap(&config))?;
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
         // Recorded before the files are read, so that the next reload detects a change during
         // reading.
@@ -243,8 +244,7 @@ impl Generation {
         let run_now_handle = checks.as_ref().map(ChecksPlan::run_now_handle);
         let heartbeat = checks.as_ref().map(ChecksPlan::heartbeat);
         let handover = checks.as_ref().map(|plan| CheckHandover::of(&config, plan));
-        let open = before.map(|before| (&before.ports, &before.config));
-        let ports = Ports::prepare(&config, open, shared)?;
+        let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), shared)?;
         let history = shared.history.prepare(&config).map_err(bad_config)?;
         let sharing = shared.sharing.prepare(&config).map_err(bad_config)?;
         let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
@@ -283,6 +283,13 @@ impl Generation {
             has_deadline: false,
         };
         Ok(Started { generation, server, same, checks, ports, waiter, history, sharing, starts })
+    }
+
+    /// Refuses addresses that overlap an open socket of this generation.
+    fn refuse_overlap(&self, next: &Config) -> Result<(), Failure> {
+        let Some((new, old)) = next.conflict_with(&self.config) else { return Ok(()) };
+        let why = format!("cannot bind {new} while doorbell listens at {old}: restart doorbell");
+        Err(Failure::new(Exit::AddressInUse, why))
     }
 
     /// Builds the operator's view of the generation.

@@ -1,4 +1,4 @@
-//! Addresses that overlap, in the tables of one configuration.
+//! Addresses that overlap, in the tables of one configuration and across a reload.
 //!
 //! Does not know about: the descriptor store.
 
@@ -8,12 +8,13 @@ use std::process::{Command, Stdio};
 
 use doorbell_testkit::peers::wait_until;
 
-use crate::generations::ask;
+use crate::generations::{Reloaded, ask};
 use crate::support::{Doorbell, LIMIT, Scratch, binary, free_port, has_ipv6, on_auto};
 
 on_auto! {
     each_table_may_have_the_ipv4_address_of_a_wildcard
     an_address_in_use_by_another_table_prevents_the_start
+    a_reload_does_not_change_the_family_of_an_address
 }
 
 const MINIMAL: &str =
@@ -69,5 +70,36 @@ fn an_address_in_use_by_another_table_prevents_the_start(engine: &str) {
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(ended.is_some() && output.status.code() == Some(73), "{table}: {err}");
         assert!(err.contains("address in use"), "{err}");
+    }
+}
+
+fn a_reload_does_not_change_the_family_of_an_address(engine: &str) {
+    if !has_ipv6() {
+        return;
+    }
+    let port = free_port();
+    let dual = format!("[agent.a]\nbind = \"[::]:{port}\"\n");
+    let probes = |ip: &str| format!("[blackbox]\nbind = \"{ip}:{port}\"\ntargets = [\"127.0.0.0/8\"]\n");
+    let twin = |table: &str| format!("{dual}{table}\nbind = \"0.0.0.0:{port}\"\n");
+    let with_probes = format!("{dual}{}", probes("0.0.0.0"));
+    let [both, v6] = [("IPv4 and IPv6"), ("only IPv6")].map(|of| format!("[::]:{port} ({of})"));
+    for (old, new, addr, held) in [
+        (dual.clone(), twin("[agent.b]"), &v6, &both),
+        (dual.clone(), twin("[tcp_gate.b]"), &v6, &both),
+        (dual.clone(), with_probes.clone(), &v6, &both),
+        (twin("[agent.b]"), dual.clone(), &both, &v6),
+        (with_probes, probes("[::]"), &both, &v6),
+        (probes("0.0.0.0"), probes("127.0.0.1"), &format!("127.0.0.1:{port}"), &format!("0.0.0.0:{port}")),
+    ] {
+        let reloaded = Reloaded::start(engine, &old);
+        reloaded.write("1", &new);
+        let output = reloaded.run(&["reload"]);
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!("cannot bind {addr} while doorbell listens at {held}: restart doorbell");
+        assert!(output.status.code() == Some(1) && err.contains(&expected), "{new}: {err}");
+        assert_eq!(reloaded.hello(), "0");
+        // The new configuration is valid, and takes effect with a restart.
+        drop(reloaded);
+        assert_eq!(Reloaded::start(engine, &new).hello(), "0");
     }
 }
