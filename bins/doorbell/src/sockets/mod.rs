@@ -3,6 +3,7 @@
 //! Does not know about: how routes reply.
 pub(crate) mod activation;
 mod address;
+mod datagram;
 pub(crate) mod descriptor_store;
 pub(crate) mod gate;
 pub(crate) mod inherit;

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: how to stop or reload. Sends nothing unless `NOTIFY_SOCKET` is set.
 
-use super::descriptor_store;
+use super::{datagram, descriptor_store};
 use crate::config::model::{Config, ReadyOn, Systemd};
 use crate::operator::Operator;
 use crate::wire::{Lifecycle, Status};
@@ -61,7 +61,6 @@ impl Manager {
             settings: config.systemd,
             grace: config.lifecycle.grace(),
             watchdog,
-            is_ready: false,
             is_stopping: false,
             ends_by: None,
             text: String::new(),
@@ -80,13 +79,15 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         IS_ACTIVE.store(false, Ordering::Release);
-        IS_READY.store(false, Ordering::Release);
         descriptor_store::end();
         if let Some((sender, thread)) = self.end.take() {
             drop(sender);
-            // The thread waits only for the channel, which is closed now.
+            // The thread waits for the channel, which is closed now, and for a limited time for the
+            // service manager.
             let _ = thread.join();
         }
+        // Only now, because the thread would announce readiness once more.
+        IS_READY.store(false, Ordering::Release);
     }
 }
 
@@ -100,10 +101,11 @@ pub(crate) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
         Err(_) => notify(&[NotifyState::Reloading]),
-    }
+    };
     let outcome = reload();
     descriptor_store::update();
-    notify(&[NotifyState::Ready]);
+    // If this fails, the next update sends it.
+    IS_READY.store(notify(&[NotifyState::Ready]), Ordering::Release);
     outcome
 }
 
@@ -112,7 +114,6 @@ struct Notifier {
     settings: Systemd,
     grace: Option<Duration>,
     watchdog: Option<Duration>,
-    is_ready: bool,
     is_stopping: bool,
     /// Latest end of a stop in progress.
     ends_by: Option<Instant>,
@@ -128,7 +129,7 @@ impl Notifier {
         let ready_tick =
             self.watchdog.map_or(TICK, |watchdog| (watchdog / 4).clamp(Duration::from_millis(5), TICK));
         loop {
-            let tick = if self.is_ready { ready_tick } else { TICK_SHORT.min(ready_tick) };
+            let tick = if IS_READY.load(Ordering::Acquire) { ready_tick } else { TICK_SHORT.min(ready_tick) };
             match ended.recv_timeout(tick) {
                 Err(RecvTimeoutError::Timeout) => self.update(),
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => return self.notify_stopping(),
@@ -148,13 +149,13 @@ impl Notifier {
             descriptor_store::update();
         }
         let mut states = Vec::new();
-        if !self.is_ready && self.is_started(&status) {
-            self.is_ready = true;
+        let is_ready = !IS_READY.load(Ordering::Acquire) && self.is_started(&status);
+        if is_ready {
             states.push(NotifyState::Ready);
         }
         // STOPPING=1 cannot be revoked, so it is sent only when the stop cannot be cancelled.
-        if status.lifecycle == Lifecycle::Stopping && !self.is_stopping {
-            self.is_stopping = true;
+        let is_stopping = status.lifecycle == Lifecycle::Stopping;
+        if is_stopping && !self.is_stopping {
             states.push(NotifyState::Stopping);
         }
         let extension = u32::try_from((TICK + EXTENSION).as_micros()).unwrap_or(u32::MAX);
@@ -162,15 +163,18 @@ impl Notifier {
             states.push(NotifyState::ExtendTimeoutUsec(extension));
         }
         let text = status_text(&status);
-        let is_news = text != self.text;
+        if text != self.text {
+            states.push(NotifyState::Status(&text));
+        }
+        // States that were not sent are sent by the next update.
+        if states.is_empty() || !notify(&states) {
+            return;
+        }
+        self.is_stopping |= is_stopping;
         self.text = text;
-        if is_news {
-            states.push(NotifyState::Status(&self.text));
+        if is_ready {
+            IS_READY.store(true, Ordering::Release);
         }
-        if !states.is_empty() {
-            notify(&states);
-        }
-        IS_READY.store(self.is_ready, Ordering::Release);
     }
 
     /// Whether to request an extension: from the start of the drain that precedes a stop, until the
@@ -265,11 +269,10 @@ fn status_text(status: &Status) -> String {
     text.replace('\n', " ")
 }
 
-/// Sends states; a failure is only logged.
-fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "cannot notify the service manager");
-    }
+/// Sends states. Returns whether they were sent.
+fn notify(states: &[NotifyState<'_>]) -> bool {
+    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+    datagram::Manager::of_env().send(&text, &[])
 }
 
 #[cfg(test)]

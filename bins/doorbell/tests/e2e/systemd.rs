@@ -60,6 +60,21 @@ impl Manager {
 }
 
 #[test]
+fn a_manager_that_does_not_read_does_not_prevent_a_shutdown() {
+    let mut manager = Manager::new();
+    let mut doorbell = manager.start(CONFIG, None);
+    manager.until("READY=1");
+    let other = UnixDatagram::unbound().unwrap();
+    other.set_nonblocking(true).unwrap();
+    while other.send_to(b"A=1\n", manager.scratch.path("notify")).is_ok() {}
+    doorbell.process.signal(Signal::TERM);
+    let (status, _) = doorbell.process.wait();
+    let log = doorbell.process.log();
+    assert!(status.success(), "{log}");
+    assert_eq!(log.matches("cannot notify the service manager").count(), 1, "{log}");
+}
+
+#[test]
 fn the_lifecycle_is_reported() {
     let mut manager = Manager::new();
     let mut doorbell = manager.start(&CONFIG.replace("drain_delay = \"0s\"", "drain_delay = \"1s\""), None);

@@ -8,15 +8,14 @@
 //! therefore shut down: the kernel then refuses connections despite the copy, and the manager drops
 //! the copy.
 
-mod datagram;
 #[cfg(test)]
 mod tests;
 
+use super::datagram::Manager;
 use super::{address, inherit};
 use crate::config::model::{Config, FdStore, Systemd};
 use crate::config::{Bind, BoundAddr};
 use crate::operator::Operator;
-use datagram::Manager;
 use doorbell::Listening;
 use rustix::net::{Shutdown, shutdown};
 use std::io;
@@ -235,9 +234,8 @@ impl Store {
     fn close(&self, gone: &[StoredSocket]) {
         let mut names: Vec<&str> = gone.iter().map(|stored| stored.name.as_str()).collect();
         names.dedup();
-        for name in names.into_iter().filter(|name| !self.stored.iter().any(|stored| stored.name == **name)) {
-            self.manager.forget(name);
-        }
+        names.retain(|name| !self.stored.iter().any(|stored| stored.name == **name));
+        self.manager.forget(names.into_iter());
         for stored in gone {
             // Fails if the socket is already shut down.
             let _closed = shutdown(&stored.socket, Shutdown::Both);
@@ -255,12 +253,8 @@ impl Store {
         }
         for sockets in sockets.chunks(SENT_MAX) {
             let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, socket)| socket.as_fd()).collect();
-            match self.manager.send(&format!("FDSTORE=1\nFDNAME={name}\n"), &fds) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    return tracing::debug!(%error, "cannot keep listening sockets across a restart");
-                }
+            if !self.manager.send(&format!("FDSTORE=1\nFDNAME={name}\n"), &fds) {
+                return;
             }
             self.stored.extend(sockets.iter().filter_map(|(inode, socket)| {
                 let socket = socket.try_clone().ok()?;
@@ -273,7 +267,7 @@ impl Store {
     fn forget_all(&mut self) {
         let mut names: Vec<String> = self.stored.drain(..).map(|stored| stored.name).collect();
         names.dedup();
-        names.iter().for_each(|name| self.manager.forget(name));
+        self.manager.forget(names.iter().map(String::as_str));
     }
 }
 
