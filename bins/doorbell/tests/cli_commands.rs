@@ -13,6 +13,8 @@ mod help;
 mod meant;
 #[path = "cli/pairs.rs"]
 mod pairs;
+#[path = "cli/process_1.rs"]
+mod process_1;
 #[path = "cli/schema.rs"]
 mod schema;
 #[path = "cli/serving.rs"]

@@ -22,6 +22,7 @@ mod probe;
 mod redirect;
 mod report;
 mod run;
+mod signals;
 mod trust;
 mod until;
 mod validate;

@@ -5,6 +5,7 @@
 
 use super::load;
 use super::options::{ColorWhen, DriverArg, Global};
+use super::signals;
 use crate::exit::{Exit, Failure};
 use crate::parent::{CommandEnd, PARENT, ServerReport, code_of};
 use clap::{Args, ValueEnum};
@@ -130,8 +131,8 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
 fn watch(sender: SyncSender<Event>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}"));
     let all = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
-    let mut signals = Signals::new(all).map_err(failed)?;
-    let forward = move || signals.forever().all(|signal| sender.send(Event::Signal(signal)).is_ok());
+    let mut received = Signals::new(all).map_err(failed)?;
+    let forward = move || received.forever().all(|signal| sender.send(Event::Signal(signal)).is_ok());
     std::thread::Builder::new().name("signals".into()).spawn(forward).map_err(failed)?;
     Ok(())
 }
@@ -232,7 +233,7 @@ impl Processes {
                 send_signal(self.child, named);
                 // The signal would kill a server that has not installed its handler. Such a server
                 // does not need the signal, because it has not read the configuration yet.
-                send_signal(self.server.filter(|server| has_handler(*server, signal)), named);
+                send_signal(self.server.filter(|server| signals::has_handler(*server, signal)), named);
             }
             _ => send_signal(self.child, named),
         }
@@ -274,15 +275,6 @@ impl Processes {
             }
         }
     }
-}
-
-/// Whether a process has a handler for a signal (`SigCgt` in proc_pid_status(5)).
-fn has_handler(pid: Pid, signal: i32) -> bool {
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Sends a signal unless the process has exited.

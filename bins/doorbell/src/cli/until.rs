@@ -4,15 +4,20 @@
 
 use super::options::Global;
 use super::output::{print, print_error};
+use super::signals;
 use super::trust::TrustArgs;
 use crate::config::format_duration;
 use crate::exit::{Exit, Failure};
 use crate::probe::{Probe, Prober, Target, Verdict};
 use clap::Args;
 use doorbell_checks::options::ClientTls;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag::register_conditional_shutdown;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +29,7 @@ Examples:
   doorbell await http://a/healthz http://b/healthz --any
   doorbell await grpcs://orders:50051 https://auth/readyz --tls-ca-cert ca.pem -- /app/server
 
-The command replaces doorbell (exec): same process, same signals.
+The command replaces doorbell (exec): same process, same signals. Until then, TERM, INT, HUP and QUIT end doorbell, also as process 1.
 
 Exit codes: 0 ready, 69 not ready in time, 71 the command cannot be started, 2 invalid command line, else that of the command";
 
@@ -67,6 +72,8 @@ type Reasons = Arc<Mutex<Vec<Option<String>>>>;
 
 #[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
 pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure> {
+    end_on_signals()
+        .map_err(|error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}")))?;
     args.targets = args.targets.into_iter().map(|target| args.trust.with_tls(target)).collect();
     if let Some(why) = args.trust.unused_option(&args.targets, Prober::Doorbell) {
         return Err(Failure::new(Exit::Usage, why));
@@ -102,6 +109,19 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
     let Some((program, rest)) = args.command.split_first() else { return Ok(Exit::Success) };
     let error = Command::new(program).args(rest).exec();
     Err(Failure::new(NOT_STARTED, format!("cannot start {}: {error}", program.display())))
+}
+
+/// As process 1, makes signals end the process with the exit code of a shell: the kernel drops
+/// signals with the default action for process 1. Executing the command removes the handlers.
+fn end_on_signals() -> io::Result<()> {
+    static ALWAYS: AtomicBool = AtomicBool::new(true);
+    if std::process::id() != 1 {
+        return Ok(());
+    }
+    for signal in signals::not_ignored([SIGHUP, SIGINT, SIGQUIT, SIGTERM]) {
+        register_conditional_shutdown(signal, 128 + signal, &ALWAYS)?;
+    }
+    Ok(())
 }
 
 fn not_ready(args: &AwaitArgs, reasons: &Reasons) {
