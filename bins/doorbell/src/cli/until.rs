@@ -96,8 +96,14 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
                 missing -= 1;
                 reasons.lock().unwrap_or_else(PoisonError::into_inner)[position] = None;
                 if !global.quiet {
-                    // A failed write must not prevent the command from starting.
-                    let _lost = print(&format!("{} is ready\n", args.targets[position]));
+                    let line = format!("{} is ready\n", args.targets[position]);
+                    if args.command.is_empty() {
+                        // The result is the exit code.
+                        let _lost = print(&line);
+                    } else {
+                        // Standard output belongs to the command.
+                        print_error(&line);
+                    }
                 }
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {

@@ -101,7 +101,8 @@ fn await_becomes_the_command() {
     let target = format!("tcp://{}", open.local_addr().unwrap());
     let nobody = format!("tcp://{}", free_addr());
     let (code, out, err) = run(&["await", &target, "--", "/bin/sh", "-c", "echo $0 $1; exit 5", "a", "b c"]);
-    assert_eq!((code, out, err.as_str()), (5, format!("{target} is ready\na b c\n"), ""));
+    assert_eq!((code, out.as_str(), err), (5, "a b c\n", format!("{target} is ready\n")));
+    assert_eq!(run(&["await", &target]), (0, format!("{target} is ready\n"), String::new()));
     assert_eq!(run(&["await", &target, "-q"]), (0, String::new(), String::new()));
     let (code, out, err) = run(&["await", &target, "--", "/nonexistent"]);
     assert!(code == 71 && err.contains("cannot start /nonexistent"), "{code} {out}{err}");
