@@ -19,6 +19,8 @@ mod process_1;
 mod schema;
 #[path = "cli/serving.rs"]
 mod serving;
+#[path = "cli/terminal.rs"]
+mod terminal;
 #[path = "cli/variables.rs"]
 mod variables;
 

@@ -9,14 +9,15 @@ use super::signals;
 use crate::exit::{Exit, Failure};
 use crate::parent::{CommandEnd, PARENT, ServerReport, code_of};
 use clap::{Args, ValueEnum};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 
@@ -31,6 +32,7 @@ When the command exits, doorbell logs its exit code, stops immediately and exits
 
 TERM: doorbell starts to drain, sends TERM to the command after drain_delay, and exits after the command; until then `doorbell undrain` \
 cancels the stop. A second TERM or an INT is sent to both immediately. HUP and USR2 are sent to both, QUIT, USR1 and WINCH to the command. \
+A signal of the terminal reaches the command once. Signals that are ignored at the start, as with nohup, stay ignored. \
 Orphaned processes are reaped, also as process 1.
 
 Exit codes: that of the command, or 128 plus the signal that ended it; 71 if it cannot be started; that of doorbell if doorbell failed \
@@ -76,6 +78,9 @@ pub struct RunArgs {
 /// Exit code if the command cannot be started (`EX_OSERR` of sysexits).
 const NOT_STARTED: Exit = Exit::Code(71);
 
+/// `si_code` of a signal of the kernel, as of the terminal (sigaction(2)).
+const SI_KERNEL: i32 = 0x80;
+
 /// Phase of the server and the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -89,7 +94,11 @@ enum Phase {
 /// An event to handle.
 #[derive(Debug)]
 enum Event {
-    Signal(i32),
+    Signal {
+        signal: i32,
+        /// Whether the kernel sent it, not a process.
+        is_from_kernel: bool,
+    },
     /// A message of the server.
     Server(ServerReport),
 }
@@ -121,18 +130,24 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
     let (sender, events) = sync_channel(64);
     watch(sender.clone())?;
     // Orphans are reparented to this process even if it is not process 1.
-    set_child_subreaper(Some(rustix::process::getpid()))
+    set_child_subreaper(Some(getpid()))
         .map_err(|errno| Failure::new(Exit::Failure, format!("cannot become child subreaper: {errno}")))?;
     let mut processes = Processes::start(args, global, sender)?;
     processes.supervise(&events)
 }
 
-/// Sends received signals to the channel.
+/// Sends received signals to the channel, except those that are ignored at the start.
 fn watch(sender: SyncSender<Event>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}"));
-    let all = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
-    let mut received = Signals::new(all).map_err(failed)?;
-    let forward = move || received.forever().all(|signal| sender.send(Event::Signal(signal)).is_ok());
+    let forwarded = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+    let handled = std::iter::once(SIGCHLD).chain(signals::not_ignored(forwarded));
+    let mut received = SignalsInfo::<WithRawSiginfo>::new(handled).map_err(failed)?;
+    let forward = move || {
+        received.forever().all(|info| {
+            let is_from_kernel = info.si_code == SI_KERNEL;
+            sender.send(Event::Signal { signal: info.si_signo, is_from_kernel }).is_ok()
+        })
+    };
     std::thread::Builder::new().name("signals".into()).spawn(forward).map_err(failed)?;
     Ok(())
 }
@@ -160,6 +175,8 @@ impl Processes {
         listen(ours, events).map_err(failed)?;
         let mut server = Command::new(exe);
         server.args(serve_args(args, global)).env(PARENT, own_pid()).stdin(OwnedFd::from(theirs));
+        // Signals of the terminal reach only the foreground process group.
+        server.process_group(0);
         let server = Pid::from_child(&server.spawn().map_err(failed)?);
         let program = &args.command[0];
         let child = match Command::new(program).args(&args.command[1..]).spawn() {
@@ -189,8 +206,8 @@ impl Processes {
                 return Ok(Exit::Code(self.code()));
             }
             match events.recv() {
-                Ok(Event::Signal(SIGCHLD)) => {}
-                Ok(Event::Signal(signal)) => self.handle_signal(signal),
+                Ok(Event::Signal { signal: SIGCHLD, .. }) => {}
+                Ok(Event::Signal { signal, is_from_kernel }) => self.handle_signal(signal, is_from_kernel),
                 Ok(Event::Server(report)) => self.handle_report(report),
                 Err(RecvError) => {
                     return Err(Failure::new(Exit::Failure, "signal thread ended: cannot receive signals"));
@@ -217,8 +234,9 @@ impl Processes {
         }
     }
 
-    fn handle_signal(&mut self, signal: i32) {
+    fn handle_signal(&mut self, signal: i32, is_from_kernel: bool) {
         let Some(named) = Signal::from_named_raw(signal) else { return };
+        let child = self.child.filter(|child| !(is_from_kernel && signals::reaches_group_of(*child, signal)));
         match (signal, self.phase) {
             (SIGTERM, Phase::Running) => {
                 self.phase = Phase::Delaying;
@@ -226,16 +244,16 @@ impl Processes {
             }
             (SIGINT | SIGTERM, _) => {
                 self.phase = Phase::Ending;
-                send_signal(self.child, named);
+                send_signal(child, named);
                 send_signal(self.server, Signal::INT);
             }
             (SIGHUP | SIGUSR2, _) => {
-                send_signal(self.child, named);
+                send_signal(child, named);
                 // The signal would kill a server that has not installed its handler. Such a server
                 // does not need the signal, because it has not read the configuration yet.
                 send_signal(self.server.filter(|server| signals::has_handler(*server, signal)), named);
             }
-            _ => send_signal(self.child, named),
+            _ => send_signal(child, named),
         }
     }
 
@@ -324,7 +342,7 @@ fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
 }
 
 fn own_pid() -> String {
-    rustix::process::getpid().as_raw_nonzero().to_string()
+    getpid().as_raw_nonzero().to_string()
 }
 
 fn parse_listen(text: &str) -> Result<String, String> {

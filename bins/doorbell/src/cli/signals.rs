@@ -1,8 +1,9 @@
-//! Actions of processes for signals (proc_pid_status(5)).
+//! Signals of processes: their actions (proc_pid_status(5)) and process groups (proc_pid_stat(5)).
 //!
-//! Does not know about: the meaning of a signal.
+//! Does not know about: how a command handles a signal.
 
 use rustix::process::{Pid, getpid};
+use signal_hook::consts::SIGHUP;
 
 /// The signals that this process does not ignore. A program leaves ignored signals alone: nohup(1),
 /// for example, starts a program with an ignored SIGHUP.
@@ -14,6 +15,27 @@ pub(super) fn not_ignored(signals: impl IntoIterator<Item = i32>) -> impl Iterat
 /// Whether a process has a handler for a signal.
 pub(super) fn has_handler(pid: Pid, signal: i32) -> bool {
     contains(set(pid, "SigCgt:"), signal)
+}
+
+/// Whether a signal that the terminal sent to this process reaches a child, too, because both are in
+/// the same process group. At a hangup, the kernel sends SIGHUP to the leader of the session alone.
+pub(super) fn reaches_group_of(child: Pid, signal: i32) -> bool {
+    let (Some((group, session)), Some((other, _))) = (group_and_session(getpid()), group_and_session(child))
+    else {
+        return false;
+    };
+    let is_leader = session == getpid().as_raw_nonzero().get();
+    group == other && !(signal == SIGHUP && is_leader)
+}
+
+/// The process group and the session of a process. Each is 0 if its leader is outside the PID
+/// namespace, which `getpgid` and `getsid` of rustix do not allow.
+fn group_and_session(pid: Pid) -> Option<(i32, i32)> {
+    let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // `PID (NAME) STATE PARENT GROUP SESSION ..`; NAME may contain any byte.
+    let stat = String::from_utf8_lossy(&stat);
+    let mut ids = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(2).map(str::parse);
+    Some((ids.next()?.ok()?, ids.next()?.ok()?))
 }
 
 /// A set of signals in the status of a process; empty if the status cannot be read.

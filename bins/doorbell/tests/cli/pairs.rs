@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running `doorbell run`, with the first line of its output.
@@ -27,7 +27,11 @@ impl Running {
     /// Starts without --quiet, so the first line may be a log line.
     fn start_aloud(args: &[&str], script: &str) -> Self {
         let args = [&["run"], args, &["--", "/bin/sh", "-c", script]].concat();
-        let mut child = doorbell(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Self::spawn(&mut doorbell(&args))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         lines.read_line(&mut first).unwrap();
@@ -209,7 +213,7 @@ fn options_of_serve_reach_the_doorbell_of_a_pair() {
 }
 
 /// Returns the serving process of a `doorbell run`, once its signal thread runs.
-fn serving_child(parent: u32) -> Pid {
+pub(super) fn serving_child(parent: u32) -> Pid {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     let serving = children.split_whitespace().next().unwrap();
     let tasks = || std::fs::read_dir(format!("/proc/{serving}/task")).into_iter().flatten().flatten();
@@ -251,6 +255,19 @@ fn other_signals_reach_the_command() {
         running.signal(signal);
         assert_eq!(running.end(), Some(11), "{name}");
     }
+}
+
+/// As with nohup(1).
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let run = [env!("CARGO_BIN_EXE_doorbell"), "run", "-q", "--listen", "127.0.0.1:0", "--", "/bin/sh", "-c"];
+    let script = "trap 'exit 4' USR1; echo; while :; do sleep 0.02; done";
+    let args = [&["-c", "trap '' HUP; exec \"$@\"", "sh"], &run[..], &[script]].concat();
+    let running = Running::spawn(Command::new("/bin/sh").args(args));
+    for signal in [Signal::HUP, Signal::USR1] {
+        running.signal(signal);
+    }
+    assert_eq!(running.end(), Some(4));
 }
 
 #[test]

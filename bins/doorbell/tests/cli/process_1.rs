@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const DOORBELL: &str = env!("CARGO_BIN_EXE_doorbell");
 
 /// A command whose arguments run as process 1 of a new PID namespace, if that is permitted.
-fn process_1() -> Option<Command> {
+pub(super) fn process_1() -> Option<Command> {
     let alone = ["--pid", "--fork", "--kill-child", "--mount-proc"];
     let as_user = [&["--user", "--map-root-user"][..], &alone].concat();
     let unshare = |args: &[&str]| {
