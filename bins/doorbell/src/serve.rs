@@ -30,7 +30,12 @@ pub(crate) fn run(config: Config, origin: &str, reread: Option<Read>) -> Result<
     let is_configured = reread.is_some();
     crate::sockets::descriptor_store::close_overlapping(&started);
     // Bound before anything is served, so that an unusable address prevents the start.
-    let admin = started.admin.as_ref().map(crate::operator::admin::bind).transpose()?.flatten();
+    let admin = started
+        .admin
+        .as_ref()
+        .map(|admin| crate::operator::admin::bind(admin, &started))
+        .transpose()?
+        .flatten();
     let guard = Arc::new(crate::operator::admin::Guard::closed());
     let shared = SharedState::new(operator.clone(), Arc::clone(&guard));
     let generations = Generations::start(shared, supervisor.queue(), config, origin, reread)?;

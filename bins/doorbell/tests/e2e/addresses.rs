@@ -3,7 +3,7 @@
 //! Does not know about: the descriptor store.
 
 use std::io::Read as _;
-use std::net::{Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
 use doorbell_testkit::peers::wait_until;
@@ -24,10 +24,11 @@ fn each_table_may_have_the_ipv4_address_of_a_wildcard(engine: &str) {
     if !has_ipv6() {
         return;
     }
-    let [web, probes, gate, udp] = [free_port(), free_port(), free_port(), free_port()];
+    let [web, probes, gate, udp, admin] = [(); 5].map(|()| free_port());
     let text = format!(
         "{MINIMAL}[listener.first]\nbind = \"127.0.0.1:0\"\n\
-         [listener.v6]\nbind = \"[::]:{web}\"\n[listener.v4]\nbind = \"127.0.0.1:{probes}\"\n\
+         [listener.v6]\nbind = \"[::]:{web}\"\n[listener.v4]\nbind = [\"127.0.0.1:{probes}\", \"127.0.0.1:{admin}\"]\n\
+         [admin]\nbind = \"[::]:{admin}\"\n\
          [blackbox]\nbind = [\"0.0.0.0:{web}\", \"[::]:{probes}\"]\ntargets = [\"127.0.0.0/8\"]\n\
          [tcp_gate.g]\nbind = \"[::]:{gate}\"\n[agent.a]\nbind = \"0.0.0.0:{gate}\"\n\
          [udp.v6]\nbind = \"[::]:{udp}\"\nreply = \"echo\"\n[udp.v4]\nbind = \"0.0.0.0:{udp}\"\nreply = \"echo\"\n"
@@ -39,6 +40,8 @@ fn each_table_may_have_the_ipv4_address_of_a_wildcard(engine: &str) {
         let (status, body) = ask(addr, "/livez");
         assert_eq!(status, if is_probes { 404 } else { 200 }, "{addr}: {body}\n{}", doorbell.process.log());
     }
+    assert_eq!(ask(v4(admin), "/livez").0, 200);
+    assert!(TcpStream::connect(v6(admin)).is_ok());
     let mut line = String::new();
     TcpStream::connect(v4(gate)).unwrap().read_to_string(&mut line).unwrap();
     assert!(line.starts_with("up"), "{line:?}");
@@ -73,6 +76,12 @@ fn an_address_in_use_by_another_table_prevents_the_start(engine: &str) {
     }
 }
 
+/// The kernel closes the sockets of an io_uring soon after the exit of its process.
+fn await_free(port: u16) {
+    let is_free = || TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).is_ok();
+    assert!(wait_until(LIMIT, is_free).is_some(), "{port} is still in use");
+}
+
 fn a_reload_does_not_change_the_family_of_an_address(engine: &str) {
     if !has_ipv6() {
         return;
@@ -91,6 +100,7 @@ fn a_reload_does_not_change_the_family_of_an_address(engine: &str) {
         (with_probes, probes("[::]"), &both, &v6),
         (probes("0.0.0.0"), probes("127.0.0.1"), &format!("127.0.0.1:{port}"), &format!("0.0.0.0:{port}")),
     ] {
+        await_free(port);
         let reloaded = Reloaded::start(engine, &old);
         reloaded.write("1", &new);
         let output = reloaded.run(&["reload"]);
@@ -100,6 +110,7 @@ fn a_reload_does_not_change_the_family_of_an_address(engine: &str) {
         assert_eq!(reloaded.hello(), "0");
         // The new configuration is valid, and takes effect with a restart.
         drop(reloaded);
+        await_free(port);
         assert_eq!(Reloaded::start(engine, &new).hello(), "0");
     }
 }

@@ -14,10 +14,10 @@ mod reply;
 mod reply_memory;
 
 use super::Operator;
-use crate::config::model::Admin;
+use crate::config::model::{Admin, Config};
 use crate::exit::{Exit, Failure};
 use crate::sockets::activation;
-use crate::sockets::port::set_user_timeout;
+use crate::sockets::port::{self, set_user_timeout};
 pub(crate) use guard::Guard;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
@@ -68,8 +68,8 @@ pub(crate) struct Bound {
 }
 
 /// Binds the address. A listener that was not configured is skipped if binding fails.
-pub(crate) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
-    let bound = Bound::bind(admin);
+pub(crate) fn bind(admin: &Admin, config: &Config) -> Result<Option<Bound>, Failure> {
+    let bound = port::listen(config.bound(admin.bind)).map(|listener| Bound { listener });
     if let (Err(error), true) = (&bound, admin.is_implicit) {
         tracing::info!(
             "admin listener skipped: cannot bind {}: {error}; choose another address with --admin",
@@ -98,12 +98,6 @@ pub(crate) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
 }
 
 impl Bound {
-    fn bind(admin: &Admin) -> io::Result<Self> {
-        let listener = TcpListener::bind(admin.bind)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self { listener })
-    }
-
     /// The bound address, with the actual port.
     pub(crate) fn addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
