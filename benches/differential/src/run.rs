@@ -23,7 +23,7 @@ pub struct Report {
     pub refused: u64,
     /// Number of comparisons, one for each stream and peer.
     pub compared: u64,
-    /// Number of differences for each reason.
+    /// Number of differences by reason (its index in `reasons::all`) and peer.
     pub counts: BTreeMap<(usize, Peer), u64>,
     /// Number of differences without a reason.
     pub unlisted: u64,

@@ -1,6 +1,6 @@
 //! The cost of echoing a datagram: a worker with each driver, against a loop of `recvmmsg(2)` and
-//! `sendmmsg(2)` that sets the source address of each reply. Also the cost of the limit, of the
-//! guard against amplification, and of a TCP probe beside a flood of datagrams.
+//! `sendmmsg(2)` that sets the source address of each reply. Also the cost of a rate limit, of
+//! the guard against amplification, and of a TCP probe beside a flood of datagrams.
 //!
 //! The figures are the server's time, kernel included, in nanoseconds. The clients run between the
 //! turns of the worker, untimed. `doorbell-rig datagrams` runs this program in a QEMU guest, in

@@ -1,7 +1,7 @@
-//! What is masked in a file that is not TOML: everything that is not known to be open.
+//! Masks a file that is not TOML, except keys and values that are known not to be secret.
 //!
 //! Does not know about: syntax errors. Where a string or a table begins is uncertain in such a
-//! file, so each line counts for itself.
+//! file, so each line is examined on its own, except that a map may span lines.
 
 use crate::secret_names::credentials;
 use crate::secret_places::{contains_secrets, is_map, table_form};
@@ -9,31 +9,31 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Characters outside of words.
+/// Characters that separate words, in addition to whitespace.
 const PUNCTUATION: [char; 8] = ['=', ':', ',', '#', '[', ']', '{', '}'];
 
-/// The values of a key. If tables have the same key with different values, the last of these
-/// applies.
+/// Whether the values of a key may be secret. If a key has different kinds in several tables, the
+/// last of these variants applies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// No secret.
     Open,
     /// A secret, or a table with secrets.
     Closed,
-    /// A table whose keys the user chooses, so that they may have the name of an open key.
+    /// A table whose keys the user chooses: one may have the same name as an open key.
     Map,
 }
 
 struct Scan<'s> {
     schema: &'s Value,
     keys: BTreeMap<&'s str, Kind>,
-    /// Whether the line may be in a [`Kind::Map`].
+    /// Whether the scan may be inside a [`Kind::Map`].
     is_in_map: bool,
     spans: Vec<Range<usize>>,
 }
 
-/// Finds every word and every string that may be a secret: those that are no known key, and that do
-/// not follow the key of an open value on the same line.
+/// Finds the words and strings that may be secrets: all except keys, and values of open keys on the
+/// same line. In such values, finds credentials.
 pub(crate) fn broken_spans(schema: &Value, text: &str) -> Vec<Range<usize>> {
     let mut scan = Scan { schema, keys: BTreeMap::new(), is_in_map: false, spans: Vec::new() };
     collect(schema, &mut scan.keys);
@@ -78,7 +78,7 @@ impl Scan<'_> {
             let rest = line[word.end..].trim_start();
             at = word.end;
             if let Some(value) = rest.strip_prefix(['=', ':']) {
-                // The end of a secret in base64 is no key.
+                // `x==`, or `x=` at the end of a line, may be a secret in base64.
                 let is_key = is_first
                     && name.chars().all(is_bare)
                     && !value.starts_with('=')
@@ -103,13 +103,14 @@ impl Scan<'_> {
         spans
     }
 
-    /// Whether the value of a key is shown.
+    /// Whether the value of a key is shown. A [`Kind::Map`] sets `is_in_map`.
     fn is_open(&mut self, kind: Option<Kind>) -> bool {
         self.is_in_map |= kind == Some(Kind::Map);
         kind == Some(Kind::Open) && !self.is_in_map
     }
 
-    /// The length of the header of a table at the start of a line; 0 if it may be something else.
+    /// Finds the header of a table at the start of a line, and returns the end of its path; 0 if
+    /// the line may be something else.
     fn header(&mut self, line: &str) -> usize {
         let inside = line.trim_start().trim_start_matches(['[', ' ', '\t']);
         let start = line.len() - inside.len();
@@ -129,7 +130,7 @@ impl Scan<'_> {
     }
 }
 
-/// The next string, to the end of the line if it is not closed, or word.
+/// The next word or string. A string that is not closed ends with the line.
 fn next_word(line: &str, at: usize) -> Option<Range<usize>> {
     let is_outside = |c: char| c.is_whitespace() || PUNCTUATION.contains(&c);
     let text = line[at..].trim_start_matches(is_outside);
@@ -149,13 +150,13 @@ fn next_word(line: &str, at: usize) -> Option<Range<usize>> {
     Some(start..start + len)
 }
 
-/// Whether a key with this character needs no quotes.
+/// Whether a key without quotes may contain this character.
 fn is_bare(c: char) -> bool {
     c.is_alphanumeric() || "._-".contains(c)
 }
 
-/// Whether a word or a string has an end: it is not cut by the end of the line, or by a quote in the
-/// middle of the value.
+/// Whether a word or a string is complete: a separator or the end of the line follows, and a string
+/// is closed.
 fn is_whole(line: &str, word: &Range<usize>) -> bool {
     let text = &line[word.clone()];
     let quote = text.chars().next().filter(|c| ['"', '\''].contains(c));
@@ -163,7 +164,8 @@ fn is_whole(line: &str, word: &Range<usize>) -> bool {
         && line[word.end..].chars().next().is_none_or(|c| c.is_whitespace() || PUNCTUATION.contains(&c))
 }
 
-/// Whether a text may contain a password or the next key, as in `"http://u:x` or `"u, password = "`.
+/// Whether a text may contain a password or the next key, as in `"http://u:x` or
+/// `"u, password = "`.
 fn is_mixed(text: &str) -> bool {
     let after = text.split_once(':').map(|(_, after)| after);
     text.contains('=') || after.is_some_and(|after| !after.starts_with(|c: char| c.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! Secrets in the texts of a problem: messages quote values.
+//! Removes secrets from the texts of a problem, which may quote values.
 //!
 //! Does not know about: places in a file.
 
@@ -6,7 +6,7 @@ use crate::secret::Secret;
 use crate::secret_names::credentials;
 use toml::de::DeValue;
 
-/// Values that a text must not quote, as written in the file.
+/// Values that a text must not quote: each one decoded, and escaped as by `Debug`.
 pub(crate) struct Unquotable(Vec<String>);
 
 impl Unquotable {
@@ -20,7 +20,8 @@ impl Unquotable {
         Self(forms.filter(|form| !form.is_empty()).collect())
     }
 
-    /// Replaces quoted parts of these values, and credentials in any other part of the text.
+    /// Replaces quotations that are part of such a value or end with one; elsewhere, replaces
+    /// credentials.
     pub(crate) fn clean(&self, text: &str) -> String {
         let (mut clean, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
         let parts = text.split(|c: char| {

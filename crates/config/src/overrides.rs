@@ -16,8 +16,8 @@ const SEPARATOR: &str = "__";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides(Vec<(String, String)>);
 
-/// The variables as a text, so that problems can mark places in it. The places of this text are
-/// numbered after those of the file, starting at [`Self::base`].
+/// The variables as a text, so that problems can mark places in it. Offsets in this text follow
+/// those of the file, starting at [`Self::base`].
 #[derive(Debug)]
 pub(crate) struct Environment {
     program: Program,
@@ -78,8 +78,7 @@ impl Environment {
         self.source.text.get(name.clone())
     }
 
-    /// Stores every value at its key. Returns the places of values without a key, which may be
-    /// secrets.
+    /// Stores every value at its key. Returns the places of refused values, which may be secrets.
     pub(crate) fn apply<'i>(&'i self, root: &mut DeTable<'i>, problems: &Problems) -> Vec<Range<usize>> {
         let mut refused = Vec::new();
         if self.lines.is_empty() {

@@ -111,8 +111,8 @@ impl Problem {
     }
 
     /// Removes secrets from the texts: credentials, and quoted parts of a value that contains a
-    /// secret. A value of several lines is not quoted either: if a quote is missing, it contains
-    /// the keys below.
+    /// secret. Also removes quoted parts of a value of several lines: if its closing quote is
+    /// missing, the value contains the keys below it.
     pub(crate) fn clean(&mut self, source: &Source) {
         let spans = std::iter::once(&self.span).chain(self.related.iter().map(|(span, _)| span));
         let values = spans.filter_map(|span| {
@@ -302,7 +302,8 @@ impl Source {
         }
     }
 
-    /// The lines of these places, with masked secrets. The places of secrets begin at `base`.
+    /// The lines of these places, with masked secrets. The first byte of the text has offset 0 in
+    /// `marks` and offset `base` in `hidden`.
     fn snippet<'a>(
         &'a self,
         marks: Vec<(Range<usize>, &'a str, AnnotationKind)>,
@@ -311,7 +312,8 @@ impl Source {
     ) -> Snippet<'a, Annotation<'a>> {
         let first = marks.iter().map(|(span, ..)| span.start).min().unwrap_or_default();
         let last = marks.iter().map(|(span, ..)| span.end).max().unwrap_or_default();
-        // A place at the end of the file is shown after the last line.
+        // A place at the end of the file is shown at the end of the last line, not on an empty line
+        // below it.
         let before = &self.text[..first];
         let before = before.strip_suffix('\n').filter(|_| first == self.text.len()).unwrap_or(before);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -344,8 +346,8 @@ impl Source {
     }
 }
 
-/// The problems of a report in the order of the file, and the number of others. Warnings are
-/// omitted before errors.
+/// The problems of a report in the order of the file, and the number of omitted problems. Warnings
+/// are omitted first.
 fn shown(problems: &[Problem]) -> (Vec<&Problem>, usize) {
     let mut all: Vec<_> = problems.iter().enumerate().collect();
     all.sort_by_key(|(_, problem)| problem.severity == Severity::Warning);

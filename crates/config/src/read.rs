@@ -94,7 +94,7 @@ pub fn read<T, U>(
     } else {
         Outcome { value: None, problems: with_syntax(source, &syntax, problems.into_sorted()) }
     };
-    // A secret in clear text is permitted in a variable.
+    // A secret in clear text is permitted in an environment variable.
     outcome
         .problems
         .retain(|problem| problem.code != "clear-secret" || problem.span.start < environment.base);
@@ -115,8 +115,8 @@ pub fn read<T, U>(
     outcome
 }
 
-/// Adds the syntax errors to the problems of values that could be parsed, and removes other problems
-/// on the same lines.
+/// Adds the syntax errors to the problems of values that could be parsed, and removes such problems
+/// on lines with a syntax error.
 fn with_syntax(source: &Source, syntax: &[toml::de::Error], mut all: Vec<Problem>) -> Vec<Problem> {
     let ends: Vec<usize> = source.text.match_indices('\n').map(|(at, _)| at).collect();
     let line_of = |start: usize| ends.partition_point(|end| *end < start);

@@ -10,12 +10,12 @@ use std::path::Path;
 /// Maximum length of a secret in bytes, far above the usual length of tokens and keys.
 const SECRET_LEN_MAX: u64 = 64 << 10;
 
-/// A text that is neither shown nor dumped.
+/// A text that is shown only as [`Self::MASK`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Replaces a secret wherever a configuration is shown.
+    /// Replaces a secret in messages and dumps.
     pub const MASK: &str = "***";
 
     /// Creates a secret from its text.
@@ -24,7 +24,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The text itself, for a comparison or verification.
+    /// The text itself, which must not be shown.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -46,11 +46,11 @@ const FIELD_KEYS: [&str; 12] = [
     "subscriptionkey",
 ];
 
-/// A name may differ from a word of at least this length by two letters, and from a shorter word by
-/// one.
+/// A part of a name may differ from a word of at least this length by two letters, and from a
+/// shorter word by one.
 const LONG_WORD_LEN: usize = 8;
 
-/// Number of characters of a name that are compared.
+/// Maximum number of characters of a name that are compared.
 const NAME_LEN_MAX: usize = 64;
 
 /// Whether a name contains a word for a secret, possibly misspelt.
@@ -105,8 +105,8 @@ fn user(text: &str) -> Option<Range<usize>> {
     if let Some(end) = text.rfind('@').filter(|end| start.is_none_or(|start| start <= *end)) {
         return Some(start.or_else(|| user_start(&text[..end]))?..end);
     }
-    // What is no port may be a password before a missing `@`, except in `scheme://host:port` as a
-    // placeholder.
+    // Text after the colon that cannot be a port may be a password whose `@` is missing. The word
+    // `port` is allowed, because it is a placeholder in `scheme://host:port`.
     let host = &text[start?..];
     let is_end = |c: char| "/?#".contains(c) || c.is_whitespace();
     let host = &host[..host.find(is_end).unwrap_or(host.len())];

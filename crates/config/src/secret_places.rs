@@ -1,5 +1,5 @@
-//! The values of a file that may contain a secret in clear text, by the schema and the names of
-//! keys.
+//! Finds the values of a file that may contain a secret in clear text, by means of the schema and
+//! the names of keys. The form of a value is its schema.
 //!
 //! Does not know about: reading of keys.
 //!
@@ -13,8 +13,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// An unknown key is treated as the known key to which its similarity is greatest, if it exceeds
-/// this. Suggestions ("did you mean") use the same threshold.
+/// An unknown key is treated as the most similar known key if their similarity exceeds this value.
+/// Suggestions ("did you mean") use the same threshold.
 const SUGGESTED: f64 = 0.8;
 
 /// Finds all values that may contain a secret in clear text: values of secret keys; values of
@@ -70,10 +70,10 @@ fn hide_credentials(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>)
     let DeValue::String(text) = value.get_ref() else { return };
     let (found, span) = (credentials(text), value.span());
     let start = match span.len() - text.len().min(span.len()) {
-        // The value of a variable has no quotes.
+        // A value from an environment variable has no quotes.
         0 => span.start,
         2 => span.start + 1,
-        // If the string contains escapes or has triple quotes, the position is unknown.
+        // If the string contains escapes or has triple quotes, positions inside it are unknown.
         _ => return spans.extend(found.first().map(|_| span)),
     };
     spans.extend(found.into_iter().map(|part| start + part.start..start + part.end));

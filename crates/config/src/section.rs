@@ -34,8 +34,8 @@ pub(crate) struct Reading<'r> {
     pub(crate) program: &'r Program,
     /// The whole file.
     pub(crate) root: Option<&'r DeTable<'r>>,
-    /// Whether the file is not TOML. Only problems of single values and unknown keys are reported in
-    /// this case, because another key may be missing only because its line is broken.
+    /// Whether the file is not TOML. If so, only problems of single values and unknown keys are
+    /// reported, because a key may seem to be missing when its line is broken.
     pub(crate) is_broken: bool,
     /// Collects problems of inherited values. These problems are discarded, because reading the
     /// inherited table reports them.
@@ -210,7 +210,7 @@ impl<'r> Section<'r> {
         })
     }
 
-    /// Reports a problem of the table or of several keys.
+    /// Reports a problem of the table or of several keys, unless the file is not TOML.
     pub fn problem(&self, problem: Problem) {
         if !self.reading.is_broken {
             self.reading.problems.add(problem);

@@ -93,8 +93,8 @@ pub enum LimitsError {
 
 /// The largest valid value of `conns_max`.
 ///
-/// Up to this number, every slot index, including those beyond `conns_max` for a full backlog, fits
-/// into the token of a completion.
+/// A driver has additional slots for clients of a full backlog, which may be accepted while accept
+/// is being cancelled. Up to this value, every slot index fits into the token of a completion.
 pub const CONNS_MAX_LARGEST: u32 = 1 << 24;
 
 impl Limits {

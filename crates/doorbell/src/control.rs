@@ -91,7 +91,8 @@ pub struct WorkerShared {
     /// listener: true if another process or server also has the socket, and will serve the clients
     /// in its queue.
     pub(crate) lent: OnceLock<Arc<[bool]>>,
-    /// True once the worker has stopped accepting on the inherited listeners, or has ended.
+    /// True once the worker has stopped accepting on the listeners that the successors have
+    /// inherited, or has ended.
     has_left: AtomicBool,
     waker: Waker,
 }
@@ -124,8 +125,9 @@ impl WorkerShared {
         }
     }
 
-    /// Records that the worker no longer accepts on inherited listeners, and notifies the thread
-    /// that waits for this. If the successors are set later, that thread finds the record.
+    /// Records that the worker no longer accepts on the listeners that the successors have
+    /// inherited, and notifies the thread that waits for this. If the successors are set later,
+    /// that thread finds the record.
     pub(crate) fn leave(&self) {
         self.has_left.store(true, Ordering::Relaxed);
         // Either this thread sees the successors, or the thread that sets them sees the stored

@@ -47,7 +47,8 @@ pub enum PortRangeSupport {
     EveryPort,
     /// One half of a range is searched before the other (Linux 6.3 to 6.7).
     OneParity,
-    /// Supported, but the search could not be observed, because loopback does not work here.
+    /// Assumed to be supported. The search could not be observed, because loopback connections over
+    /// IPv4 fail here.
     Unseen,
 }
 

@@ -100,7 +100,7 @@ impl History {
         self.lock().minutes.moved(endpoint, to, now_ms);
     }
 
-    /// Adds the rows of completed minutes. Must be called at least once a minute.
+    /// Adds the rows of completed minutes. The [`Writer`](crate::Writer) calls this once a minute.
     pub fn tick(&self, now_ms: u64) {
         self.add_minutes(|minutes| minutes.completed(now_ms));
     }

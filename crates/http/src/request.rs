@@ -16,7 +16,7 @@ pub struct Request<'a> {
     client: &'a Client<'a>,
     now: Time,
     unix_secs: i64,
-    /// `None` means no facts, which is cheaper to store than a reference.
+    /// `None` stands for `Found::NOTHING`, because zero is cheaper to store than an address.
     found: Option<&'a Found<'a>>,
 }
 

@@ -1,5 +1,5 @@
-//! `wakes [ROUNDS]`: measures the cost of waking a thread that waits for I/O, by mechanism of the
-//! kernel, on the waking thread and on the woken thread.
+//! `wakes [ROUNDS]`: compares kernel mechanisms for waking a thread that waits for I/O, by their
+//! cost on the waking thread and on the woken thread.
 //! Does not know about: data. A round is one wake-up in each direction; all rounds are identical.
 //!
 //! The unit is nanoseconds of CPU time per round. In the virtual machine that `doorbell-rig wakes`

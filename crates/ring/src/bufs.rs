@@ -190,8 +190,7 @@ impl RecvBufs {
 mod tests {
     use super::*;
 
-    /// The contents of the ring as the kernel reads them: (address, length, id) of entry `index`,
-    /// and the tail.
+    /// Entry `index` of the ring as the kernel reads it: (address, length, id).
     fn entry(bufs: &RecvBufs, index: usize) -> (u64, u32, u16) {
         // SAFETY: R-9, no kernel in this test.
         let bytes = unsafe { bufs.region.bytes(index * ENTRY_LEN, ENTRY_LEN) };

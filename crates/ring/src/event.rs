@@ -119,7 +119,7 @@ pub enum EventKind {
     Sent {
         /// Number of bytes that the socket accepted.
         result: Result<u32, Errno>,
-        /// The buffer of the push; `from` is unchanged.
+        /// The buffer of the push, with its offset [`SendBuf::from`] unchanged.
         buf: SendBuf,
     },
     /// Result of `shutdown_fixed`.

@@ -95,7 +95,8 @@ struct Effect {
 #[derive(Clone, Debug, Serialize)]
 struct Repeatability {
     load: String,
-    /// The largest difference that a server had: maximum minus minimum, in per cent of the minimum.
+    /// The largest difference between the figures of one server in several boots: maximum minus
+    /// minimum, in per cent of the minimum.
     server_percent: f64,
     /// As `server_percent`, for the whole machine.
     machine_percent: f64,

@@ -1,7 +1,7 @@
 //! Positions in a chart: sizes, the scale, and the width of text. Lengths are in SVG user units
 //! (pixels).
 //!
-//! Does not know about: SVG.
+//! Does not know about: the SVG text.
 
 /// Width of the chart.
 pub(super) const WIDTH: f64 = 860.0;

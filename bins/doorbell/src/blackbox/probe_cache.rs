@@ -182,8 +182,8 @@ impl ProbeCache {
     }
 }
 
-/// Why a request may come from a page of another site; `None` if not. Pages may link to a probe, as
-/// that of Prometheus does.
+/// The refusal of a request that may come from a page of another site; `None` for other requests.
+/// Links to a probe, such as those of Prometheus, are allowed.
 fn foreign(headers: &HeaderMap, is_local: bool) -> Option<&'static str> {
     let field = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
     let is_own = |host: &[u8]| is_own_host(host, &[]);

@@ -78,7 +78,7 @@ pub struct RunArgs {
 /// Exit code if the command cannot be started (`EX_OSERR` of sysexits).
 const NOT_STARTED: Exit = Exit::Code(71);
 
-/// `si_code` of a signal of the kernel, as of the terminal (sigaction(2)).
+/// `si_code` of signals that the kernel sends, such as those of the terminal (sigaction(2)).
 const SI_KERNEL: i32 = 0x80;
 
 /// Phase of the server and the command.
@@ -96,7 +96,7 @@ enum Phase {
 enum Event {
     Signal {
         signal: i32,
-        /// Whether the kernel sent it, not a process.
+        /// Whether the kernel sent the signal, not a process.
         is_from_kernel: bool,
     },
     /// A message of the server.
@@ -136,7 +136,7 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
     processes.supervise(&events)
 }
 
-/// Sends received signals to the channel, except those that are ignored at the start.
+/// Sends received signals to the channel, except those that were ignored at the start.
 fn watch(sender: SyncSender<Event>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}"));
     let forwarded = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
@@ -175,7 +175,7 @@ impl Processes {
         listen(ours, events).map_err(failed)?;
         let mut server = Command::new(exe);
         server.args(serve_args(args, global)).env(PARENT, own_pid()).stdin(OwnedFd::from(theirs));
-        // Signals of the terminal reach only the foreground process group.
+        // In a process group of its own, the server gets no signals of the terminal.
         server.process_group(0);
         let server = Pid::from_child(&server.spawn().map_err(failed)?);
         let program = &args.command[0];

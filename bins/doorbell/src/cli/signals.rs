@@ -1,12 +1,12 @@
-//! Signals of processes: their actions (proc_pid_status(5)) and process groups (proc_pid_stat(5)).
+//! Signal actions (proc_pid_status(5)) and process groups (proc_pid_stat(5)) of processes.
 //!
 //! Does not know about: how a command handles a signal.
 
 use rustix::process::{Pid, getpid};
 use signal_hook::consts::SIGHUP;
 
-/// The signals that this process does not ignore. A program leaves ignored signals alone: nohup(1),
-/// for example, starts a program with an ignored SIGHUP.
+/// Those of the signals that this process does not ignore. Signals that were ignored at the start
+/// should stay ignored: nohup(1), for example, starts a program with SIGHUP ignored.
 pub(super) fn not_ignored(signals: impl IntoIterator<Item = i32>) -> impl Iterator<Item = i32> {
     let ignored = set(getpid(), "SigIgn:");
     signals.into_iter().filter(move |signal| !contains(ignored, *signal))
@@ -17,8 +17,8 @@ pub(super) fn has_handler(pid: Pid, signal: i32) -> bool {
     contains(set(pid, "SigCgt:"), signal)
 }
 
-/// Whether a signal that the terminal sent to this process reaches a child, too, because both are in
-/// the same process group. At a hangup, the kernel sends SIGHUP to the leader of the session alone.
+/// Whether a signal that the terminal sent to this process reaches a child, too, because both are
+/// in the same process group. At a hangup, the kernel sends SIGHUP only to the session leader.
 pub(super) fn reaches_group_of(child: Pid, signal: i32) -> bool {
     let (Some((group, session)), Some((other, _))) = (group_and_session(getpid()), group_and_session(child))
     else {
@@ -29,7 +29,7 @@ pub(super) fn reaches_group_of(child: Pid, signal: i32) -> bool {
 }
 
 /// The process group and the session of a process. Each is 0 if its leader is outside the PID
-/// namespace, which `getpgid` and `getsid` of rustix do not allow.
+/// namespace, which `getpgid` and `getsid` of rustix cannot return.
 fn group_and_session(pid: Pid) -> Option<(i32, i32)> {
     let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // `PID (NAME) STATE PARENT GROUP SESSION ..`; NAME may contain any byte.

@@ -98,7 +98,7 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
                 if !global.quiet {
                     let line = format!("{} is ready\n", args.targets[position]);
                     if args.command.is_empty() {
-                        // The result is the exit code.
+                        // The exit code reports the result, so a failure to print is ignored.
                         let _lost = print(&line);
                     } else {
                         // Standard output belongs to the command.
@@ -117,8 +117,9 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
     Err(Failure::new(NOT_STARTED, format!("cannot start {}: {error}", program.display())))
 }
 
-/// As process 1, makes signals end the process with the exit code of a shell: the kernel drops
-/// signals with the default action for process 1. Executing the command removes the handlers.
+/// If this is process 1, makes signals end it with exit code 128 plus the signal, as in a shell:
+/// the kernel drops signals to process 1 that have no handler. Executing the command removes the
+/// handlers.
 fn end_on_signals() -> io::Result<()> {
     static ALWAYS: AtomicBool = AtomicBool::new(true);
     if std::process::id() != 1 {

@@ -18,7 +18,7 @@ pub(crate) struct BoundAddr {
 }
 
 impl BoundAddr {
-    /// Whether the kernel refuses a socket at one address while another socket listens at the
+    /// Whether the kernel refuses a socket at one of the addresses while a socket listens at the
     /// other.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         let [a, b] = [self, other].map(|bound| canonical(bound.addr));
@@ -43,8 +43,8 @@ impl Bind {
         }
     }
 
-    /// Whether one configuration cannot have both addresses; [`Config::bound`] separates `[::]` from
-    /// IPv4 addresses.
+    /// Whether one configuration cannot have both addresses. It can have `[::]` and an IPv4
+    /// address: [`Config::bound`] then restricts `[::]` to IPv6.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         match [self, other].map(Self::tcp) {
             [Some(a), Some(b)] => {
@@ -67,7 +67,7 @@ impl fmt::Display for BoundAddr {
     }
 }
 
-/// The address with an IPv4-mapped IPv6 address as IPv4.
+/// The address, converted to IPv4 if it is an IPv4-mapped IPv6 address.
 fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         v4 @ IpAddr::V4(_) => (v4, addr.port()).into(),
@@ -88,7 +88,7 @@ pub(super) fn streams(config: &Config) -> impl Iterator<Item = (Bind, Range<usiz
     workers(config).map(|at| (at.value.clone(), at.span.clone())).chain(addrs)
 }
 
-/// The addresses from which workers accept.
+/// The stream addresses at which workers accept connections.
 fn workers(config: &Config) -> impl Iterator<Item = &At<Bind>> {
     let listeners = config.listeners.iter().flat_map(|listener| &listener.binds);
     listeners.chain(config.agents.iter().flat_map(|agent| &agent.binds))
@@ -100,13 +100,13 @@ pub(super) fn datagrams(config: &Config) -> impl Iterator<Item = &At<SocketAddr>
 }
 
 impl Config {
-    /// All TCP addresses, except an admin address that is skipped if it cannot be bound.
+    /// All TCP addresses, except an implicit admin address, which is skipped if it cannot be bound.
     pub(crate) fn tcp_addrs(&self) -> impl Iterator<Item = SocketAddr> {
         let admin = self.admin.iter().filter(|admin| !admin.is_implicit).map(|admin| admin.bind);
         streams(self).filter_map(|(bind, _)| bind.tcp()).chain(admin)
     }
 
-    /// The TCP addresses from which workers accept.
+    /// The TCP addresses at which workers accept connections.
     pub(crate) fn worker_addrs(&self) -> impl Iterator<Item = SocketAddr> {
         workers(self).filter_map(|at| at.value.tcp())
     }
@@ -122,8 +122,9 @@ impl Config {
         bound_among(addr, datagrams(self).map(|at| at.value))
     }
 
-    /// An address that cannot be bound while the sockets of another configuration are open, and
-    /// the address of such a socket. The successor of a socket at the same address takes it over.
+    /// An address that cannot be bound while the sockets of `old` are open, and the address in
+    /// `old` that prevents it. An unchanged address is no conflict, because its socket is taken
+    /// over.
     pub(crate) fn conflict_with(&self, old: &Self) -> Option<(BoundAddr, BoundAddr)> {
         let tcp = |config: &Self| config.tcp_addrs().map(|addr| config.bound(addr)).collect();
         let udp = |config: &Self| datagrams(config).map(|at| config.bound_datagram(at.value)).collect();

@@ -92,7 +92,7 @@ pub(crate) fn addresses(entry: &Entry<'_>) -> Option<Vec<At<SocketAddr>>> {
     entry.list(TEXTS, |entry| Some(At { value: Bind::address(entry)?, span: entry.span() }))
 }
 
-/// Reads a list of addresses with known ports: port 0 would select another port at each opening.
+/// Reads a list of addresses; refuses port 0, which would select another port at each opening.
 pub(crate) fn fixed_addresses(entry: &Entry<'_>) -> Option<Vec<At<SocketAddr>>> {
     entry.list(TEXTS, |entry| match Bind::address(entry)? {
         addr if addr.port() == 0 => {

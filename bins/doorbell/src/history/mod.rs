@@ -62,8 +62,8 @@ struct Current {
     run: u64,
 }
 
-/// Settings and file [stamps](Stamps) from which a store was built. A store reads its files only
-/// when it is built, so changed stamps require a new store.
+/// Settings and file [stamps](Stamps) from which a [`ClickHouse`] was built. It reads its files
+/// only when it is built, so changed stamps require a new one.
 type MadeOf = (Settings, Stamps);
 
 /// The history of a configuration that is not in use yet.
@@ -156,7 +156,7 @@ impl HistorySlot {
     }
 }
 
-/// The files that a store reads only when it is built.
+/// The files that a [`ClickHouse`] reads only when it is built.
 pub(crate) fn files(config: &Config) -> impl Iterator<Item = &Path> {
     config.history.clickhouse.iter().filter_map(|settings| settings.tls.as_ref()).flat_map(ClientTls::files)
 }
@@ -165,7 +165,7 @@ const fn options(settings: &Settings) -> Options {
     Options { interval: settings.interval, timeout: settings.timeout }
 }
 
-/// Creates the store for these settings.
+/// Creates the [`ClickHouse`] for these settings.
 ///
 /// # Errors
 /// The URL or a TLS file cannot be used.

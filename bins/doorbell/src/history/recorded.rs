@@ -120,8 +120,8 @@ fn micros(duration: Duration) -> u32 {
 }
 
 impl<S> Recorded<S> {
-    /// Passes the results of the checks of `config` on to `sink`, and records them if there is a
-    /// history.
+    /// Creates a sink that passes the results of the checks of `config` on to `sink`, and records
+    /// them if there is a history.
     pub(crate) fn new(
         sink: &Arc<S>,
         config: &Config,

@@ -57,7 +57,7 @@ pub(crate) struct Links {
 /// The tables and file [stamps](Stamps) from which the links were built.
 type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 
-/// Links with open addresses and loaded certificates that are not running yet.
+/// Links that are not running yet, with open addresses and loaded certificates.
 #[derive(Debug)]
 pub(crate) struct Unopened {
     listeners: Vec<Listening>,

@@ -163,8 +163,8 @@ fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) ->
     server_stats
 }
 
-/// Shows the counters of HTTP/2 if this configuration serves it, or if an earlier one did: its
-/// connections may still be open.
+/// Shows the counters of HTTP/2 if this configuration or an earlier one serves HTTP/2: connections
+/// of the earlier one may still be open.
 fn count_http2(stats: &mut ServerStats, shared: &SharedState, serves: bool, before: Option<&Generation>) {
     let counters = shared.http2.counters();
     if serves || before.is_some_and(|before| before.http2.is_some()) || counters.served().0 > 0 {

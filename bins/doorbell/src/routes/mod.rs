@@ -125,8 +125,8 @@ impl RouteService {
                 handler = RouteHandler::Guarded(Arc::new(Guarded { guards, handler }));
             }
             let is_probe = route.is_probe();
-            // Probes of a whole endpoint are counted by prober. The handler of the route counts
-            // probes of a single check.
+            // Probes of a whole endpoint are counted for each prober. The handler of the route
+            // counts probes of a single check.
             let mut counters = counters.filter(|_| !is_probe);
             if let (RouteHandler::Reply(reply), Some(counted)) = (&handler, &counters)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())

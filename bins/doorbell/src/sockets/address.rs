@@ -9,8 +9,8 @@ use rustix::net::{AddressFamily, SocketType, getsockname, sockopt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
-/// The address of a listener or agent as it is bound. An address such as `:8080` must also work
-/// without IPv6, then on all IPv4 addresses.
+/// The address of a listener or agent as it is bound. Without IPv6, `[::]` is replaced by all IPv4
+/// addresses, so that an address such as `:8080` also works there.
 pub(super) fn for_workers(addr: SocketAddr, config: &Config) -> BoundAddr {
     match addr.ip() {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) if !has_ipv6() => {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Maximum time for which a message waits while the queue of the manager's socket is full. A
-/// shutdown sends a few messages, and must not wait for the manager.
+/// shutdown sends a few messages, and must not hang if the manager does.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether a message could not be sent. Only the first failure is logged.
@@ -52,7 +52,7 @@ impl Manager {
     }
 
     /// Requests that the manager drops its copies with these names. Stops at the first failure,
-    /// because each one takes time.
+    /// because each failure may take [`SEND_TIMEOUT`].
     pub(super) fn forget<'a>(&self, mut names: impl Iterator<Item = &'a str>) {
         let _sent = names.all(|name| self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), &[]));
     }

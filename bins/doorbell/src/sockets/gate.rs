@@ -103,8 +103,8 @@ struct Gate {
     is_up: watch::Receiver<bool>,
     following: Following,
     stopped: watch::Receiver<bool>,
-    /// The address, open before the gate is, so that an address in use makes the start or reload
-    /// fail. Only bound if the gate may be closed at first.
+    /// The address, opened before the gate, so that an address in use makes the start or reload
+    /// fail. Bound without listening if the gate may be closed at first.
     port: Option<Port>,
     process_stats: Arc<ProcessStats>,
 }
@@ -393,7 +393,7 @@ impl Gate {
     }
 }
 
-/// The connections of one address.
+/// The connections to one address of a gate.
 #[derive(Debug, Default)]
 struct Conns {
     /// Connections that are open while the endpoint serves.

@@ -1,6 +1,6 @@
 //! Listening sockets outside the workers, opened for a generation that may be rolled back.
 //!
-//! Does not know about: the user of the address.
+//! Does not know about: the component that uses an address.
 
 use super::activation;
 use crate::config::BoundAddr;

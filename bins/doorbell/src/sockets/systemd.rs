@@ -86,7 +86,7 @@ impl Drop for Manager {
             // service manager.
             let _ = thread.join();
         }
-        // Only now, because the thread would announce readiness once more.
+        // Only after the thread has ended, because it would announce readiness once more.
         IS_READY.store(false, Ordering::Release);
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
     };
     let outcome = reload();
     descriptor_store::update();
-    // If this fails, the next update sends it.
+    // If sending READY=1 fails, the next update sends it.
     IS_READY.store(notify(&[NotifyState::Ready]), Ordering::Release);
     outcome
 }

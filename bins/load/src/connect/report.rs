@@ -47,7 +47,8 @@ pub struct Row {
     pub failed: u32,
     /// Number of failures by error.
     pub errors: BTreeMap<String, u32>,
-    /// Number of attempts that found no free port and were repeated with another port.
+    /// Number of attempts that were repeated with other candidate ports, because no candidate was
+    /// free.
     pub retries: u64,
     /// Time in seconds to make all connections, including sockets and options.
     pub seconds: f64,

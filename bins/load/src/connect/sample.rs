@@ -15,7 +15,8 @@ pub struct Sample {
     pub whole_ns: u32,
     /// The local port. 0 if the connection failed.
     pub port: u16,
-    /// Number of attempts that found no free port and were repeated.
+    /// Number of attempts that were repeated with other candidate ports, because no candidate was
+    /// free.
     pub retries: u16,
     /// The error of a failed connection, otherwise 0.
     pub errno: i32,

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!((late.first, late.count, late.base), (1, 8, 1_010));
         assert_eq!(pace.take(1_500, 100).unwrap().count, 42);
         assert_eq!(pace.next_due(), 1_510);
-        // At time 2,000, 100 requests are due, of which 51 have started.
+        // Of the 100 requests that are due before time 2,000, 51 have started.
         assert_eq!(pace.take(2_000, 1), None);
         assert_eq!(pace.unstarted(2_000), 49);
         assert_eq!(pace.unstarted(1_510), 0);

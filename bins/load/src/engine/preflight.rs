@@ -80,7 +80,8 @@ fn exchange(
             return Err("no complete reply in time; see --timeout".to_owned());
         }
         let len = match stream.read(&mut piece) {
-            // The ring that this thread tested before may still interrupt the read.
+            // The ring that `worker::try_ring` opened and closed on this thread may still interrupt
+            // the read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             result => result.map_err(|error| io_text(&error))?,
         };

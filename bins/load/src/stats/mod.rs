@@ -24,8 +24,8 @@ const LATENCY_MAX_NS: u64 = 600_000_000_000;
 /// Counters and latencies of one thread since the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Time from the start of a connection until its handshake is complete and the kernel has
-    /// accepted the request.
+    /// Time from the start of a connection until its handshake is complete and, if a request is
+    /// sent at once, the kernel has accepted bytes of this request.
     pub connect: Latencies,
     /// Time from the intended start of a request to the first byte of its reply. Measured once per
     /// pipelined batch, for its first reply.

@@ -85,8 +85,8 @@ pub struct Seen {
     pub content_length: Option<u64>,
     /// Bytes of content that were read.
     pub body_len: usize,
-    /// Whether the last response did not satisfy an expression of `expect`; with `tcp` and `udp`,
-    /// any requirement on the bytes.
+    /// Whether the last response had an expected status, but failed at least one expression of
+    /// `expect`; with `tcp` and `udp`, whether the bytes failed at least one requirement.
     pub fails_pattern: bool,
     /// `Location` of the last response.
     pub location: Option<String>,

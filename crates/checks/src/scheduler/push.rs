@@ -21,9 +21,9 @@ pub struct Push {
 /// The reason why a pushed result was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushRefused {
-    /// Too many results are pending.
+    /// Too many results are pending, or the scheduler has ended.
     Full,
-    /// A reload has removed the check, or the scheduler has ended.
+    /// A reload has removed the check.
     NoCheck,
 }
 
@@ -74,7 +74,7 @@ impl Destination {
     /// Follows the chain of successors, one step per reload.
     fn leave(&self, check: usize, finding: Finding) -> Result<(), PushRefused> {
         match self {
-            // A closed queue has a successor, or the program ends.
+            // A closed queue counts as full, too. A reload closes a queue only after `redirect`.
             Self::Here(sender) => sender.try_send((check, finding)).map_err(|_| PushRefused::Full),
             Self::Successor(successor, numbers) => {
                 let there = numbers.get(check).copied().flatten().ok_or(PushRefused::NoCheck)?;

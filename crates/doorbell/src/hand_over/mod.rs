@@ -20,7 +20,7 @@
 //! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | unchanged: if on, each write is sent at once, without waiting for an acknowledgement |
 //! | `O_NONBLOCK` | set with epoll, not set with io_uring | set |
 //!
-//! Options that come from an inherited listener are not changed.
+//! Options that come from a listener of another program are not changed.
 
 mod gate;
 

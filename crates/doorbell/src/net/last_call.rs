@@ -1,7 +1,7 @@
 //! Preparation of a socket for its close: connected clients can be accepted at once, and new
 //! connections and datagrams are dropped silently.
 //!
-//! Does not know about: when a socket is closed, duplicates of the socket.
+//! Does not know about: duplicates of the socket, the time of its close.
 
 use std::io;
 use std::os::fd::BorrowedFd;

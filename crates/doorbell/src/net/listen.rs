@@ -533,7 +533,7 @@ impl Listen {
 
 /// Options of a connection that are reset before the connection is handed over: the user timeout,
 /// which also ends a connection whose peer keeps its window closed for that time (tcp(7)), and the
-/// fixed buffer sizes. The options are not reset if they come from an inherited listener.
+/// fixed buffer sizes. The options are not reset if another program created the listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inherited {
     is_ours: bool,

@@ -87,9 +87,9 @@ pub const THREAD_NAME: &str = "doorbell-job";
 /// Default increment of the nice value.
 ///
 /// Measured while one thread per processor was always busy: the p99 of probes on a ring thread was
-/// 3.7 ms with an increment of 0, 1.7 ms with 7 and 0.7 ms with 10. Without the busy threads it was
-/// 1.1 ms (Linux 6.18, two processors, medians of three runs of 500 probes). From about 10 on, the
-/// scheduler runs a waking ring thread at once.
+/// 3.7 ms with an increment of 0, 1.7 ms with 7 and 0.7 ms with 10 (Linux 6.18, two processors,
+/// medians of three runs of 500 probes). From about 10 on, the scheduler runs a waking ring thread
+/// at once.
 pub const NICE: u8 = 10;
 
 /// Access to the threads that run jobs.

@@ -122,7 +122,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Notifies the successors once this worker no longer accepts from the inherited listeners.
+    /// Notifies the successors once this worker no longer accepts on the listeners that they have
+    /// inherited.
     fn leave_to_successors(&mut self) {
         if self.has_left || !self.all_gates().all(|gate| gate.exclusive || gate.is_closed()) {
             return;

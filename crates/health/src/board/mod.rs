@@ -354,7 +354,8 @@ impl Board {
         (endpoint.rendered, endpoint.rendered_at) = (rendered, self.now);
     }
 
-    /// The lines of an endpoint's checks, deciding checks first, as many as can fit into a body.
+    /// The lines of an endpoint's checks, as many as can fit into a body. Checks that decided the
+    /// verdict come first.
     fn lines(&self, endpoint: &Endpoint) -> Vec<Line<'_>> {
         self.ordered(endpoint).into_iter().map(|(_, line)| line).collect()
     }

@@ -211,8 +211,9 @@ impl Default for Codes {
 pub struct EndpointConfig {
     /// The name, unique among endpoints.
     pub name: String,
-    /// The checks of the endpoint, each once. A body shows deciding checks first, then others that
-    /// are not up, then the rest; within each of the three groups, the order is that of this list.
+    /// The checks of the endpoint, each once. A body shows first the checks that decided the
+    /// verdict, then others that are not up, then the rest; within each of the three groups, the
+    /// order is that of this list.
     pub uses: Vec<Use>,
     /// Minimum number of uses with `in_quorum` whose checks must be up or degraded.
     pub quorum: Option<Quorum>,

@@ -9,9 +9,9 @@
 //! | kube | `text/plain` | `?verbose` of the Kubernetes API server: `[+]name ok` |
 //! | spring | `application/vnd.spring-boot.actuator.v3+json` | Spring Boot actuator: UP, DOWN, `OUT_OF_SERVICE`, UNKNOWN |
 //!
-//! A body never exceeds its limit. Deciding checks come first. Lines that do not fit are omitted as
-//! a whole and counted in a remark, so that JSON stays valid. Reasons and latencies are those at
-//! the last rendering.
+//! A body never exceeds its limit. Checks that decided the verdict come first. Lines that do not
+//! fit are omitted as a whole and counted in a remark, so that JSON stays valid. Reasons and
+//! latencies are those at the last rendering.
 
 mod body;
 mod health_json;

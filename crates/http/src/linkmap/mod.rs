@@ -53,8 +53,8 @@ pub const ERRORS_MAX: usize = 100;
 /// link for the table.
 #[derive(Clone)]
 pub struct LinkMap {
-    /// The slots, at most half of them in use. A slot's index is the highest bits of the hash;
-    /// `shift` is 64 minus the number of these bits.
+    /// The slots, at most half of them in use. The search for a path begins at the index in the
+    /// highest bits of its hash; `shift` is 64 minus the number of these bits.
     slots: Box<[Slot]>,
     shift: u32,
     /// Consecutive entries: a header of [`HEADER_LEN`] bytes, the path, the location. The first

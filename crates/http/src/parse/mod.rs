@@ -1,4 +1,4 @@
-//! The request head: parsed in a single pass over the bytes that can pause anywhere.
+//! The request head: an incremental parser that can pause at any byte.
 //!
 //! Does not know about: bodies, replies, time. Entry point: [`Head::parse`].
 //!

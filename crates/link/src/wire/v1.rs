@@ -34,7 +34,7 @@ pub(crate) enum Payload {
         incarnation: u64,
         /// The receiver's incarnation as the sender last knew it; 0 if it does not know one.
         peer_incarnation: u64,
-        /// Count of frames from the receiver that arrived at the sender on ended connections.
+        /// Number of frames that the sender of this opening has received on ended connections.
         peer_frames: u64,
         /// Sequence number of the last transition that arrived.
         peer_sequence: u64,

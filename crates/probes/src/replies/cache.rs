@@ -315,7 +315,7 @@ impl ReplyTemplate {
         let mut body = Vec::new();
         let [a, b, c, d] = Format::ALL.map(|format| {
             let reply = board.check_reply(self.endpoint, place, format, &mut body)?;
-            // A check has no weight of its own.
+            // The weight field describes an endpoint, so a reply about one check has none.
             self.render(&reply, &fields_of(self.fields, (state, reply.code), None, self.headers()))
         });
         Some([a?, b?, c?, d?])

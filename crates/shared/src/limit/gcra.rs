@@ -30,8 +30,9 @@ pub fn credit_default(burst: u32) -> u32 {
 /// - Reply: for each key the number of granted tokens, and the time until the whole burst is
 ///   available again.
 ///
-/// A time further ahead than the maximum debt is reduced to it. The causes are credits of very many
-/// instances at once, a clock that went backwards, and a value that another program wrote.
+/// A stored time after now plus the maximum debt is reduced to that time. The causes are credits of
+/// very many instances at once, a clock that went backwards, and a value that another program
+/// wrote.
 pub const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

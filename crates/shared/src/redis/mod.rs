@@ -126,8 +126,8 @@ impl Redis {
         loop {
             state.replied();
             backoff.reset();
-            // Received messages wait in an unlimited queue, which is emptied before the connection
-            // reads again.
+            // The library queues received messages without a limit. `unconstrained` lets this task
+            // empty the queue before the connection reads again.
             match timeout(PING_EVERY, unconstrained(messages.next())).await {
                 Ok(Some(message)) => {
                     let channel = message.get_channel_name().as_bytes();

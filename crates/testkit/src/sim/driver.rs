@@ -24,7 +24,8 @@ use super::socket::Found;
 use super::world::{SimConfig, World};
 use crate::clock::VirtualClock;
 
-/// Number of completions that a wait reports at least, if it was not interrupted.
+/// Number of completions that a partial wait ([`FaultKind::WaitPartial`]) reports, unless fewer are
+/// ready or it was interrupted.
 const REPORTED_MIN: usize = 16;
 
 /// A simulation from the test's side: the world, its clock, and the driver for a worker.

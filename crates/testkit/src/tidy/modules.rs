@@ -31,7 +31,8 @@ pub fn unreferenced(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// Roots that cargo finds automatically, and those named in a manifest with `path = ".."`.
+/// Whether `path` is the root file of a target: one that cargo finds automatically, or one that a
+/// manifest names as a value of `path`.
 fn is_target(sources: &[Source], path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let file = parts[parts.len() - 1];

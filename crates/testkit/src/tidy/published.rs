@@ -58,7 +58,7 @@ fn check_versions(root: &Source, kept: &[&str]) -> Vec<Complaint> {
         .collect()
 }
 
-/// The value of a key as it is written; `name.workspace = true` is an entry of `name`.
+/// The value of a key, unparsed. A line `name.workspace = true` counts as `name = true`.
 fn value<'a>(source: &'a Source, section: &str, key: &str) -> Option<&'a str> {
     entries(source, section).find(|(_, name, _)| *name == key).map(|(_, _, value)| value)
 }

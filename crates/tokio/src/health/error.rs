@@ -64,7 +64,7 @@ pub enum HealthError {
         /// The checks and endpoints in the order in which they follow each other.
         path: String,
     },
-    /// A check of a built-in kind cannot be made.
+    /// A check of a built-in kind cannot be created.
     #[error("{0}")]
     Kind(String),
     /// A check needs a runtime, and there is none.

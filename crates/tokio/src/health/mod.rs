@@ -78,7 +78,7 @@ pub(crate) struct Parts {
     pub(crate) wake: doorbell_checks::Heartbeat,
 }
 
-/// The checks that the library sets, by position.
+/// The checks whose states the library itself sets, in the order of their positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Internal {
     Alive,

@@ -77,7 +77,8 @@ impl ClockedRegistry {
         self.registry.drain_one(endpoint, reason, self.now());
     }
 
-    /// Begins maintenance of subjects, with a reason and a duration; `None` ends it.
+    /// Begins maintenance of each subject with a reason and an optional duration, or ends it if
+    /// there is no reason.
     pub fn maintain<'a>(
         &self,
         wanted: impl IntoIterator<Item = (Subject, Option<(&'a str, Option<Duration>)>)>,

@@ -3,8 +3,8 @@
 //!
 //! Figures of single boots differ by a few tenths of a per cent. The median of several boots is
 //! exact enough to detect half a per cent. Rows under default scheduling differ between boots by up
-//! to ten per cent, depending on the number of context switches, so these rows are compared at
-//! equal switches.
+//! to ten per cent, depending on the number of context switches, so their figures are first
+//! adjusted to the same number of switches.
 //!
 //! Does not know about: committed figures.
 

@@ -1,4 +1,4 @@
-//! Rows of the store, decoded from lines of JSON.
+//! Rows of the history database, decoded from lines of JSON.
 //!
 //! Does not know about: queries, tables.
 //!

@@ -155,8 +155,8 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
 }
 
 /// Whether all paths are readable regular files of acceptable size; reports the others, except
-/// missing keys, which are reported before. The files are checked before the engine opens them,
-/// because opening a pipe would block.
+/// paths that the configuration lacks, which are reported before. The files are checked before the
+/// engine opens them, because opening a pipe would block.
 fn are_regular_files(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     let mut all = true;
     for path in paths {

@@ -87,7 +87,7 @@ fn lint_names(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// The error for a link that is never opened. `first` is the place of the link that is.
+/// The error for a link that is never opened. `first` is the place of the link opened instead.
 fn never_opened(peer: &Peer, place: Range<usize>, first: Range<usize>) -> Problem {
     let message = format!("link `{}` is never opened: another one has its certificate", peer.name);
     let problem = Problem::error("repeated", place, message).also(first, "this link is opened");

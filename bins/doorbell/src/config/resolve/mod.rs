@@ -107,7 +107,8 @@ pub(super) fn report_exec(config: &Config, places: &Places, problems: &Problems)
 }
 
 /// Resolves the TLS tables of listeners, and adds the default listener if the engine would serve no
-/// address. Other tables open their addresses without the engine, which cannot start without one.
+/// address, because it cannot start without one. Other tables open their addresses without the
+/// engine.
 fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {
@@ -141,8 +142,8 @@ fn find_overlapping(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems:
     }
 }
 
-/// The error for an address that overlaps the address at `at`, which is empty if the default
-/// listener has the address: that listener has no position in the file.
+/// The error for an address that overlaps `first`. `at` is empty if `first` is the address of the
+/// default listener, which has no position in the file.
 fn bound_twice(bind: &Bind, span: Range<usize>, first: &Bind, at: Range<usize>) -> Problem {
     let problem = |message| Problem::error("bound-twice", span, message);
     let what = if bind == first { "is" } else { "overlaps" };

@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn each_status_has_its_code() {
         let challenge = (header::WWW_AUTHENTICATE, "Bearer");
-        // A reply with the content type of gRPC does not admit the call.
+        // A reply with the content type of gRPC is a refusal, too.
         let (grpc, text) = ((header::CONTENT_TYPE, "application/grpc"), (header::CONTENT_TYPE, "text/plain"));
         for (status, field, may_lack_cert, code) in [
             (200, grpc.clone(), true, Code::Unimplemented),

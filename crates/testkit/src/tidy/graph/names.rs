@@ -195,7 +195,8 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 enum Used {
     /// The names are used in this file.
     Here,
-    /// A re-export. If this file also uses the name, the name occurs in its code as well.
+    /// A re-export, which does not count as a use. If this file also uses the name, the code that
+    /// does so counts.
     Elsewhere,
 }
 

@@ -46,8 +46,9 @@ fn resolve(tree: &Tree, module: usize, path: &[String], pending: &mut Pending) -
     Some(found)
 }
 
-/// Resolves `name` inside `module`: defined there, imported, or imported by a glob. A function may
-/// share its name with a module; only the module has items `beneath` it.
+/// Resolves `name` inside `module`: defined there, imported, or imported by a glob. If `beneath`,
+/// the path continues after `name`: a module then takes precedence over a function of the same
+/// name.
 fn lookup(tree: &Tree, module: usize, name: &str, beneath: bool, pending: &mut Pending) -> Option<Found> {
     let scope = &tree.modules[module];
     let child = scope.children.get(name).map(|&child| Found::Module(child));
