@@ -33,7 +33,7 @@ struct Scan<'s> {
 }
 
 /// Finds the words and strings that may be secrets: all except keys, and values of open keys on the
-/// same line. In such values, finds credentials.
+/// same line. In the values of open keys, only credentials are found.
 pub(crate) fn broken_spans(schema: &Value, text: &str) -> Vec<Range<usize>> {
     let mut scan = Scan { schema, keys: BTreeMap::new(), is_in_map: false, spans: Vec::new() };
     collect(schema, &mut scan.keys);

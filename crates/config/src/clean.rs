@@ -20,8 +20,8 @@ impl Unquotable {
         Self(forms.filter(|form| !form.is_empty()).collect())
     }
 
-    /// Replaces quotations that are part of such a value or end with one; elsewhere, replaces
-    /// credentials.
+    /// Masks each quotation that is part of one of these values or ends with one. Masks credentials
+    /// in the remaining text.
     pub(crate) fn clean(&self, text: &str) -> String {
         let (mut clean, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
         let parts = text.split(|c: char| {

@@ -1,6 +1,6 @@
 //! Building blocks of a JSON Schema for values.
 //!
-//! Does not know about: the values to which the forms apply.
+//! Does not know about: the values that these schemas describe.
 
 use serde_json::{Map, Value, json};
 

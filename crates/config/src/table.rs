@@ -93,7 +93,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Adds a key, unless its value is the default and defaults are omitted.
+    /// Adds a key. If defaults are omitted, a key at its default is not added unless it is always shown.
     pub fn key<T: Value>(&mut self, key: &Key, value: &T) {
         self.shown(key, value.dump(key, self.with_defaults), key.default.as_ref());
     }

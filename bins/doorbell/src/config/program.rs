@@ -89,7 +89,7 @@ mod tests {
         assert!(all.len() > 150, "{}", all.len());
         all.retain(|(key, is_secret)| *is_secret || is_like_secret(key));
         let mut keys: Vec<_> = all.into_iter().map(|(key, _)| key).collect();
-        // Tables of header fields, which have many names.
+        // Tables of header fields: the name of a field tells whether its value is secret.
         keys.retain(|key| !["headers", "metadata"].contains(key));
         assert_eq!(keys, ["bearer", "password", "secret", "token", "tokens"]);
         assert!(keys.iter().all(|key| is_like_secret(key)));

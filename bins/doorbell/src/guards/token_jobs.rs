@@ -9,7 +9,7 @@ use crate::http::{Replied, Request, Responder};
 use doorbell::Offload;
 use std::sync::Arc;
 
-/// A job that verifies a token; [`Self::decide`] gets the request.
+/// A job that verifies a token. The request is passed to [`Self::decide`].
 #[derive(Debug)]
 pub(crate) struct TokenJob {
     lane: Offload,

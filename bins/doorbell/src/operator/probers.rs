@@ -26,7 +26,7 @@ pub(super) fn views(stats: &ProberStats) -> Vec<ProberView> {
     stats.rows().into_iter().map(view).collect()
 }
 
-/// Counts the replies to each prober by state, in the order of [`STATES`].
+/// The numbers of replies to each prober by state, in the order of [`STATES`].
 pub(super) fn counters(stats: &ProberStats) -> Vec<Counter> {
     let counter = |row: ProberRow| {
         let prober = row.prober_name();

@@ -294,7 +294,7 @@ mod tests {
         let ms = Duration::from_millis;
         let lines = |kind, change: fn(&mut Exported)| {
             let mut report = Exported::new(kind, ms(5000));
-            // The check itself spends 1 ms on the address, which it knows, and the socket.
+            // The check gets an address, so the 1 ms beyond the lookup is the time to open its socket.
             report.lookup = ms(10);
             report.phases = Phases { resolve: ms(11), processing: ms(20), ..Phases::default() };
             change(&mut report);

@@ -54,7 +54,7 @@ pub(crate) fn list(env: &dyn Fn(&str) -> Option<String>) -> Vec<Passed> {
     fds.zip(names).map(|(fd, name)| Passed { fd, name: name.to_owned() }).collect()
 }
 
-/// Number of passed descriptors. Each stays open under its number.
+/// Number of passed descriptors. Listeners use copies, so each of them stays open.
 pub(crate) fn passed(env: &dyn Fn(&str) -> Option<String>) -> usize {
     count(env).unwrap_or(0) as usize
 }

@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(end_of(Some(begun), now + secs(3), secs(2), secs(20)), begun);
         let longer = end_of(Some(begun), now + secs(4), secs(16), secs(20));
         assert_eq!(longer, now + secs(40) + EXTENSION);
-        // Listeners are closed, or the stop is overdue.
+        // With a delay of zero, listeners are closed, or the stop is overdue.
         for at in [20, 60, 3600] {
             assert_eq!(
                 end_of(Some(longer), now + secs(at), Duration::ZERO, secs(20)),

@@ -133,6 +133,9 @@ fn datagrams_go_to_unix_sockets_too() {
     });
     is(check(asks(b"ping", "pong")), Outcome::Success, "");
     drop(reading.join().unwrap());
+    // A program that another test starts has the socket until its `exec`.
+    let is_closed = || UnixDatagram::unbound().unwrap().send_to(b"", &path).is_err();
+    assert!(wait_until(Duration::from_secs(30), is_closed).is_some());
     is(check(Payload::default()), Outcome::Failure, "a.sock: connection refused");
     std::fs::remove_file(&path).unwrap();
     let _stream = std::os::unix::net::UnixListener::bind(&path).unwrap();

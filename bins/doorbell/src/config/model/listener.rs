@@ -279,7 +279,7 @@ impl Listener {
     /// Options without effect for the addresses of the listener.
     fn useless_options(&self) -> impl Iterator<Item = &'static str> {
         let has = |is: fn(&Bind) -> bool| self.addresses().any(is);
-        // Only peers with an address are trusted proxies.
+        // A peer without an IP address cannot be a trusted proxy.
         let is_unix = self.addresses().all(|bind| matches!(bind, Bind::Unix(_)));
         let options = if self.binds.is_empty() || has(|bind| matches!(bind, Bind::Tcp(_))) {
             &[]

@@ -1,6 +1,6 @@
 //! `[udp.NAME]`: replies to datagrams.
 //!
-//! Does not know about: opening sockets, the contents of an endpoint.
+//! Does not know about: opening sockets, how the state of an endpoint is determined.
 
 use super::super::bind::addresses;
 use doorbell_config::{At, Link, Problem, Section, Table, Words};
