@@ -28,13 +28,33 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// Maximum time to wait for an expected event, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The program. Signals that are ignored where the tests run, as by nohup(1), have their default
+/// action in it: a handler of this process ends with `exec`.
+fn program() -> &'static str {
+    static DEFAULT_SIGNALS: LazyLock<()> = LazyLock::new(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+            if ignored >> (signal - 1) & 1 == 1 {
+                signal_hook::flag::register(signal, Arc::default()).unwrap();
+            }
+        }
+    });
+    LazyLock::force(&DEFAULT_SIGNALS);
+    env!("CARGO_BIN_EXE_doorbell")
+}
+
 fn doorbell(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    let mut command = Command::new(program());
     command.args(args).env_clear().env("DOMAIN", "example.org").stdin(Stdio::null());
     command
 }
@@ -246,7 +266,7 @@ fn a_healthcheck_gives_up_in_time() {
 fn the_grace_period_of_a_pod_is_checked() {
     let file = fixture("good_minimal.toml");
     let check = |grace: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        let mut command = Command::new(program());
         let command = command.args(["validate", "-c", &file]).env("TERMINATION_GRACE_PERIOD", grace);
         let output = command.output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())

@@ -260,7 +260,7 @@ fn other_signals_reach_the_command() {
 /// As with nohup(1).
 #[test]
 fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
-    let run = [env!("CARGO_BIN_EXE_doorbell"), "run", "-q", "--listen", "127.0.0.1:0", "--", "/bin/sh", "-c"];
+    let run = [super::program(), "run", "-q", "--listen", "127.0.0.1:0", "--", "/bin/sh", "-c"];
     let script = "trap 'exit 4' USR1; echo; while :; do sleep 0.02; done";
     let args = [&["-c", "trap '' HUP; exec \"$@\"", "sh"], &run[..], &[script]].concat();
     let running = Running::spawn(Command::new("/bin/sh").args(args));

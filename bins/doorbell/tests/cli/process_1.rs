@@ -12,8 +12,6 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const DOORBELL: &str = env!("CARGO_BIN_EXE_doorbell");
-
 /// A command whose arguments run as process 1 of a new PID namespace, if that is permitted.
 pub(super) fn process_1() -> Option<Command> {
     let alone = ["--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -36,7 +34,7 @@ fn await_ends_at_a_signal() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let Some(mut command) = process_1() else { return };
         let args = ["await", "tcp://127.0.0.1:1", "--timeout", "1h", "--", "/bin/true"];
-        let mut unshare = command.arg(DOORBELL).args(args).spawn().unwrap();
+        let mut unshare = command.arg(super::program()).args(args).spawn().unwrap();
         let children = format!("/proc/{0}/task/{0}/children", unshare.id());
         let until = Instant::now() + PATIENCE;
         let status = loop {
@@ -69,7 +67,8 @@ fn await_leaves_the_signals_of_its_command_alone() {
         command.args(["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]).args(prefix).args(standard);
         Some(finish(command.output().unwrap()))
     };
-    let (Some(before), Some(after)) = (signals(&[]), signals(&[DOORBELL, "await", "-q", &target, "--"]))
+    let (Some(before), Some(after)) =
+        (signals(&[]), signals(&[super::program(), "await", "-q", &target, "--"]))
     else {
         return;
     };

@@ -27,7 +27,7 @@ impl Terminal {
         let run =
             "exec $PREFIX \"$DOORBELL\" run -q --listen 127.0.0.1:0 --admin off -- /bin/sh -c \"$COUNTS\"";
         let mut command = Command::new("script");
-        command.args(["-qefc", run, "/dev/null"]).env("DOORBELL", env!("CARGO_BIN_EXE_doorbell"));
+        command.args(["-qefc", run, "/dev/null"]).env("DOORBELL", super::program());
         command
             .env("PREFIX", prefix)
             .env("COUNTS", COUNTS)
