@@ -210,6 +210,6 @@ fn a_state_that_cannot_be_written_is_reported_and_stops_nothing() {
     control.say(&["maint", "readyz", "--reason", "again"]);
     control.say(&["ready"]);
     let log = control.doorbell.process.log();
-    assert_eq!(log.matches("drains and maintenance will be lost").count(), 1, "{log}");
+    assert_eq!(log.matches("a restart would restore the state before the last change").count(), 1, "{log}");
     assert_eq!(control.probe("/readyz").0, 200);
 }

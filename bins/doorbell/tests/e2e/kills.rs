@@ -324,7 +324,7 @@ fn a_full_disk_is_reported_once_and_keeps_the_old_state() {
         );
     }
     let log = control.doorbell.process.log();
-    assert_eq!(log.matches("drains and maintenance will be lost").count(), 1, "{log}");
+    assert_eq!(log.matches("a restart would restore the state before the last change").count(), 1, "{log}");
     assert!(!disk.path("state.new").exists(), "the partial file must be removed");
     // After a kill on a full disk, the old state is intact.
     let control = disk.start(control.kill());
