@@ -8,14 +8,11 @@
 
 use crate::expand::is_only_references;
 use crate::secret_names::{credentials, is_credential};
+use crate::words::similar;
 use serde_json::Value;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// An unknown key is treated as the most similar known key if their similarity exceeds this value.
-/// Suggestions ("did you mean") use the same threshold.
-const SUGGESTED: f64 = 0.8;
 
 /// Finds all values that may contain a secret in clear text: values of secret keys; values of
 /// unknown keys whose name resembles that of a secret, or that are in a table with secrets; values
@@ -36,7 +33,9 @@ fn walk(table: &DeTable<'_>, form: &Value, spans: &mut Vec<Range<usize>>) {
         let name: &str = key.get_ref();
         let form = known.and_then(|known| known.get(name)).or_else(|| chosen(form));
         let is_unknown_secret = form.is_none() && is_credential(name);
-        match form.or_else(|| similar(known?, name)).filter(|_| !is_unknown_secret) {
+        // A misspelt key is treated as the key that a problem suggests.
+        let meant = || known?.get(similar(name, known?.keys().map(String::as_str))?);
+        match form.or_else(meant).filter(|_| !is_unknown_secret) {
             Some(form) => descend(value, form, spans),
             None if has_secrets || is_unknown_secret => hide(value, spans),
             None => descend(value, &Value::Null, spans),
@@ -77,13 +76,6 @@ fn hide_credentials(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>)
         _ => return spans.extend(found.first().map(|_| span)),
     };
     spans.extend(found.into_iter().map(|part| start + part.start..start + part.end));
-}
-
-/// The form of the known key that a name resembles.
-fn similar<'s>(known: &'s serde_json::Map<String, Value>, name: &str) -> Option<&'s Value> {
-    let scored = known.iter().map(|(key, form)| (strsim::jaro_winkler(name, key), form));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > SUGGESTED && name.len() <= 64).then_some(best.1)
 }
 
 /// The form of the values in a table whose keys the user chooses.

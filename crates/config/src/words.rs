@@ -2,18 +2,23 @@
 //!
 //! Does not know about: tables, problems.
 
-/// A suggestion for a misspelt word, as a question.
-#[must_use]
-pub fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
+/// The known word that a misspelt word resembles most, if it is similar enough to be meant.
+pub(crate) fn similar<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     // Names in a file may have any length, but distances are worth computing only for short ones. A
     // number is never a misspelling of another number.
     if word.len() > 64 || !word.contains(char::is_alphabetic) {
         return None;
     }
-    let scored =
-        known.iter().map(|candidate| (strsim::jaro_winkler(&word.to_lowercase(), candidate), candidate));
+    let word = word.to_lowercase();
+    let scored = known.map(|candidate| (strsim::jaro_winkler(&word, candidate), candidate));
     let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.8).then(|| format!("did you mean `{}`?", best.1))
+    (best.0 > 0.8).then_some(best.1)
+}
+
+/// A suggestion for a misspelt word, as a question.
+#[must_use]
+pub fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
+    similar(word, known.iter().copied()).map(|known| format!("did you mean `{known}`?"))
 }
 
 /// Formats `"a", "b"`.

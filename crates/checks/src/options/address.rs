@@ -308,12 +308,7 @@ impl Text for Url {
             } else {
                 "write \"http://host:port/path\" or \"https://host/path\", without `#`".to_owned()
             };
-            // The message does not quote a URL with a password: the source line under the message
-            // shows the URL without the password.
-            let message = match text.contains('@') {
-                true => "this is not a URL that can be requested".to_owned(),
-                false => format!("{text:?} is not a URL that can be requested"),
-            };
+            let message = format!("{text:?} is not a URL that can be requested");
             entry.refuse("bad-value", message, help)
         })
     }
