@@ -4,7 +4,8 @@
 //!
 //! A wait may report only a part of the input that has arrived. In a turn on time the rest has just
 //! arrived. In a late turn it may have arrived long before the deadline of its connection. So the
-//! worker first runs as many turns as the input of all connections needs.
+//! worker first runs as many turns as waits need to report input of each connection once. A request
+//! longer than a few receive buffers may still be timed out.
 
 use core::time::Duration;
 

@@ -45,11 +45,12 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
         }
         case.ended(stage);
         case.whole_or_visible();
-        // A linger has a fixed time. If a wait overruns, the rest of that time may be too short for
-        // a worker that reads in tiny chunks.
+        // A linger and a pause of deadlines have fixed times. If a wait overruns, the rest of that
+        // time may be too short for a worker that reads in tiny chunks.
         let starved = stage.small_reads
             && log.closed_at.is_some_and(|at| world.overran_within(at.saturating_sub(1_500_000_000), at));
-        if starved && matches!(log.reset, Some((_, ResetCause::UnreadAtClose))) {
+        let is_late = case.comparison.error == Some(408);
+        if starved && (is_late || matches!(log.reset, Some((_, ResetCause::UnreadAtClose)))) {
             continue;
         }
         if !capped {
