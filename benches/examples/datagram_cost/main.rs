@@ -6,9 +6,9 @@
 //! turns of the worker, untimed. `doorbell-rig datagrams` runs this program in a QEMU guest, in
 //! which each instruction takes one nanosecond. Decision 0061 has figures.
 //!
-//! The optional argument is the maximum that a flood may add to the cost of a probe, in per cent.
-//! Without the argument no figure is judged, because the times depend on the other work of the
-//! machine.
+//! The optional arguments are two limits in per cent: what a datagram may cost more than in the loop,
+//! and what a flood may add to the cost of a probe. Without them no figure is judged, because the
+//! times depend on the other work of the machine.
 //!
 //! Does not know about: several workers.
 #![expect(
@@ -25,10 +25,11 @@ mod server;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let percent_max = std::env::args().nth(1).map(|percent| percent.parse().unwrap());
-    echo::print();
+    let mut percents_max = std::env::args().skip(1).map(|percent| percent.parse().unwrap());
+    let is_cheap = echo::print(percents_max.next());
     println!();
-    if flood::print(percent_max) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let is_fair = flood::print(percents_max.next());
+    if is_cheap && is_fair { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn median(mut samples: Vec<f64>) -> f64 {
