@@ -1,7 +1,8 @@
-//! A Redis server in a folder of its own.
+//! A Redis or Valkey server in a folder of its own.
 //!
 //! Does not know about: keys.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,6 +14,11 @@ use crate::skip::{Need, skipped};
 
 /// Maximum time of a start.
 const START: Duration = Duration::from_secs(60);
+
+/// The server program, or another one such as `valkey-server`.
+fn program() -> OsString {
+    std::env::var_os("DOORBELL_REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
+}
 
 /// A running server. Its files are removed at the end.
 #[derive(Debug)]
@@ -33,8 +39,8 @@ impl Redis {
     #[must_use]
     #[track_caller]
     pub fn start(arguments: &[&str]) -> Option<Self> {
-        if Command::new("redis-server").arg("--version").output().is_err() {
-            skipped(Need::Clients, "redis-server is not installed");
+        if Command::new(program()).arg("--version").output().is_err() {
+            skipped(Need::Clients, format_args!("{} is not installed", program().display()));
             return None;
         }
         let addr = free_addr();
@@ -62,7 +68,7 @@ impl Redis {
     pub fn restart(&mut self) {
         self.kill();
         let output = fs::File::create(self.folder.join("output")).expect("the file can be created");
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(program());
         command.args(["--port", &self.addr.port().to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no"]).args(&self.arguments).current_dir(&self.folder);
         command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
