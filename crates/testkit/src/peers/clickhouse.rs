@@ -2,6 +2,7 @@
 //!
 //! Does not know about: schemas, rows.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,8 +13,11 @@ use std::time::Duration;
 use super::{free_addr, wait_until};
 use crate::skip::{Need, skipped};
 
-/// Where Debian installs the program; `/usr/sbin` may be missing in the `PATH` of a user.
-const PROGRAM: &str = "/usr/sbin/clickhouse-server";
+/// The path of the server program, or of another one with the same arguments, such as
+/// `clickhouse.py`. Debian's folder may be missing in the `PATH` of a user.
+fn program() -> OsString {
+    std::env::var_os("DOORBELL_CLICKHOUSE_SERVER").unwrap_or_else(|| "/usr/sbin/clickhouse-server".into())
+}
 
 /// Maximum time of a start.
 const START: Duration = Duration::from_secs(120);
@@ -38,8 +42,8 @@ impl ClickHouse {
     #[must_use]
     #[track_caller]
     pub fn start() -> Option<Self> {
-        if !fs::exists(PROGRAM).is_ok_and(|exists| exists) {
-            skipped(Need::Clients, "clickhouse-server is not installed");
+        if !fs::exists(program()).is_ok_and(|exists| exists) {
+            skipped(Need::Clients, format_args!("{} is not installed", program().display()));
             return None;
         }
         let (addr, tcp) = (free_addr(), free_addr());
@@ -90,7 +94,7 @@ impl ClickHouse {
     pub fn restart(&mut self) {
         self.kill();
         let output = fs::File::create(self.folder.join("output")).expect("the file can be created");
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg(format!("--config-file={}", self.folder.join("config.xml").display()));
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         self.child = Some(command.spawn().expect("the program starts"));
