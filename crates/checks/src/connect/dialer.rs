@@ -95,25 +95,27 @@ impl Dialer {
         self
     }
 
-    /// Opens a UDP socket for the first address.
+    /// Opens a UDP socket for the first usable address.
     pub(crate) async fn begin_udp(&self, progress: &Progress) -> Result<Datagrams, Issue> {
-        let addr = self.first_addr(progress).await?;
-        Datagrams::udp(&self.connector, addr).map_err(|error| issue_of(addr, &error))
+        let open = |addr| Datagrams::udp(&self.connector, addr).map_err(|error| issue_of(addr, &error));
+        self.first_usable(progress, open).await
     }
 
-    /// Opens an ICMP echo socket for the first address, which is also returned.
+    /// Opens an ICMP echo socket for the first usable address, which is also returned.
     #[cfg(feature = "icmp")]
     pub(crate) async fn begin_echo(
         &self,
         progress: &Progress,
         max_hops: Option<u8>,
     ) -> Result<(Datagrams, IpAddr), Issue> {
-        let addr = self.first_addr(progress).await?;
-        let begun = Datagrams::echo(&self.connector, addr, max_hops);
-        begun.map(|socket| (socket, addr.ip())).map_err(|error| match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Issue::error(NO_ECHO),
-            _ => issue_of(addr.ip(), &error),
-        })
+        let open = |addr: SocketAddr| {
+            let begun = Datagrams::echo(&self.connector, addr, max_hops);
+            begun.map(|socket| (socket, addr.ip())).map_err(|error| match error.kind() {
+                std::io::ErrorKind::PermissionDenied => Issue::error(NO_ECHO),
+                _ => issue_of(addr.ip(), &error),
+            })
+        };
+        self.first_usable(progress, open).await
     }
 
     /// Whether the address is a Unix socket.
@@ -122,7 +124,7 @@ impl Dialer {
         matches!(self.target, DialTarget::Path(_))
     }
 
-    /// Opens a datagram socket for the Unix socket, or for the first address.
+    /// Opens a datagram socket for the Unix socket, or for the first usable address.
     #[cfg(feature = "udp")]
     pub(crate) async fn begin_datagrams(&self, progress: &Progress) -> Result<Datagrams, Issue> {
         if let DialTarget::Path(path) = &self.target {
@@ -132,11 +134,23 @@ impl Dialer {
         self.begin_udp(progress).await
     }
 
-    async fn first_addr(&self, progress: &Progress) -> Result<SocketAddr, Issue> {
-        let addr = self.addrs(progress).await?.first().copied();
-        let addr = addr.ok_or_else(|| Issue::error("no address to connect to"))?;
-        progress.see(|seen| seen.address = Some(addr.ip()));
-        Ok(addr)
+    /// Opens a socket for the first address for which this succeeds. It fails at once for an address
+    /// without a route, or of a family that this machine does not use. A peer that refuses or does
+    /// not reply is found out only by sending, and is the result of the run, as with ping.
+    async fn first_usable<T>(
+        &self,
+        progress: &Progress,
+        open: impl Fn(SocketAddr) -> Result<T, Issue>,
+    ) -> Result<T, Issue> {
+        let mut opened = Err(Issue::error("no address to connect to"));
+        for addr in self.addrs(progress).await? {
+            progress.see(|seen| seen.address = Some(addr.ip()));
+            opened = open(addr);
+            if opened.is_ok() {
+                break;
+            }
+        }
+        opened
     }
 
     /// Opens a connection to the first address that accepts, and sends the PROXY header.

@@ -39,7 +39,9 @@ pub struct Resolve {
     /// Uses the other family when the preferred one has no address, or none that accepts.
     #[key(default = true)]
     pub fallback: bool,
-    /// Checks every address, and all must succeed; if false, the first that accepts is enough.
+    /// Checks every address, and all must succeed; if false, the first that accepts is enough. With
+    /// types udp, dns and icmp that is the first with a route: no reply from it, or a refusal, does
+    /// not lead to the next.
     #[key(default = false)]
     pub all: bool,
     /// Time for which addresses are reused.

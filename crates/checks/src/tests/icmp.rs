@@ -62,6 +62,10 @@ fn echoes() {
     is(IcmpCheck { size: 65_507, ..icmp("127.0.0.1") }, Outcome::Success, "");
     is(icmp("192.0.2.1"), Outcome::Failure, "192.0.2.1: network is unreachable");
     is(icmp("2001:db8::1"), Outcome::Failure, "2001:db8::1: network is unreachable");
+    // An address without a route does not hide the next one.
+    let addrs = ["[2001:db8::1]:0", "127.0.0.1:0"].map(|addr| addr.parse().unwrap());
+    let named = runner_with(pace(TIMEOUT), icmp("a.test"), &names::connector_to(addrs.into()));
+    assert_eq!(block_on(named.run()).outcome, Outcome::Success);
     let latency = LatencyRule { degraded_above: Some(Duration::from_nanos(1)), ..LatencyRule::default() };
     is(IcmpCheck { latency, ..icmp("::1") }, Outcome::Degraded, "above the maximum of");
     hops();

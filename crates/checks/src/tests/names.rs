@@ -54,6 +54,12 @@ fn no_answer() -> io::Error {
     io::Error::other("failed to lookup address information: Temporary failure in name resolution")
 }
 
+/// A connector for which every name has these addresses.
+pub(super) fn connector_to(addrs: Vec<SocketAddr>) -> Arc<Connector> {
+    let resolver = Resolver::new(move |_host| Ok(addrs.clone()));
+    Arc::new(Connector::open(&EgressOptions::default()).unwrap().with_resolver(resolver))
+}
+
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) origin: Instant,
@@ -214,4 +220,46 @@ fn all_addresses_are_checked_if_configured() {
     let reason = "a.test has no IPv6 address".to_owned();
     assert_eq!(found(&[1], Resolve { fallback: false, ..sixth }), (Outcome::Error, reason));
     assert_eq!(found(&[1], sixth), well);
+}
+
+/// A datagram goes to the first address that can be used: an IPv6 address without a route, or on a
+/// machine without IPv6, does not hide the IPv4 address of the same service.
+#[test]
+fn datagrams_go_to_the_first_usable_address() {
+    // A link-local address without an interface can never be used.
+    let unusable: SocketAddr = "[fe80::1]:0".parse().unwrap();
+    let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = peer.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 512];
+        while let Ok((len, from)) = peer.recv_from(&mut bytes) {
+            // The flag QR makes a question its own answer, with the code NOERROR.
+            bytes[2] |= 0x80;
+            peer.send_to(&bytes[..len], from).unwrap();
+        }
+    });
+    let found = |kind: CheckKind, addrs: &[SocketAddr]| {
+        let finding = block_on(runner_with(pace(TIMEOUT), kind, &connector_to(addrs.to_vec())).run());
+        (finding.outcome, finding.reason)
+    };
+    let server = HostPort::parse(&format!("a.test:{}", addr.port()), None).unwrap();
+    let dns = DnsCheck { min_answers: 0, ..DnsCheck::new(server, "a.example".to_owned()) };
+    #[cfg(feature = "udp")]
+    let udp = UdpCheck { payload: contains(""), ..UdpCheck::new(address(format!("a.test:{}", addr.port()))) };
+    let kinds: Vec<CheckKind> = vec![
+        dns.into(),
+        #[cfg(feature = "udp")]
+        udp.into(),
+    ];
+    for kind in kinds {
+        let well = (Outcome::Success, String::new());
+        assert_eq!(found(kind.clone(), &[unusable, addr]), well);
+        assert_eq!(found(kind.clone(), &[addr, unusable]), well);
+        let (outcome, reason) = found(kind.clone(), &[unusable]);
+        assert!(outcome != Outcome::Success && reason.starts_with("[fe80::1]"), "{outcome:?} {reason}");
+        // A refusal is the result.
+        let closed = SocketAddr::from(([127, 0, 0, 2], addr.port()));
+        let refused = (Outcome::Failure, format!("{closed}: connection refused"));
+        assert_eq!(found(kind, &[closed, addr]), refused);
+    }
 }
