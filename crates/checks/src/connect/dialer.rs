@@ -159,7 +159,7 @@ impl Dialer {
             Ok(connected) => connected,
             Err(_elapsed) => {
                 self.forget();
-                Err(Issue::timeout(format!("no connection within {}", format_duration(self.timeout))))
+                Err(Issue::timeout(progress.overdue(self.timeout)))
             }
         }
     }

@@ -215,8 +215,11 @@ impl Progress {
     }
 
     fn phase(&self) -> Option<Phase> {
-        let has_stage = self.stage.load(Ordering::Relaxed) != NO_STAGE;
-        has_stage.then(|| self.stage().phase()).flatten()
+        self.has_stage().then(|| self.stage().phase()).flatten()
+    }
+
+    fn has_stage(&self) -> bool {
+        self.stage.load(Ordering::Relaxed) != NO_STAGE
     }
 
     /// Ends the run and returns its durations.
@@ -280,9 +283,11 @@ impl Progress {
         }
     }
 
+    /// Reason of a timeout in the current stage.
     pub(crate) fn overdue(&self, timeout: Duration) -> String {
         let what = match self.stage() {
-            Stage::Resolve => "no address",
+            _ if !self.has_stage() => "no result",
+            Stage::Resolve => "name not resolved",
             Stage::Connect => "no connection",
             Stage::Handshake => "no TLS handshake",
             Stage::Response => "no response",

@@ -178,6 +178,25 @@ fn a_name_that_was_never_known_is_an_error_at_once() {
     assert!(finding.reason.starts_with("a.test: "), "{}", finding.reason);
 }
 
+/// A lookup that takes too long is no failed connection, whichever limit ends it.
+#[test]
+fn a_lookup_that_hangs_has_its_own_reason() {
+    // Dropped last: it waits for the pending lookups.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (lookups, tell) = Lookups::new(2);
+    let short = Duration::from_millis(50);
+    let [of_connection, of_run] = [(short, TIMEOUT), (TIMEOUT, short)].map(|(connect_timeout, timeout)| {
+        let pace = Pace { connect_timeout, timeout, ..Pace::default() };
+        let finding = runtime.block_on(runner_with(pace, named(1), &connector_of(&lookups)).run());
+        (finding.outcome, finding.reason)
+    });
+    drop(tell);
+    let expected = (Outcome::Timeout, "name not resolved within 50ms".to_owned());
+    assert_eq!([of_connection, of_run], [expected.clone(), expected]);
+    // A run without stages, such as that of a file, has nothing to resolve.
+    assert_eq!(Progress::begin().overdue(short), "no result within 50ms");
+}
+
 /// With `all`, every address is checked. The test uses three addresses with the same port: the
 /// first replies 200, the second refuses connections, and the third replies 503.
 #[test]
