@@ -10,10 +10,16 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use std::io::ErrorKind;
+use rustls::{ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme};
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -140,8 +146,7 @@ pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsSt
     let name = name.map_err(|_| Issue::error("the name is not valid in a certificate"))?;
     let connected = TlsConnector::from(Arc::clone(config)).connect(name, conn).await;
     connected.map_err(|error| {
-        let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let reason = match cause {
+        let reason = match error_of_tls(&error) {
             Some(cause) => reason_of(cause),
             None if error.kind() == ErrorKind::UnexpectedEof => {
                 "the connection ended before the handshake was complete".to_owned()
@@ -150,6 +155,30 @@ pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsSt
         };
         Issue::failure(format!("TLS: {reason}"))
     })
+}
+
+/// Waits until the server has accepted or refused the certificate of this client, at most `wait`.
+/// In TLS 1.3 the handshake of a client is complete before the server has verified the certificate
+/// (RFC 8446 2); a refusal is an alert that follows. A session ticket, data or the end of the
+/// connection shows that there is none.
+pub(crate) async fn accepted(stream: &mut TlsStream<Conn>, wait: Duration) -> Result<(), Issue> {
+    if stream.get_ref().1.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
+        return Ok(());
+    }
+    let mut byte = [0];
+    let refused = poll_fn(|cx| {
+        let read = Pin::new(&mut *stream).poll_read(cx, &mut ReadBuf::new(&mut byte));
+        // A read does not end with a ticket.
+        let is_accepted = stream.get_ref().1.tls13_tickets_received() > 0;
+        if read.is_pending() && is_accepted { Poll::Ready(Ok(())) } else { read }
+    });
+    let Ok(Err(error)) = timeout(wait, refused).await else { return Ok(()) };
+    let refusal = error_of_tls(&error).map(reason_of);
+    refusal.map_or(Ok(()), |reason| Err(Issue::failure(format!("TLS: {reason}"))))
+}
+
+fn error_of_tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
 /// The reason of a failed handshake. The texts of rustls for frequent causes are replaced, because

@@ -4,7 +4,7 @@
 
 use crate::connect::certificate::now;
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Tls, handshake};
+use crate::connect::tls::{Tls, accepted, handshake};
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::in_time;
 use crate::kinds::impl_kind_runner;
@@ -22,6 +22,7 @@ pub(crate) struct TlsRunner {
     check: TlsCheck,
     dialer: Dialer,
     tls: Tls,
+    timeout: Duration,
 }
 
 impl_kind_runner!(TlsRunner);
@@ -29,7 +30,8 @@ impl_kind_runner!(TlsRunner);
 impl TlsRunner {
     pub(crate) fn build(check: &TlsCheck, with: &mut Materials<'_>) -> Result<Self, String> {
         let dialer = with.dialer(&check.address, check.resolve).with_proxy_header(check.proxy_protocol);
-        Ok(Self { check: check.clone(), dialer, tls: with.shared.tls.take(&check.tls, &[], true)? })
+        let tls = with.shared.tls.take(&check.tls, &[], true)?;
+        Ok(Self { check: check.clone(), dialer, tls, timeout: with.pace.timeout })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
@@ -42,6 +44,10 @@ impl TlsRunner {
         // Sends close_notify, as any client does at the end.
         let _gone = stream.shutdown().await;
         stream.get_mut().0.close_with_fin();
+        if self.check.tls.identity().is_some() {
+            // Half of the remaining time, so that a silent server does not cause a timeout.
+            accepted(&mut stream, self.timeout.saturating_sub(start.elapsed()) / 2).await?;
+        }
         worse(evaluate(progress, &self.check.certificate), in_time(latency, self.check.latency))
     }
 }

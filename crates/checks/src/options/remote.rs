@@ -40,7 +40,9 @@ pub struct TlsCheck {
     /// PROXY header before everything else: v1 or v2 with the addresses of the connection, or local
     /// (version 2 without addresses).
     pub proxy_protocol: Option<ProxyHeader>,
-    /// TLS of the connection.
+    /// TLS of the connection. With `cert`, the check fails if the server refuses the certificate. A
+    /// TLS 1.3 server that sends no session ticket and keeps the connection open delays the result
+    /// by half of the remaining `timeout`.
     pub tls: ClientTls,
     /// Limits on the remaining lifetime of the certificates.
     #[key(flatten)]

@@ -8,6 +8,7 @@ use super::*;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -299,6 +300,54 @@ fn certificates_are_looked_at() {
     is_within(SOON, tls(silent()), Outcome::Timeout, "no TLS handshake within 1s");
     is(tls(trickles(0x16)), Outcome::Failure, "TLS: ");
     is(tls(resets(b"")), Outcome::Failure, "");
+}
+
+/// With TLS 1.3, the refusal of a client certificate follows the handshake.
+#[test]
+fn a_refused_client_certificate_is_a_failure() {
+    let dir = std::env::temp_dir().join(format!("doorbell-client-certificates-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let issue = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let cert = CertificateParams::new(vec![name.to_owned()]).unwrap().self_signed(&key).unwrap();
+        (cert, key)
+    };
+    let identity = |name: &str| {
+        let (cert, key) = issue(name);
+        let [cert_file, key_file] = ["cert", "key"].map(|part| dir.join(format!("{name}.{part}")));
+        std::fs::write(&cert_file, cert.pem()).unwrap();
+        std::fs::write(&key_file, key.serialize_pem()).unwrap();
+        (cert, ClientTls { cert: Some(cert_file), key: Some(key_file), ..unverified() })
+    };
+    let ((known, good), (_, bad)) = (identity("good.test"), identity("bad.test"));
+    let (cert, key) = issue("localhost");
+    let server = |version, tickets| {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(known.der().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let config =
+            ServerConfig::builder_with_provider(provider).with_protocol_versions(&[version]).unwrap();
+        let config = config.with_client_cert_verifier(verifier.build().unwrap());
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let mut config = config.with_single_cert(vec![cert.der().clone()], key).unwrap();
+        config.send_tls13_tickets = tickets;
+        let config = Arc::new(config);
+        tls_server_with(Duration::ZERO, move || Arc::clone(&config))
+    };
+    let check = |addr, tls: &ClientTls| TlsCheck { tls: tls.clone(), ..TlsCheck::new(address(addr)) };
+    for (version, tickets) in
+        [(&rustls::version::TLS12, 0), (&rustls::version::TLS13, 0), (&rustls::version::TLS13, 2)]
+    {
+        let addr = server(version, tickets);
+        is(check(addr, &bad), Outcome::Failure, "TLS: received fatal alert: ");
+        // The server keeps the connection open and sends nothing but tickets.
+        is(check(addr, &good), Outcome::Success, "");
+    }
+    // A ticket ends the wait.
+    let long = runner_within(TIMEOUT * 15, check(server(&rustls::version::TLS13, 2), &good));
+    assert!(block_on(long.run()).latency < TIMEOUT * 7);
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
