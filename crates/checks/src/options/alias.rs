@@ -13,7 +13,8 @@ use std::fmt;
 #[table(check = Self::check)]
 pub struct AliasCheck {
     /// Check of this doorbell to follow. With `check` or `health`, the defaults of `interval`,
-    /// `rise` and `fall` are 1s, 1 and 1. Required without `health` and `url`.
+    /// `rise` and `fall` are 1s, 1 and 1, and that of `down_interval` is `interval`. Required
+    /// without `health` and `url`.
     pub check: Option<String>,
     /// Endpoint of this doorbell to follow. It must not contain this check, not even indirectly.
     /// Required without `check` and `url`.

@@ -191,7 +191,7 @@ impl Check {
             kind => {
                 let is_local = kind.is_local_alias();
                 if is_local {
-                    pace.set_default_interval(Pace::following().interval, at);
+                    pace.follow(at);
                 }
                 // A watched service reports every change, and a followed check has thresholds of
                 // its own, so by default one result changes the state.

@@ -113,11 +113,14 @@ impl Pace {
         Self { rise: 1, fall: 1, max_age: ttl, ..Self::default() }
     }
 
-    /// The default pace of a check that follows a state of this program: every second, and each
-    /// result changes the state.
+    /// The default pace of a check that follows a state of this program: every second, also while it
+    /// is down, and each result changes the state.
     #[must_use]
     pub fn following() -> Self {
-        Self { rise: 1, fall: 1, ..Self::every(Duration::from_secs(1)) }
+        let mut pace = Self { rise: 1, fall: 1, ..Self::every(Duration::from_secs(1)) };
+        pace.down_interval = pace.interval;
+        pace.max_age = pace.default_max_age();
+        pace
     }
 
     /// The default of `max_age`: three times the longest of the intervals and `timeout`. If the
@@ -171,17 +174,17 @@ impl Pace {
         }
     }
 
-    /// Sets a default interval other than 5s, and the defaults that follow from it.
-    pub(super) fn set_default_interval(&mut self, interval: Duration, at: &Section<'_>) {
-        if at.has_valid("interval") {
-            return;
+    /// Sets the defaults of a check that follows a state of this program: those of
+    /// [`Self::following`]. No target is spared by longer intervals while it is down.
+    pub(super) fn follow(&mut self, at: &Section<'_>) {
+        if !at.has_valid("interval") {
+            self.interval = Self::following().interval;
         }
-        self.interval = interval;
         if !at.has_valid("fast_interval") {
             self.fast_interval = self.default_fast_interval();
         }
         if !at.has_valid("down_interval") {
-            self.down_interval = self.default_down_interval();
+            self.down_interval = self.interval;
         }
         if !at.has_valid("max_age") {
             self.max_age = self.default_max_age();

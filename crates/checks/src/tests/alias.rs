@@ -61,6 +61,36 @@ fn a_state_of_this_program_is_followed() {
     assert_eq!(built.unwrap_err(), "check a: nothing to follow");
 }
 
+/// A state of this program is read as often while it is down: this spares no target.
+#[test]
+fn a_state_of_this_program_is_read_at_one_interval() {
+    use doorbell_config::{ExternalValues, Overrides, Program, Source, load};
+    let overrides = Overrides::default();
+    let external = ExternalValues {
+        env: &|_| None,
+        read_secret: &|_| Err("no files".to_owned()),
+        overrides: &overrides,
+    };
+    let secs = Duration::from_secs;
+    for (keys, interval, down_interval, max_age) in [
+        ("check = \"db\"", 1, 1, 3),
+        ("health = \"shop\"\ninterval = \"4s\"", 4, 4, 12),
+        ("check = \"db\"\ndown_interval = \"5s\"", 1, 5, 15),
+        // The reply of another doorbell is a target.
+        ("url = \"http://192.0.2.1/readyz\"", 5, 10, 30),
+    ] {
+        let source = Source { name: "a".to_owned(), text: format!("type = \"alias\"\n{keys}\n") };
+        let outcome = load::<Check>(Program::NONE, &source, external);
+        assert!(outcome.problems.is_empty(), "{keys}: {:?}", outcome.problems);
+        let pace = outcome.value.unwrap().pace;
+        let found = [pace.interval, pace.down_interval, pace.max_age];
+        assert_eq!(found, [interval, down_interval, max_age].map(secs), "{keys}");
+        if keys == "check = \"db\"" {
+            assert_eq!(pace, Pace::following());
+        }
+    }
+}
+
 /// A server that sends this reply; the check follows it.
 fn replies(code: u16, body: &[u8]) -> AliasCheck {
     let head = format!("HTTP/1.1 {code} X\r\nContent-Length: {}\r\n\r\n", body.len());
