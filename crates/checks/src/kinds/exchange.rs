@@ -5,6 +5,7 @@
 use crate::finding::{CUT, Issue, cause_of};
 use crate::kinds::expectations::HttpResponse;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, recording};
+use crate::kinds::interim::InterimCounter;
 use crate::options::{FieldValue, Url};
 use crate::progress::{Progress, Seen, Stage};
 use bytes::Bytes;
@@ -46,12 +47,13 @@ impl Exchange<'_> {
     /// Sends the request over HTTP/1.1. After a complete response the connection stays open, so
     /// that the server can close it first.
     pub(crate) async fn over_http1(self, stream: impl Stream) -> Result<ResponseWithLocation, Issue> {
-        let Self { request, len_max, progress } = self;
+        let Self { mut request, len_max, progress } = self;
         progress.enter(Stage::Response);
+        let interim = InterimCounter::of(&mut request);
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
-        let (mut sender, mut conn) =
-            builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        let begun = builder.handshake(TokioIo::new(interim.limit(stream))).await;
+        let (mut sender, mut conn) = begun.map_err(|error| broken(&error))?;
         let answered = {
             let mut work = pin!(answer(sender.send_request(request), len_max, progress));
             tokio::select! {
@@ -61,6 +63,7 @@ impl Exchange<'_> {
                 _ended = &mut conn => work.await,
             }
         };
+        interim.check()?;
         if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
             progress.leave(conn.into_parts().io.into_inner());
         }

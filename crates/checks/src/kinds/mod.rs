@@ -18,6 +18,7 @@ pub(crate) mod grpc;
 pub(crate) mod http;
 #[cfg(feature = "icmp")]
 pub(crate) mod icmp;
+mod interim;
 mod lines;
 #[cfg(feature = "mail")]
 pub(crate) mod mail;

@@ -11,6 +11,7 @@ use crate::kinds::exchange::{FIELDS_MAX, HEAD_BYTES_MAX, broken as broken_http, 
 use crate::kinds::expectations::{contains, in_time};
 use crate::kinds::http::OUR_NAME;
 use crate::kinds::impl_kind_runner;
+use crate::kinds::interim::InterimCounter;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session, broken};
@@ -112,9 +113,10 @@ impl WebsocketRunner {
         *request.headers_mut() = self.headers.clone();
         let value = HeaderValue::try_from(&key).map_err(|_| Issue::error("the key cannot be sent"))?;
         request.headers_mut().insert(SEC_WEBSOCKET_KEY, value);
+        let interim = InterimCounter::of(&mut request);
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
-        let begun = builder.handshake(TokioIo::new(session)).await;
+        let begun = builder.handshake(TokioIo::new(interim.limit(session))).await;
         let (mut sender, mut conn) = begun.map_err(|error| broken_http(&error))?;
         let response = {
             let mut work = pin!(sender.send_request(request));
@@ -124,6 +126,7 @@ impl WebsocketRunner {
                 _ended = &mut conn => work.await,
             }
         };
+        interim.check()?;
         let response = response.map_err(|error| broken_http(&error))?;
         progress.see(|seen| seen.status = Some(response.status().as_u16()));
         accepts(&response, &key)?;
@@ -132,7 +135,7 @@ impl WebsocketRunner {
         config.max_message_size = Some(MESSAGE_LEN_MAX);
         config.max_frame_size = Some(MESSAGE_LEN_MAX);
         let parts = conn.into_parts();
-        let (session, read) = (parts.io.into_inner(), parts.read_buf.into());
+        let (session, read) = (parts.io.into_inner().into_inner(), parts.read_buf.into());
         Ok(WebSocketStream::from_partially_read(session, read, Role::Client, Some(config)).await)
     }
 

@@ -60,6 +60,31 @@ fn content_of_the_maximum_length_is_whole() {
     }
 }
 
+/// Interim responses without end are a failure, also if they arrive together with a response.
+#[test]
+fn interim_responses_are_limited() {
+    let some = |count: usize| {
+        let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+        says(format!("{}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", interim.repeat(count / 2)))
+    };
+    let endless = || {
+        server(|stream| {
+            let mut stream = heard(stream).try_clone().unwrap();
+            std::thread::spawn(move || while stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_ok() {});
+        })
+    };
+    let http = |addr: SocketAddr| HttpCheck::new(url(format!("http://{addr}/")));
+    let reason = "more than 8 interim responses (1xx)";
+    is(http(some(8)), Outcome::Success, "");
+    is(http(some(10)), Outcome::Failure, reason);
+    is(http(endless()), Outcome::Failure, reason);
+    #[cfg(feature = "websocket")]
+    {
+        let websocket = options::WebsocketCheck::new(url(format!("http://{}/", endless())));
+        is(websocket, Outcome::Failure, reason);
+    }
+}
+
 /// A server that sends these bytes after the first input and keeps the connection open.
 pub(super) fn says(answer: impl Into<Vec<u8>>) -> SocketAddr {
     let answer = answer.into();
