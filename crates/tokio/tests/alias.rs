@@ -6,7 +6,8 @@ mod common;
 
 use std::time::Duration;
 
-use doorbell_tokio::checks::{AliasCheck, Check, Followed, Pace};
+use axum::http::Request;
+use doorbell_tokio::checks::{AliasCheck, Check, FileCheck, Followed, Pace};
 use doorbell_tokio::{EndpointState, Health, Severity, Ttl};
 
 use common::until;
@@ -33,6 +34,25 @@ async fn states_are_followed() {
     until("up", || is(EndpointState::Up)).await;
     db.report(Err("no disk"));
     until("down", || is(EndpointState::Down)).await;
+}
+
+/// A probe of an endpoint triggers an on-demand check behind an alias.
+#[tokio::test]
+async fn probes_trigger_followed_checks() {
+    let hour = Duration::from_secs(3_600);
+    let cache = Some(Duration::from_millis(1));
+    let pace = Pace { cache, is_scheduled: false, max_age: hour, ..Pace::every(hour) };
+    let file = Check { pace, severity: Severity::Info, ..Check::new("file", FileCheck::new("/".into())) };
+    // The alias runs once, so that all further runs are those of the file.
+    let pace = Pace { fast_interval: hour, down_interval: hour, max_age: hour, ..Pace::every(hour) };
+    let alias = Check { pace, ..alias("copy", Followed::Check("file")) };
+    let health = Health::builder().target(file).target(alias).endpoint("copies", ["copy"]).build().unwrap();
+    let request = Request::builder().uri("/copies").body(()).unwrap();
+    until("runs", || {
+        assert!(health.reply(&request).is_some());
+        health.counters().fields().into_iter().any(|(name, count)| name == "runs" && count > 5)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -71,3 +71,21 @@ fn a_clock_that_is_set_is_followed() {
     registry.tick();
     assert!(is_shown(time_of_day() - registry.now().since(Time::ZERO)), "a tick reads the clock");
 }
+
+/// A probe of an endpoint triggers the on-demand checks behind its aliases.
+#[test]
+fn aliases_pass_on_probes() {
+    let config = config(
+        "[check.db]\ntype = \"tcp\"\naddress = \"127.0.0.1:1\"\ncache = \"1s\"\n\
+         [check.copy]\ntype = \"alias\"\nhealth = \"inner\"\n[health.inner]\nrequire = [\"db\"]\n\
+         [health.outer]\nrequire = [\"copy\"]\n[health.none]\nrequire = []\n",
+    );
+    let registry = HealthRegistry::build(&config).unwrap();
+    let planned = crate::build::checks::plan(&config, &Arc::default(), None, registry.registry());
+    let (plan, _push) = planned.unwrap().unwrap();
+    registry.run_on_demand(plan.run_requests());
+    for (name, triggers) in [("inner", 1), ("outer", 1), ("none", 0)] {
+        let position = config.health.iter().position(|endpoint| endpoint.name == name).unwrap();
+        assert_eq!(registry.triggers_of(position).len(), triggers, "{name}");
+    }
+}

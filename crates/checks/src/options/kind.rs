@@ -357,10 +357,20 @@ impl CheckKind {
     #[must_use]
     pub fn is_local_alias(&self) -> bool {
         #[cfg(feature = "alias")]
-        if let Self::Alias(alias) = self {
-            return alias.followed().is_some();
+        if self.followed().is_some() {
+            return true;
         }
         false
+    }
+
+    /// The check or endpoint of this program that the check follows, if any.
+    #[cfg(feature = "alias")]
+    #[must_use]
+    pub fn followed(&self) -> Option<super::Followed<'_>> {
+        match self {
+            Self::Alias(alias) => alias.followed(),
+            _ => None,
+        }
     }
 
     /// The lifetime of a result, if the check does not run: its results are pushed or arrive on

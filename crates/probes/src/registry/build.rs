@@ -132,6 +132,7 @@ impl RegistryBuilder {
                 renderers: Vec::new(),
                 followers: Vec::new(),
                 triggers: HashMap::new(),
+                followed: HashMap::new(),
                 sinks: Vec::new(),
             }),
             found: Condvar::new(),

@@ -20,7 +20,7 @@ use doorbell_health::{
     ForcedState, Reason, Target, Time,
 };
 pub use operate::{Subject, endpoint_target};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -80,6 +80,8 @@ struct RegistryInner {
     followers: Vec<Follower>,
     /// Triggers of on-demand checks, by position of the check.
     triggers: HashMap<usize, RunTrigger>,
+    /// What checks follow, by position of the check.
+    followed: HashMap<usize, Subject>,
     sinks: Vec<Arc<dyn TransitionSink>>,
 }
 
@@ -92,10 +94,24 @@ pub struct Serving<'a> {
 }
 
 impl RegistryInner {
+    /// The triggers of the checks that the endpoint uses, directly or through checks that follow
+    /// another check or endpoint.
     fn triggers_of(&self, endpoint: EndpointIndex) -> Box<[RunTrigger]> {
-        let uses = self.board.endpoint(endpoint).map(|endpoint| &endpoint.config().uses);
-        let triggers = uses.into_iter().flatten().filter_map(|one| self.triggers.get(&one.check.as_usize()));
-        triggers.cloned().collect()
+        let (mut checks, mut next) = (BTreeSet::new(), vec![Subject::Endpoint(endpoint)]);
+        while let Some(subject) = next.pop() {
+            match subject {
+                Subject::All => {}
+                Subject::Check(check) if checks.insert(check.as_usize()) => {
+                    next.extend(self.followed.get(&check.as_usize()));
+                }
+                Subject::Check(_) => {}
+                Subject::Endpoint(index) => {
+                    let uses = self.board.endpoint(index).map(|endpoint| &endpoint.config().uses);
+                    next.extend(uses.into_iter().flatten().map(|one| Subject::Check(one.check)));
+                }
+            }
+        }
+        checks.iter().filter_map(|check| self.triggers.get(check)).cloned().collect()
     }
 }
 
@@ -130,7 +146,14 @@ impl Registry {
         self.lock().triggers.extend(triggers);
     }
 
-    /// The triggers of the on-demand checks that the endpoint at position `endpoint` uses.
+    /// Adds what checks follow, by position of the check: a probe that triggers such a check also
+    /// triggers the on-demand checks behind it. Must be called before the first [`Self::cache`].
+    pub fn follow_subjects(&self, followed: impl Iterator<Item = (usize, Subject)>) {
+        self.lock().followed.extend(followed);
+    }
+
+    /// The triggers of the on-demand checks that the endpoint at position `endpoint` uses, also
+    /// through checks that follow other checks or endpoints.
     #[must_use]
     pub fn triggers_of(&self, endpoint: usize) -> Box<[RunTrigger]> {
         let place = self.endpoints.get(endpoint);

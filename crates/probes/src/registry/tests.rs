@@ -504,6 +504,43 @@ fn a_probe_requests_runs_of_checks_that_run_on_demand() {
     assert_eq!([READYZ, LIVEZ, 2].map(|endpoint| registry.triggers_of(endpoint).len()), [1, 0, 0]);
 }
 
+/// A check that follows others has no trigger of its own.
+#[test]
+fn a_probe_requests_runs_of_followed_checks() {
+    let mut builder = builder();
+    let [db, disk, alias_db, alias_shop, other] =
+        ["db", "disk", "alias_db", "alias_shop", "other"].map(|name| builder.check(name, pushed()).unwrap());
+    let uses = |name: &str, check| EndpointConfig::new(name).with(check, Severity::Required);
+    for config in [
+        uses("direct", db),
+        uses("check", alias_db),
+        uses("endpoint", alias_shop),
+        uses("shop", alias_db).with(disk, Severity::Info).with(db, Severity::Info),
+        uses("none", other),
+    ] {
+        builder.endpoint(config, EndpointOptions::default()).unwrap();
+    }
+    let registry = builder.build();
+    let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
+    let trigger = |at: usize| {
+        let counts = Arc::clone(&counts);
+        let count = move || {
+            counts[at].fetch_add(1, Ordering::Relaxed);
+        };
+        (at, RunTrigger::new(count))
+    };
+    registry.run_on_demand([0, 1].map(trigger).into_iter());
+    let shop = registry.subject("shop").unwrap();
+    // A cycle, which a configuration must not have, ends.
+    let followed = [(2, Subject::Check(db)), (3, shop), (4, registry.subject("none").unwrap())];
+    registry.follow_subjects(followed.into_iter());
+    for (endpoint, expected) in [[1, 0], [1, 0], [1, 1], [1, 1], [0, 0]].into_iter().enumerate() {
+        answer(&registry.cache(route(endpoint)).unwrap(), Audience::Other);
+        let found = [&counts[0], &counts[1]].map(|count| count.swap(0, Ordering::Relaxed));
+        assert_eq!(found, expected, "endpoint {endpoint}");
+    }
+}
+
 #[test]
 fn names_resolve_to_subjects() {
     let mut builder = builder();

@@ -364,7 +364,7 @@ impl HealthBuilder {
         registry: &Arc<Registry>,
     ) -> Result<(Plan, doorbell_checks::Push), HealthError> {
         #[cfg(feature = "alias")]
-        self.refuse_cycle(registry)?;
+        self.follow(registry)?;
         let names = Internal::ALL.map(Internal::name).into_iter();
         let names = names.chain(self.checks.iter().map(|check| check.name.as_str()));
         let stats = counters.by_check.of(names);
@@ -377,12 +377,19 @@ impl HealthBuilder {
         Ok(Plan::new(runs, stats, self.concurrent_runs.max(1), Arc::clone(counters)))
     }
 
+    /// Makes probes of checks trigger the runs of what they follow; refuses a check that follows
+    /// itself.
     #[cfg(feature = "alias")]
-    fn refuse_cycle(&self, registry: &Registry) -> Result<(), HealthError> {
+    fn follow(&self, registry: &Arc<Registry>) -> Result<(), HealthError> {
         let alias = |at: usize| self.checks.get(at.checked_sub(Internal::ALL.len())?)?.alias.as_ref();
         let followed = |at| alias(at).and_then(|alias| alias.followed());
-        let cycle = registry.with_board(|board| crate::registry::find_cycle(board, followed));
-        cycle.map_or(Ok(()), |path| Err(HealthError::Cycle { path }))
+        if let Some(path) = registry.with_board(|board| crate::registry::find_cycle(board, followed)) {
+            return Err(HealthError::Cycle { path });
+        }
+        let positions = 0..Internal::ALL.len() + self.checks.len();
+        let followed = positions.filter_map(|at| Some((at, followed(at)?)));
+        crate::registry::States(Arc::clone(registry)).follow(followed);
+        Ok(())
     }
 }
 

@@ -15,11 +15,24 @@ pub struct States(pub Arc<Registry>);
 
 impl StateReader for States {
     fn read(&self, followed: Followed<'_>) -> Option<(Class, String)> {
-        let subject = self.0.with_board(|board| match followed {
-            Followed::Check(name) => board.check_named(name).map(Subject::Check),
-            Followed::Endpoint(name) => board.endpoint_named(name).map(Subject::Endpoint),
+        self.0.state_of(self.0.with_board(|board| subject_of(board, followed))?)
+    }
+}
+
+impl States {
+    /// Makes probes of each check, given by position, trigger the runs of what it follows.
+    pub fn follow<'a>(&self, followed: impl Iterator<Item = (usize, Followed<'a>)>) {
+        let subjects: Vec<_> = self.0.with_board(|board| {
+            followed.filter_map(|(check, followed)| Some((check, subject_of(board, followed)?))).collect()
         });
-        self.0.state_of(subject?)
+        self.0.follow_subjects(subjects.into_iter());
+    }
+}
+
+fn subject_of(board: &Board, followed: Followed<'_>) -> Option<Subject> {
+    match followed {
+        Followed::Check(name) => board.check_named(name).map(Subject::Check),
+        Followed::Endpoint(name) => board.endpoint_named(name).map(Subject::Endpoint),
     }
 }
 

@@ -69,8 +69,10 @@ pub(crate) fn plan(
         Some(connector) => connector,
         None => Arc::new(Connector::open(&config.check_defaults.egress)?),
     };
-    let mut shared =
-        SharedResources::new(Arc::clone(&connector)).with_states(Arc::new(States(Arc::clone(registry))));
+    let states = States(Arc::clone(registry));
+    let checks = config.checks.iter().enumerate();
+    states.follow(checks.filter_map(|(position, check)| Some((position, check.kind.followed()?))));
+    let mut shared = SharedResources::new(Arc::clone(&connector)).with_states(Arc::new(states));
     let mut runs = Vec::new();
     let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));
     for (position, (check, stats)) in config.checks.iter().zip(&stats).enumerate() {

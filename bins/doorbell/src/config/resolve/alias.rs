@@ -3,15 +3,12 @@
 //! Does not know about: states.
 
 use super::super::model::Config;
-use doorbell_checks::options::{CheckKind, Followed, cycles};
+use doorbell_checks::options::{Followed, cycles};
 use doorbell_config::{At, Names, Places, Problem, Problems};
 
 /// The checks and endpoints of this instance that alias checks follow.
 pub(super) fn followed_subjects(config: &Config) -> impl Iterator<Item = Followed<'_>> {
-    config.checks.iter().filter_map(|check| match &check.kind {
-        CheckKind::Alias(alias) => alias.followed(),
-        _ => None,
-    })
+    config.checks.iter().filter_map(|check| check.kind.followed())
 }
 
 /// Reports followed checks and endpoints that do not exist, and cycles. The checks of endpoints
@@ -22,8 +19,7 @@ pub(super) fn resolve(config: &Config, endpoints: &Names<'_>, places: &Places, p
     let count = config.checks.len();
     let mut followed = vec![None; count];
     for (check, node) in config.checks.iter().zip(&mut followed) {
-        let CheckKind::Alias(alias) = &check.kind else { continue };
-        let (key, target, names) = match alias.followed() {
+        let (key, target, names) = match check.kind.followed() {
             Some(Followed::Check(name)) => ("check", name, &checks),
             Some(Followed::Endpoint(name)) => ("health", name, endpoints),
             None => continue,
