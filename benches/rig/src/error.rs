@@ -37,6 +37,14 @@ pub(crate) enum RigError {
 }
 
 impl RigError {
+    pub(crate) fn command(command: impl Into<String>, detail: impl ToString) -> Self {
+        Self::Command { command: command.into(), detail: detail.to_string() }
+    }
+
+    pub(crate) fn package(package: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Package { package: package.into(), detail: detail.into() }
+    }
+
     /// Returns a closure for `map_err` that adds `path` to an [`std::io::Error`].
     pub(crate) fn io(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().to_owned();

@@ -39,7 +39,7 @@ pub(crate) const WAKES: GuestProgram = GuestProgram {
 
 /// Runs the program in a guest. Returns its output, and whether it succeeded.
 pub(crate) fn run(program: &GuestProgram, session: &Session) -> Result<(String, bool), RigError> {
-    let file = programs::example(program.package, program.example)?;
+    let file = programs::target_of(program.package, "example", program.example)?;
     let path = format!("/rig/{}", program.example);
     // Under SCHED_BATCH a woken thread does not preempt the running one, so each wake-up finds its
     // thread asleep.

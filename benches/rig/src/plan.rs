@@ -15,8 +15,7 @@ pub(crate) const PORT: u16 = 8080;
 /// The request target for every server.
 pub(crate) const PATH: &str = "/livez";
 /// The token of guarded servers, with the usual length of 128 bits in hexadecimal.
-pub(crate) const TOKEN: &str = "6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
-const AUTHORIZATION: &str = "Authorization: Bearer 6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
+pub(crate) const AUTHORIZATION: &str = "Authorization: Bearer 6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
 /// Prefix of console lines that are meant for the rig.
 pub(crate) const MARK: &str = "@rig ";
 
@@ -97,12 +96,8 @@ pub(crate) enum Mode {
     /// the server always has queued work.
     Close,
     /// As `close`, with 1,000 idle connections that sent one request before.
-    #[serde(rename = "close-idle1k")]
-    #[value(name = "close-idle1k")]
     CloseIdle1k,
     /// As `close`, with 50,000 idle connections.
-    #[serde(rename = "close-idle50k")]
-    #[value(name = "close-idle50k")]
     CloseIdle50k,
     /// As `close`, under default scheduling, so that the server is woken for each event.
     Free,
@@ -212,6 +207,11 @@ impl Row {
     }
 }
 
+/// The name of a value on the command line.
+pub(crate) fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |named| named.get_name().to_owned())
+}
+
 /// Whether `pattern` is a sequence of whole parts of `id`, such as `free`, `doorbell-epoll/close`
 /// or `close/64`.
 pub(crate) fn matches(id: &str, pattern: &str) -> bool {
@@ -275,7 +275,7 @@ impl fmt::Display for Load {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.to_possible_value().expect("every mode can be typed").get_name())
+        f.pad(&name_of(self))
     }
 }
 
@@ -285,11 +285,6 @@ mod tests {
 
     fn row(mode: Mode, in_flight: u32) -> Row {
         Row { server: "doorbell-epoll".into(), load: Load::new(mode, in_flight) }
-    }
-
-    #[test]
-    fn the_token_that_is_sent_is_the_one_that_is_wanted() {
-        assert!(AUTHORIZATION.ends_with(&format!("Bearer {TOKEN}")));
     }
 
     #[test]

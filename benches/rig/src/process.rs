@@ -10,11 +10,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::tool;
 
-/// Maximum number of polls, at intervals of [`LOOK_AGAIN`].
-const LOOKS_MAX: u32 = 500;
+/// Maximum time for a program to become ready or to end.
+const SECONDS_MAX: u32 = 30;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A program that was started.
@@ -55,49 +56,33 @@ impl Process {
     pub(crate) fn wait_for<T>(
         &mut self,
         what: &str,
-        mut look: impl FnMut(&mut Self) -> Option<T>,
+        mut look: impl FnMut() -> Option<T>,
     ) -> Result<T, String> {
-        for _ in 0..LOOKS_MAX {
-            if let Some(found) = look(self) {
-                return Ok(found);
-            }
-            if let Some(status) = self.status()? {
-                return Err(format!("it exited with {status}; output: {}", self.log()));
-            }
-            sleep(LOOK_AGAIN);
-        }
-        Err(format!("timeout while waiting until {what}; output: {}", self.log()))
+        let found = poll(SECONDS_MAX, || match (look(), self.status()?) {
+            (None, Some(status)) => Err(format!("it exited with {status}; output: {}", self.log())),
+            (found, _) => Ok(found),
+        })?;
+        found.ok_or_else(|| format!("timeout while waiting until {what}; output: {}", self.log()))
     }
 
     /// Waits until the program accepts connections.
     pub(crate) fn wait_for_port(&mut self, addr: SocketAddrV4) -> Result<(), String> {
-        self.wait_for("the program listens", |_| TcpStream::connect(addr).ok().map(drop))
+        self.wait_for("the program listens", || TcpStream::connect(addr).ok().map(drop))
     }
 
     /// Kills the group, and waits until the port is closed. The kernel releases a ring, which holds
     /// the listener, only after the end of its process.
     pub(crate) fn stop(self, addr: SocketAddrV4) -> Result<(), String> {
         drop(self);
-        for _ in 0..LOOKS_MAX {
-            if TcpStream::connect(addr).is_err() {
-                return Ok(());
-            }
-            sleep(LOOK_AGAIN);
-        }
-        Err("the server has exited, but its port is still open".into())
+        let refused = poll(SECONDS_MAX, || Ok(TcpStream::connect(addr).err()))?;
+        refused.map(drop).ok_or_else(|| "the server has exited, but its port is still open".into())
     }
 
     /// Sends SIGTERM, and waits for the exit status.
     pub(crate) fn terminate(&mut self) -> Result<ExitStatus, String> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).map_err(|error| format!("SIGTERM: {error}"))?;
-        for _ in 0..LOOKS_MAX {
-            if let Some(status) = self.status()? {
-                return Ok(status);
-            }
-            sleep(LOOK_AGAIN);
-        }
-        Err("it did not exit after SIGTERM".into())
+        poll(SECONDS_MAX, || self.status())?.ok_or_else(|| "it did not exit after SIGTERM".into())
     }
 }
 
@@ -107,6 +92,26 @@ impl Drop for Process {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
+}
+
+/// Calls `look` until it returns a value. Returns `None` when the time is over.
+pub(crate) fn poll<T>(
+    seconds_max: u32,
+    mut look: impl FnMut() -> Result<Option<T>, String>,
+) -> Result<Option<T>, String> {
+    let ends_ns = now_ns() + i64::from(seconds_max) * 1_000_000_000;
+    loop {
+        match look()? {
+            None if now_ns() < ends_ns => sleep(LOOK_AGAIN),
+            found => return Ok(found),
+        }
+    }
+}
+
+/// Reads the monotonic clock.
+pub(crate) fn now_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// Sleeps for this time.

@@ -6,11 +6,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::error::RigError;
 use crate::image::{self, Contents, Kernel, programs};
-use crate::plan::{Check, Event, Plan};
+use crate::plan::{Event, Plan, name_of};
+use crate::process::now_ns;
 use crate::report::{Conditions, Outcome, Run};
 use crate::vm;
 
@@ -41,12 +40,12 @@ impl Session {
             qemu,
             cpu: self.cpu.clone(),
             repeat: plan.repeat,
-            kernel_package: image.kernel_package.clone(),
+            kernel_package: image.kernel.package.clone(),
             ..Conditions::default()
         };
         let mut progress = Progress::new(plan, conditions);
-        let Plan { rows, checks, .. } = plan;
-        say(&format!("booting {} for {} rows and {} checks", self.kernel.name(), rows.len(), checks.len()));
+        let (kernel, rows, checks) = (name_of(&self.kernel), plan.rows.len(), plan.checks.len());
+        say(&format!("booting {kernel} for {rows} rows and {checks} checks"));
         let booted = vm::boot(&image, &self.cpu, memory_mib(plan), |event| progress.take(event));
         image.discard()?;
         booted?;
@@ -94,8 +93,7 @@ impl<'a> Progress<'a> {
         match event {
             Event::Checked { check, report } => {
                 if let Some(checked) = self.run.checks.get_mut(check) {
-                    let count = self.plan.checks.len();
-                    let Check { name, .. } = &self.plan.checks[check];
+                    let (count, name) = (self.plan.checks.len(), &self.plan.checks[check].name);
                     let status =
                         report.status.map_or_else(|| "killed".to_owned(), |status| status.to_string());
                     say(&format!("[{}/{count}] {name}: status {status}, {:.1} s", check + 1, report.seconds));
@@ -145,9 +143,7 @@ pub(crate) fn time_left(done: usize, all: usize, took_s: f64) -> String {
 
 /// Seconds of the monotonic clock.
 pub(crate) fn now_s() -> f64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec.unsigned_abs(), 0).as_secs_f64()
-        + Duration::from_nanos(now.tv_nsec.unsigned_abs()).as_secs_f64()
+    Duration::from_nanos(now_ns().unsigned_abs()).as_secs_f64()
 }
 
 /// Prints a line for the user on standard error.

@@ -39,9 +39,7 @@ pub(crate) fn capture(
 /// Runs a prepared command and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, RigError> {
     let shown = show(command);
-    let done = command
-        .output()
-        .map_err(|error| RigError::Command { command: shown.clone(), detail: error.to_string() })?;
+    let done = command.output().map_err(|error| RigError::command(&shown, error))?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
@@ -49,7 +47,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, RigError> {
     if detail.is_empty() {
         detail = done.status.to_string();
     }
-    Err(RigError::Command { command: shown, detail })
+    Err(RigError::command(shown, detail))
 }
 
 /// The last lines of `text`.

@@ -21,6 +21,7 @@ pub(crate) const QEMU_PACKAGE: &str = "qemu-system-x86";
 /// Maximum silence of a guest. One load takes seconds, so a guest that is silent for this time has
 /// stopped.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
+const POWER_OFF_MAX: Duration = Duration::from_secs(20);
 /// Capacity of the channel for console lines.
 const LINES_MAX: usize = 1024;
 
@@ -51,7 +52,8 @@ pub(crate) fn boot(
         };
         match event(&line) {
             Some(Event::Done) => {
-                guest.wait();
+                // The console closes with the power-off, which follows the last line.
+                while guest.lines.recv_timeout(POWER_OFF_MAX).is_ok() {}
                 return Ok(());
             }
             Some(event) => on_event(event),
@@ -90,22 +92,15 @@ impl Guest {
         command.args(["-machine", "pc,accel=tcg", "-smp", "1", "-icount", "shift=0,sleep=off"]);
         command.args(["-cpu", cpu, "-m", &memory_mib.to_string()]);
         command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm", "-append", KERNEL_ARGS]);
-        command.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&image.initrd);
+        command.arg("-kernel").arg(&image.kernel.file).arg("-initrd").arg(&image.initrd);
         command.args(["-nodefaults", "-no-user-config", "-nic", "none", "-display", "none"]);
         command.args(["-serial", "stdio", "-monitor", "none", "-no-reboot"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let failed =
-            |error: std::io::Error| RigError::Command { command: QEMU.into(), detail: error.to_string() };
-        let mut qemu = command.spawn().map_err(failed)?;
+        let mut qemu = command.spawn().map_err(|error| RigError::command(QEMU, error))?;
         let output = qemu.stdout.take().expect("the output is piped");
         let (sender, lines) = sync_channel(LINES_MAX);
         thread::spawn(move || forward(BufReader::new(output), &sender));
         Ok(Self { qemu, lines })
-    }
-
-    /// Waits for the power-off after the last line.
-    fn wait(&self) {
-        while self.lines.recv_timeout(Duration::from_secs(20)).is_ok() {}
     }
 }
 

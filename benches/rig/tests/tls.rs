@@ -23,7 +23,7 @@ fn a_contest_gives_cpu_time_and_suites_of_both_sides() {
     }
     let only = "doorbell-epoll/nginx/full/usual,doorbell-epoll/nginx/resumed/aes128,doorbell-epoll/nginx/keep-16/usual";
     let done = Command::new(env!("CARGO_BIN_EXE_doorbell-rig"))
-        .args(["tls", "--pairs", "2", "--count", "200", "-o", "json", "--only", only])
+        .args(["tls", "--pairs", "2", "--requests", "200", "-o", "json", "--only", only])
         .output()
         .expect("the rig starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

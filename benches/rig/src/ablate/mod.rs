@@ -11,14 +11,15 @@ mod techniques;
 use serde::Serialize;
 
 use crate::error::RigError;
-use crate::image::{Kernel, OurPrograms};
+use crate::image::servers::{ServerEnvironment, Setup};
+use crate::image::{Contents, DOORBELL, Kernel, OurPrograms};
 use crate::plan::{Load, Mode, Plan, Row};
-use crate::report::{Conditions, Figures, Outcome, Run};
+use crate::report::{Conditions, Figures, Outcome, Run, percent, range};
 use crate::session::{Session, now_s, say, time_left};
 use crate::variant::{self, Driver, Variant};
 pub(crate) use native::run as run_native;
 use plan::{Pair, Set};
-pub(crate) use report::{sections, tables};
+pub(crate) use report::page;
 pub(crate) use techniques::TECHNIQUES;
 
 /// Parameters of an ablation.
@@ -132,9 +133,8 @@ pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>
         let mut measured = Vec::new();
         for boot in &boots {
             say(&format!("boot {} of {all}, {}", done + 1, time_left(done, all, now_s() - began_s)));
-            let variants = plan::variants(boot);
-            let plan = plan_of(&variants, &loads, question.repeat);
-            measured.push(session.run(&plan, &variant::contents(&variants, ours))?);
+            let (plan, contents) = plan_of(&plan::variants(boot), &loads, question.repeat, ours);
+            measured.push(session.run(&plan, &contents)?);
             done += 1;
         }
         let conditions = measured.last().map(|run| run.conditions.clone()).unwrap_or_default();
@@ -143,11 +143,18 @@ pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>
     Ok(answers)
 }
 
-fn plan_of(variants: &[Variant], loads: &[Load], repeat: u32) -> Plan {
-    let row = |variant: &Variant, load: &Load| Row { server: variant.name.clone(), load: *load };
-    let rows = variants.iter().flat_map(|variant| loads.iter().map(move |load| row(variant, load)));
-    let servers = variants.iter().map(Variant::server);
-    Plan { repeat, rows: rows.collect(), servers: servers.collect(), checks: Vec::new() }
+/// The plan for these servers under each load, and its contents.
+fn plan_of(variants: &[Variant], loads: &[Load], repeat: u32, ours: &OurPrograms) -> (Plan, Contents) {
+    let mut plan = Plan { repeat, ..Plan::default() };
+    let programs = vec![(ours.doorbell.clone(), DOORBELL.to_owned())];
+    let mut contents = Contents { load: Some(ours.load.clone()), programs, files: Vec::new() };
+    for variant in variants {
+        let Setup { server, files } = variant.at(DOORBELL, &ServerEnvironment::GUEST);
+        plan.rows.extend(loads.iter().map(|&load| Row { server: server.name.clone(), load }));
+        plan.servers.push(server);
+        contents.files.extend(files);
+    }
+    (plan, contents)
 }
 
 impl Effect {
@@ -160,10 +167,7 @@ impl Effect {
             (outcome.and_then(Outcome::clean_figures), failure)
         };
         let ((with, failed_with), (without, failed_without)) = (figures(&pair.with), figures(&pair.without));
-        let percent = |part: fn(&Figures) -> f64| {
-            let (with, without) = (part(with.as_ref()?), part(without.as_ref()?));
-            Some((with - without) / without * 100.0)
-        };
+        let change = |part: fn(&Figures) -> f64| Some(percent(part(with.as_ref()?), part(without.as_ref()?)));
         Self {
             technique: pair.technique.name,
             driver: pair.driver,
@@ -172,8 +176,8 @@ impl Effect {
             load: load.to_string(),
             with,
             without,
-            server_percent: percent(|figures| figures.server),
-            machine_percent: percent(|figures| figures.machine),
+            server_percent: change(|figures| figures.server),
+            machine_percent: change(|figures| figures.machine),
             failure: failed_with.or(failed_without),
         }
     }
@@ -186,9 +190,8 @@ fn repeatability(load: Load, measured: &[Run]) -> Repeatability {
         of_load.filter_map(|outcome| Some((outcome.row.server.as_str(), outcome.clean_figures()?))).collect();
     let widest = |part: fn(&Figures) -> f64| {
         let apart = rows.iter().map(|(name, _)| {
-            let same = || rows.iter().filter(|(other, _)| other == name).map(|(_, figures)| part(figures));
-            let (low, high) = (same().fold(f64::INFINITY, f64::min), same().fold(0.0, f64::max));
-            (high - low) / low * 100.0
+            let same = rows.iter().filter(|(other, _)| other == name).map(|(_, figures)| part(figures));
+            range(&same.collect::<Vec<_>>()).map_or(0.0, |(low, high)| percent(high, low))
         });
         apart.fold(0.0, f64::max)
     };

@@ -8,7 +8,7 @@ use super::plan::{self, Pair, Set};
 use crate::error::RigError;
 use crate::image::OurPrograms;
 use crate::native::{self, CPU, Contest, Report, Rules, Shape};
-use crate::plan::{Load, Mode};
+use crate::plan::{Load, Mode, name_of};
 use crate::variant::{self, Driver, Settings, Variant};
 
 const SHAPE: Shape = Shape {
@@ -45,7 +45,7 @@ fn contests<'a>(pairs: &'a [Pair], loads: &[Load]) -> Vec<Contest<(&'a Variant, 
     let contest = |pair: &'a Pair, load: Load| {
         let star = if pair.is_default { " *" } else { "" };
         let technique = format!("{}{star}", pair.technique.name);
-        let names = [technique, pair.driver.name().to_owned(), load.to_string()];
+        let names = [technique, name_of(&pair.driver), load.to_string()];
         Contest { names, ours: (&pair.with, load), peer: (&pair.without, load), at_most: None }
     };
     pairs.iter().flat_map(|pair| loads.iter().map(move |&load| contest(pair, load))).collect()

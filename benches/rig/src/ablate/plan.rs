@@ -3,13 +3,14 @@
 //! Does not know about: loads; figures.
 
 use super::techniques::{TECHNIQUES, Technique, nothing};
+use crate::plan::name_of;
 use crate::variant::{Driver, Settings, Variant};
 
 /// Maximum number of servers per boot. The two servers of a comparison are always in the same boot.
 const SERVERS_A_BOOT: usize = 12;
 
 /// The state of all other techniques in a comparison of one technique.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Set {
     /// All other techniques are switched off.
@@ -35,16 +36,6 @@ pub(super) struct Pair {
     pub(super) without: Variant,
 }
 
-impl Set {
-    /// The name of the set in tables.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Alone => "alone",
-            Self::Full => "full",
-        }
-    }
-}
-
 /// Returns every comparison for one driver, of the techniques in `only` or, if `only` is empty, of
 /// all.
 pub(super) fn pairs(driver: Driver, only: &[String], defaults: &Settings) -> Vec<Pair> {
@@ -65,7 +56,7 @@ fn pair(technique: &'static Technique, driver: Driver, set: Set, defaults: &Sett
     let base = whole.with(&technique.context());
     let variant = |settings: Settings| {
         let what = settings.without(&whole);
-        let name = format!("{}-{word}", driver.name());
+        let name = format!("{}-{word}", name_of(&driver));
         let name = if what == Settings::default() { name } else { format!("{name} {what}") };
         Variant { name, driver, settings: settings.without(defaults) }
     };
@@ -108,12 +99,13 @@ pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
 
 /// The server with default settings.
 fn full(driver: Driver) -> Variant {
-    Variant { name: format!("{}-full", driver.name()), driver, settings: Settings::default() }
+    Variant { name: format!("{}-full", name_of(&driver)), driver, settings: Settings::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::servers::ServerEnvironment;
 
     /// Settings with every technique on, so that every key has a value.
     fn all() -> Settings {
@@ -178,8 +170,10 @@ mod tests {
         assert_eq!(boots.iter().map(Vec::len).sum::<usize>(), pairs.len());
         assert!(boots.len() >= 2);
         for boot in &boots {
-            let mut files: Vec<String> =
-                variants(boot).iter().map(|variant| variant.server().argv[3].clone()).collect();
+            let mut files: Vec<String> = variants(boot)
+                .iter()
+                .map(|one| one.at("p", &ServerEnvironment::GUEST).files.remove(0).0)
+                .collect();
             assert!(files.len() <= SERVERS_A_BOOT, "{}", files.len());
             files.sort();
             files.dedup();

@@ -48,14 +48,10 @@ fn an_effect_compares_with_and_without() {
     let answers = [Answer::new(conditions, &boots, &measured(&boots, 9_000, 10_000), &[LOAD])];
     assert_eq!(answers[0].effects.len(), 2);
     assert!(answers[0].is_clean());
-    let table = text(Form::Table, tables(&answers));
-    let line =
-        "deferred task work *  io_uring  full   9,000 / 45,000  10,000 / 50,000     -10.0      -10.0\n";
-    assert!(table.contains(line), "{table}");
-    let markdown = text(Form::Markdown, sections(&answers));
+    let markdown = text(Form::Markdown, page(&answers));
     assert!(
         markdown.starts_with(
-            "## Deferred task work\n\nOn: `defer_taskrun=true`. Off: `defer_taskrun=false`.\n\n| driver | load | set | 6.12 |\n"
+            "## Deferred task work\n\nOn: `defer_taskrun=true`. Off: `defer_taskrun=false`. Default: on.\n\n| driver | load | set | 6.12 |\n"
         ),
         "{markdown}"
     );
@@ -76,7 +72,7 @@ fn a_failure_is_said_and_gives_no_figure() {
     measured[1].rows[0].samples[0].failed = 2;
     let answer = Answer::new(Conditions::default(), &boots, &measured, &[LOAD]);
     assert!(answer.effects.iter().all(|effect| effect.failure.is_some()), "{:?}", answer.effects);
-    let table = text(Form::Table, tables(&[answer]));
+    let table = text(Form::Table, page(&[answer]));
     assert!(table.contains("failed: io_uring-full defer_taskrun=false: the server | is gone"), "{table}");
     assert!(table.contains("2 requests failed"), "{table}");
 }

@@ -1,5 +1,4 @@
-//! Positions in a chart: sizes, the scale, and the width of text. Lengths are in SVG user units
-//! (pixels).
+//! Positions in a chart: sizes and the scale. Lengths are in SVG user units (pixels).
 //!
 //! Does not know about: the SVG text.
 
@@ -57,28 +56,6 @@ impl Scale {
 pub(super) fn group_height(bars: usize) -> f64 {
     let bars = f64::from(u32::try_from(bars).unwrap_or(u32::MAX));
     bars * BAR + (bars - 1.0).max(0.0) * GAP
-}
-
-/// An upper bound for the width of `text` in a common sans-serif font. The letters of a name or a
-/// sentence are on average at most 0.62 of the font size wide.
-pub(super) fn text_width(text: &str, size: f64) -> f64 {
-    let letters = f64::from(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
-    letters * size * 0.62
-}
-
-/// Wraps `text` into lines no wider than `width`, at spaces.
-pub(super) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if text_width(line, size) + text_width(word, size) + size * 0.62 <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Returns 1, 2 or 5 times a power of ten, at least `least`.

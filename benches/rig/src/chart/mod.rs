@@ -9,22 +9,25 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crate::plan::{Load, Mode};
-use crate::report::Run;
+use crate::report::{Conditions, Run};
 
 /// The loads in the chart, with their names in the legend.
 const SERIES: [(Load, &str); 2] = [
     (Load::new(Mode::Close, 64), "close 64: work is always queued"),
     (Load::new(Mode::Free, 64), "free 64: the server is woken for each event"),
 ];
+pub(super) const TITLE: &str = "Instructions of the server for a connection, kernel included";
 /// The server whose first value is drawn as a line across all bars.
 const FLOOR: &str = "bare";
 
 /// The data of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Chart {
-    pub(super) title: String,
-    pub(super) subtitle: String,
+    /// The lines below the title, each short enough for the width of the chart.
+    pub(super) subtitle: [String; 2],
     /// The servers, from the fewest instructions to the most.
     pub(super) rows: Vec<Bars>,
     pub(super) floor: Option<f64>,
@@ -34,7 +37,6 @@ pub(super) struct Chart {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bars {
     pub(super) name: String,
-    pub(super) is_ours: bool,
     /// The values in the order of [`SERIES`]. `None` for a missing value.
     pub(super) values: [Option<f64>; SERIES.len()],
 }
@@ -46,29 +48,24 @@ pub(crate) fn render(run: &Run) -> Option<String> {
 
 /// Omits the servers without deferred accept (`-plain`), because the chart compares tuned servers.
 fn chart(run: &Run) -> Option<Chart> {
-    let mut rows: Vec<Bars> = Vec::new();
+    let mut values = BTreeMap::<String, [Option<f64>; SERIES.len()]>::new();
     for outcome in run.rows.iter().filter(|outcome| !outcome.row.server.ends_with("-plain")) {
-        let name = &outcome.row.server;
         let Some(series) = SERIES.iter().position(|(load, _)| *load == outcome.row.load) else { continue };
         let Some(figures) = outcome.clean_figures() else { continue };
-        let at = rows.iter().position(|bars| bars.name == *name).unwrap_or_else(|| {
-            let is_ours = name.starts_with("doorbell");
-            rows.push(Bars { name: name.clone(), is_ours, values: [None; SERIES.len()] });
-            rows.len() - 1
-        });
-        rows[at].values[series] = Some(figures.server);
+        values.entry(outcome.row.server.clone()).or_default()[series] = Some(figures.server);
     }
+    let mut rows: Vec<Bars> = values.into_iter().map(|(name, values)| Bars { name, values }).collect();
+    let Conditions { kernel, repeat, .. } = &run.conditions;
     let first = |bars: &Bars| bars.values.iter().flatten().next().copied().unwrap_or_default();
     rows.sort_by(|a, b| first(a).total_cmp(&first(b)));
     if rows.is_empty() {
         return None;
     }
     Some(Chart {
-        title: "Instructions of the server for a connection, kernel included".to_owned(),
-        subtitle: format!(
-            "Connect, one request, three bytes of body, close. Linux {}, one CPU in QEMU, 64 connections at a time, median of {}. Fewer is better.",
-            run.conditions.kernel, run.conditions.repeat
-        ),
+        subtitle: [
+            format!("Connect, one request, three bytes of body, close. Linux {kernel}, one CPU in QEMU, 64"),
+            format!("connections at a time, median of {repeat}. Fewer is better."),
+        ],
         floor: rows.iter().find(|bars| bars.name == FLOOR).and_then(|bars| bars.values[0]),
         rows,
     })

@@ -5,8 +5,8 @@
 
 use std::fmt::Display;
 
-use super::layout::{BAR, BOTTOM, GAP, GROUP_GAP, LEFT, MARGIN, Scale, TOP, WIDTH, group_height, wrapped};
-use super::{Chart, SERIES};
+use super::layout::{BAR, BOTTOM, GAP, GROUP_GAP, LEFT, MARGIN, Scale, TOP, WIDTH, group_height};
+use super::{Chart, SERIES, TITLE};
 use crate::report::thousands;
 
 const TITLE_SIZE: f64 = 17.0;
@@ -87,7 +87,7 @@ pub(super) fn write(chart: &Chart) -> String {
     picture.line(&format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title desc\">"
     ));
-    picture.line(&format!("<title id=\"title\">{}</title>", escaped(&chart.title)));
+    picture.line(&format!("<title id=\"title\">{}</title>", escaped(TITLE)));
     picture.line(&format!("<desc id=\"desc\">{}</desc>", escaped(&description(chart))));
     picture.line(&format!("<style>\n{STYLE}</style>"));
     picture.line(&format!("<rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>"));
@@ -115,7 +115,7 @@ pub(super) fn write(chart: &Chart) -> String {
 fn group(picture: &mut Picture, bars: &super::Bars, scale: &Scale, y: f64) -> f64 {
     let count = bars.values.iter().flatten().count();
     let middle = y + group_height(count) / 2.0 + TEXT_SIZE * 0.35;
-    let (weight, prefix) = if bars.is_ours { (" ours", "ours-") } else { ("", "") };
+    let (weight, prefix) = if bars.name.starts_with("doorbell") { (" ours", "ours-") } else { ("", "") };
     picture.text(&format!("name{weight}"), LEFT - 8.0, tenths(middle), &bars.name);
     let mut at = y;
     for (value, series) in bars.values.iter().zip(["a", "b"]) {
@@ -130,10 +130,10 @@ fn group(picture: &mut Picture, bars: &super::Bars, scale: &Scale, y: f64) -> f6
 }
 
 fn heading(picture: &mut Picture, chart: &Chart) {
-    picture.text("title", MARGIN, MARGIN + TITLE_SIZE * 0.8, &chart.title);
+    picture.text("title", MARGIN, MARGIN + TITLE_SIZE * 0.8, TITLE);
     let mut y = 50.0;
-    for part in wrapped(&chart.subtitle, TEXT_SIZE, WIDTH - 2.0 * MARGIN) {
-        picture.text("soft", MARGIN, y, &part);
+    for line in &chart.subtitle {
+        picture.text("soft", MARGIN, y, line);
         y += 16.0;
     }
     let mut x = MARGIN;
@@ -152,7 +152,7 @@ fn height(chart: &Chart) -> f64 {
 
 /// The values as text, with a sentence for each server.
 fn description(chart: &Chart) -> String {
-    let mut text = chart.subtitle.clone();
+    let mut text = chart.subtitle.join(" ");
     for bars in &chart.rows {
         let named = bars.values.iter().zip(SERIES).filter_map(|(value, (load, _))| {
             Some(format!("{} {} {}", load.mode, load.in_flight, thousands((*value)?)))

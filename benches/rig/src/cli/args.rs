@@ -83,7 +83,7 @@ pub(super) enum Command {
         seconds: u32,
 
         #[command(flatten)]
-        common: ContestArgs,
+        contest: ContestArgs,
     },
     /// List every server, load and technique
     List,
@@ -95,7 +95,7 @@ pub(super) enum Command {
         turn: RequestArgs,
 
         #[command(flatten)]
-        common: ContestArgs,
+        contest: ContestArgs,
     },
     /// Measure doorbell
     Rows(RunArgs),
@@ -106,7 +106,15 @@ pub(super) enum Command {
     },
     /// Measure CPU time of TLS handshakes and of requests over TLS on this machine, compared with
     /// nginx and HAProxy
-    Tls(TlsArgs),
+    #[command(mut_arg("load", |load| load.hide(true).value_parser(refused)))]
+    #[command(mut_arg("requests", |requests| requests.default_value("2000")))]
+    Tls {
+        #[command(flatten)]
+        turn: RequestArgs,
+
+        #[command(flatten)]
+        contest: ContestArgs,
+    },
     /// Measure the cost of waking a thread by each mechanism of the kernel
     Wakes(Session),
 }
@@ -127,15 +135,12 @@ pub(super) struct RunArgs {
     pub(super) repeat: u32,
 
     #[command(flatten)]
-    pub(super) output: OutputArgs,
-
-    #[command(flatten)]
-    pub(super) given: Given,
+    pub(super) common: Common,
 }
 
-/// Output options.
+/// Options of every command with a report.
 #[derive(Debug, Args)]
-pub(super) struct OutputArgs {
+pub(super) struct Common {
     /// Format of the report
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(super) output: Form,
@@ -143,6 +148,9 @@ pub(super) struct OutputArgs {
     /// Also write the report to STEM.json and STEM.md, and the chart of a comparison to STEM.svg
     #[arg(long, value_name = "STEM")]
     pub(super) save: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) given: Given,
 }
 
 /// Programs that are given as files instead of being built.
@@ -166,11 +174,12 @@ pub(super) struct RequestArgs {
     pub(super) requests: u64,
 }
 
-/// Options of `native` and `latency`.
+/// Options of `native`, `latency` and `tls`.
 #[derive(Debug, Args)]
 pub(super) struct ContestArgs {
-    /// Only comparisons whose ours/peer/mode/in-flight contains these parts, as in
-    /// `doorbell-uring/nginx` or `hyper/close`
+    /// Only comparisons whose name contains these parts, as in `doorbell-uring/nginx`,
+    /// `hyper/close` or `full/usual`; a name is ours/peer/mode/in-flight, with `tls`
+    /// ours/peer/kind/offer/group (of handshake, cipher suites, key exchange)
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 
@@ -178,34 +187,7 @@ pub(super) struct ContestArgs {
     pub(super) rules: Rules,
 
     #[command(flatten)]
-    pub(super) output: OutputArgs,
-
-    #[command(flatten)]
-    pub(super) given: Given,
-}
-
-/// Options of `tls`.
-#[derive(Debug, Args)]
-pub(super) struct TlsArgs {
-    /// Handshakes in a turn, which is one measurement of one server; a turn on kept connections has
-    /// ten times as many requests
-    #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
-    pub(super) count: u64,
-
-    /// Only comparisons whose ours/peer/kind/offer/group (of handshake, cipher suites, key
-    /// exchange) contains these parts, as in `doorbell-uring/nginx` or `full/usual`
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    pub(super) only: Vec<String>,
-
-    #[command(flatten)]
-    pub(super) rules: Rules,
-
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-
-    /// Measure this `doorbell` instead of building one
-    #[arg(long, value_name = "FILE")]
-    pub(super) doorbell: Option<PathBuf>,
+    pub(super) common: Common,
 }
 
 /// Options of `ablate`.
@@ -221,10 +203,7 @@ pub(super) struct AblateArgs {
     pub(super) question: Question,
 
     #[command(flatten)]
-    pub(super) output: OutputArgs,
-
-    #[command(flatten)]
-    pub(super) given: Given,
+    pub(super) common: Common,
 
     #[command(flatten)]
     pub(super) turn: RequestArgs,
@@ -239,10 +218,6 @@ pub(super) struct GateArgs {
     /// Write the figures instead of comparing them
     #[arg(long)]
     pub(super) write: bool,
-
-    /// Only build the programs, so that a later gate starts without building
-    #[arg(long, conflicts_with_all = ["write", "figures"])]
-    pub(super) build: bool,
 
     /// File of figures; default: the committed one
     #[arg(long, value_name = "FILE")]
@@ -267,10 +242,12 @@ pub(super) struct MatrixArgs {
     pub(super) cpu: String,
 
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    pub(super) common: Common,
+}
 
-    #[command(flatten)]
-    pub(super) given: Given,
+/// Refuses the load generator for `tls`.
+fn refused(_file: &str) -> Result<PathBuf, &'static str> {
+    Err("the rig itself is the client over TLS")
 }
 
 /// Makes an option require `--native` if it applies only to measurements on this machine.

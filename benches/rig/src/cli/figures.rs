@@ -7,20 +7,16 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::args::OutputArgs;
+use super::args::Common;
 use crate::chart;
 use crate::error::RigError;
 use crate::report::{Form, Page, Run, across, show};
 
-impl OutputArgs {
+impl Common {
     /// Formats the report as requested. With `--save` the report is also written as JSON and as
     /// Markdown.
-    pub(super) fn give(
-        &self,
-        data: &impl Serialize,
-        page: impl Fn(Form) -> Page,
-    ) -> Result<String, RigError> {
-        let shown = |form| show(form, data, || page(form));
+    pub(super) fn give(&self, data: &impl Serialize, page: impl Fn() -> Page) -> Result<String, RigError> {
+        let shown = |form| show(form, data, &page);
         if let Some(stem) = &self.save {
             write(stem, "json", &shown(Form::Json))?;
             write(stem, "md", &shown(Form::Markdown))?;
@@ -66,6 +62,7 @@ fn wrong(path: &Path, detail: impl ToString) -> RigError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::Given;
     use super::*;
     use crate::report::json;
 
@@ -161,8 +158,9 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("doorbell-rig-figures-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let stem = folder.join("x-6.1");
-        let output = OutputArgs { output: Form::Markdown, save: Some(stem.clone()) };
-        let saved = output.give(&run, |_| across(&run));
+        let given = Given { doorbell: None, load: None };
+        let common = Common { output: Form::Markdown, save: Some(stem.clone()), given };
+        let saved = common.give(&run, || across(&run));
         let drawn = save_picture(&stem, &run);
         let texts = ["json", "md", "svg"]
             .map(|extension| fs::read_to_string(folder.join(format!("x-6.1.{extension}"))));

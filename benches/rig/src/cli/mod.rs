@@ -10,12 +10,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use args::{AblateArgs, Cli, Command, Given, MatrixArgs, RunArgs, TlsArgs};
-use clap::Parser;
+use args::{AblateArgs, Cli, Command, Common, ContestArgs, Given, MatrixArgs, RunArgs};
+use clap::{Parser, ValueEnum};
 
 use crate::error::RigError;
-use crate::image::{self, Contents, Kernel, OurPrograms, programs};
-use crate::report::{Form, Outcome, across, down};
+use crate::image::{self, Kernel, OurPrograms, programs};
+use crate::report::{Outcome, across, down};
 use crate::session::say;
 use crate::{ablate, gate, guest, guest_program, matrix, native, tls};
 
@@ -57,7 +57,7 @@ fn execute(command: Command) -> Done {
                 return gate::base::run(&mut ours, base, &args.base);
             }
             let file = args.figures.unwrap_or_else(gate::default_file);
-            if args.build { gate::build(&mut ours) } else { gate::run(&mut ours, &file, args.write) }
+            gate::run(&mut ours, &file, args.write)
         }
         Command::Guest { plan } => guest::run(&plan)
             .map(|()| (String::new(), true))
@@ -68,21 +68,22 @@ fn execute(command: Command) -> Done {
             let (said, good) = guest::smoke(&command);
             Ok((format!("{said}\n"), good))
         }
-        Command::Latency { seconds, common } => {
-            let programs = || common.given.programs();
-            let report = native::latency(&common.only, seconds, &common.rules, programs)?;
-            Ok((common.output.give(&report, |_| report.page())?, report.is_complete()))
+        Command::Latency { seconds, contest: ContestArgs { only, rules, common } } => {
+            common.give_contests(&native::latency(&only, seconds, &rules, || common.given.programs())?)
         }
         Command::List => Ok((select::list(), true)),
         Command::Matrix(args) => matrix(&args),
-        Command::Native { turn, common } => {
-            let programs = || common.given.programs();
-            let report = native::cpu(&common.only, turn.requests, &common.rules, programs)?;
-            Ok((common.output.give(&report, |_| report.page())?, report.is_complete()))
+        Command::Native { turn, contest: ContestArgs { only, rules, common } } => {
+            common.give_contests(&native::cpu(&only, turn.requests, &rules, || common.given.programs())?)
         }
         Command::Rows(args) => measure(&args, false),
         Command::Table { report } => figures::table(&report).map(|text| (text, true)),
-        Command::Tls(args) => tls(&args),
+        Command::Tls { turn, contest: ContestArgs { only, rules, common } } => {
+            let contests = tls::contests(&only)?;
+            // This process is the client, so no load generator is needed.
+            let mut ours = programs::build(common.given.doorbell.clone(), Some(PathBuf::new()))?;
+            common.give_contests(&tls::run(&contests, turn.requests, &rules, &mut ours)?)
+        }
         Command::Wakes(session) => guest_program::run(&guest_program::WAKES, &session),
     }
 }
@@ -91,54 +92,46 @@ fn execute(command: Command) -> Done {
 /// failed. If no server is available, returns the error of the first server.
 fn measure(args: &RunArgs, with_peers: bool) -> Done {
     let rows = select::rows(with_peers, &args.only)?;
-    let mut ours = args.given.programs()?;
-    let (plan, mut missing) = image::plan(rows.clone(), args.repeat, &mut ours);
+    let mut ours = args.common.given.programs()?;
+    let (plan, contents, mut missing) = image::plan(rows.clone(), args.repeat, &mut ours);
     if plan.servers.is_empty() && !missing.is_empty() {
         return Err(missing.remove(0).1);
     }
     for (name, error) in &missing {
         say(&format!("SKIP {name}: {error}"));
     }
-    let mut run = args.session.run(&plan, &Contents::of_catalogue(&plan, &ours)?)?;
+    let mut run = args.session.run(&plan, &contents)?;
     for row in rows {
         if let Some((_, error)) = missing.iter().find(|(name, _)| *name == row.server) {
             run.rows.push(Outcome::failed(row, format!("skipped: {error}")));
         }
     }
-    if let (true, Some(stem)) = (with_peers, &args.output.save) {
+    if let (true, Some(stem)) = (with_peers, &args.common.save) {
         figures::save_picture(stem, &run)?;
     }
-    let text = args.output.give(&run, |_| if with_peers { across(&run) } else { down(&run) })?;
+    let text = args.common.give(&run, || if with_peers { across(&run) } else { down(&run) })?;
     Ok((text, run.is_clean()))
 }
 
-fn ablate(args: &AblateArgs) -> Done {
-    let programs = || args.given.programs();
-    if args.native {
-        let report = ablate::run_native(&args.question, args.turn.requests, &args.rules, programs)?;
-        return Ok((args.output.give(&report, |_| report.page())?, report.is_complete()));
+fn ablate(AblateArgs { native, question, common, turn, rules }: &AblateArgs) -> Done {
+    let programs = || common.given.programs();
+    if *native {
+        return common.give_contests(&ablate::run_native(question, turn.requests, rules, programs)?);
     }
-    let answers = ablate::run(&args.question, &programs()?)?;
-    let page = |form| match form {
-        Form::Markdown => ablate::sections(&answers),
-        Form::Json | Form::Table => ablate::tables(&answers),
-    };
-    Ok((args.output.give(&answers, page)?, answers.iter().all(ablate::Answer::is_clean)))
+    let answers = ablate::run(question, &programs()?)?;
+    Ok((common.give(&answers, || ablate::page(&answers))?, answers.iter().all(ablate::Answer::is_clean)))
 }
 
-fn matrix(args: &MatrixArgs) -> Done {
-    let kernels = if args.kernel.is_empty() { Kernel::ALL.to_vec() } else { args.kernel.clone() };
-    let answers = matrix::run(&kernels, &args.cpu, &args.given.programs()?)?;
-    let text = args.output.give(&answers, |form| matrix::page(&answers, form))?;
-    Ok((text, answers.iter().all(matrix::Answer::is_good)))
+fn matrix(MatrixArgs { kernel, cpu, common }: &MatrixArgs) -> Done {
+    let kernels = if kernel.is_empty() { Kernel::value_variants() } else { kernel };
+    let answers = matrix::run(kernels, cpu, &common.given.programs()?)?;
+    Ok((common.give(&answers, || matrix::page(&answers))?, answers.iter().all(matrix::Answer::is_good)))
 }
 
-fn tls(args: &TlsArgs) -> Done {
-    let contests = tls::contests(&args.only)?;
-    // This process is the client, so no load generator is needed.
-    let ours = programs::build(args.doorbell.clone(), Some(PathBuf::new()))?;
-    let report = tls::run(&contests, args.count, &args.rules, &ours)?;
-    Ok((args.output.give(&report, |_| report.page())?, report.is_complete()))
+impl Common {
+    fn give_contests(&self, report: &native::Report) -> Done {
+        Ok((self.give(report, || report.page())?, report.is_complete()))
+    }
 }
 
 impl Given {

@@ -40,19 +40,12 @@ pub(crate) fn default_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("gate.json")
 }
 
-/// Builds the programs that [`run`] measures. Returns the output and success.
-pub(crate) fn build(ours: &mut OurPrograms) -> Result<(String, bool), RigError> {
-    let plan = plan(ours)?;
-    Ok((format!("built the programs of {} servers\n", plan.servers.len()), true))
-}
-
 /// Measures, and compares the figures with those in `file` or writes them to `file`. Returns the
 /// output, and whether the gate passed.
 pub(crate) fn run(ours: &mut OurPrograms, file: &Path, write: bool) -> Result<(String, bool), RigError> {
     let committed = if write { None } else { Some(figures::read(file)?) };
-    let plan = plan(ours)?;
-    let session = Session { kernel: KERNEL, cpu: CPU.to_owned() };
-    let run = session.run(&plan, &Contents::of_catalogue(&plan, ours)?)?;
+    let (plan, contents) = plan(rows(), ours)?;
+    let run = session().run(&plan, &contents)?;
     let measured = taken(&run)?;
     let mut page = Page::default();
     let passed = match committed {
@@ -68,12 +61,17 @@ pub(crate) fn run(ours: &mut OurPrograms, file: &Path, write: bool) -> Result<(S
     Ok((show(Form::Table, &(), || page), passed && kept))
 }
 
-/// The plan with the rows that have a committed figure and the rows of promises, each once.
-fn plan(ours: &mut OurPrograms) -> Result<Plan, RigError> {
-    let (plan, missing) = image::plan(rows(), REPEAT, ours);
-    missing.into_iter().next().map_or(Ok(plan), |(_, error)| Err(error))
+fn session() -> Session {
+    Session { kernel: KERNEL, cpu: CPU.to_owned() }
 }
 
+/// The plan for all of `rows`, and its contents. A missing server is an error.
+fn plan(rows: Vec<Row>, ours: &mut OurPrograms) -> Result<(Plan, Contents), RigError> {
+    let (plan, contents, missing) = image::plan(rows, REPEAT, ours);
+    missing.into_iter().next().map_or(Ok((plan, contents)), |(_, error)| Err(error))
+}
+
+/// The rows that have a committed figure and the rows of promises, each once.
 fn rows() -> Vec<Row> {
     let promised = PROMISES.iter().flat_map(|promise| [promise.row, promise.beside]);
     let mut rows: Vec<Row> = Vec::new();
@@ -103,9 +101,11 @@ fn taken(run: &Run) -> Result<Committed, RigError> {
     let is_ours = |id: &str| ROWS.contains(&id) && has_figure(id);
     for outcome in run.rows.iter().filter(|outcome| is_ours(&outcome.row.id())) {
         let row = outcome.row.id();
-        let why = || outcome.problem().unwrap_or_default();
         let figures = outcome.clean_figures().ok_or_else(|| RigError::Guest {
-            detail: format!("did not serve {row} without a failure: {}", why()),
+            detail: format!(
+                "did not serve {row} without a failure: {}",
+                outcome.problem().unwrap_or_default()
+            ),
         })?;
         let spread_percent = (figures.server_spread_percent * 100.0).round() / 100.0;
         rows.push(Line { row, server: figures.server.round(), spread_percent });

@@ -4,7 +4,7 @@
 //! Does not know about: files; guests.
 
 use super::figures::{Committed, Taken};
-use crate::report::{Page, Table, or_dash};
+use crate::report::{Page, Table, or_dash, percent};
 
 /// Tolerated deviation from the committed figure: a row that costs more fails, and the figure of a
 /// row that costs less can be lowered. Boots of one binary differ by a few tenths of a per cent.
@@ -69,7 +69,7 @@ pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page
     let (mut passed, mut may_be_lower) = (true, false);
     for now in &measured.rows {
         let before = committed.rows.iter().find(|before| before.row == now.row).map(|before| before.server);
-        let percent = before.map(|before| (now.server - before) / before * 100.0);
+        let percent = before.map(|before| percent(now.server, before));
         let verdict = match percent {
             None => "FAIL: no committed figure",
             Some(percent) if percent > TOLERANCE_PERCENT => "FAIL",
@@ -102,12 +102,12 @@ pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page
     if may_be_lower {
         page.words("A row is cheaper than committed: keep it with `doorbell-rig gate --write`.");
     }
-    page.words(differences(&committed.taken, &measured.taken));
+    differences(&committed.taken, &measured.taken, page);
     passed
 }
 
 /// Describes other differences that may have changed the figures.
-fn differences(committed: &Taken, measured: &Taken) -> String {
+fn differences(committed: &Taken, measured: &Taken, page: &mut Page) {
     let repeat = [committed, measured].map(|taken| taken.repeat.to_string());
     let all = [
         ("kernel package", &committed.kernel_package, &measured.kernel_package),
@@ -117,9 +117,10 @@ fn differences(committed: &Taken, measured: &Taken) -> String {
         ("number of samples", &repeat[0], &repeat[1]),
     ];
     let changed = all.into_iter().filter(|(_, before, now)| before != now);
-    let lines = changed
-        .map(|(what, before, now)| format!("Not the same {what}: committed with {before}, now {now}."));
-    lines.collect::<Vec<_>>().join("\n")
+    page.lines(
+        changed
+            .map(|(what, before, now)| format!("Not the same {what}: committed with {before}, now {now}.")),
+    );
 }
 
 /// Whether all promises are kept. `server` returns the instructions of a row.

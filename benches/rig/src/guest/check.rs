@@ -12,21 +12,20 @@ use std::time::Duration;
 use doorbell_ring::sandbox::{Denial, deny};
 use doorbell_ring::selftest::{Verdict, capabilities as found};
 use doorbell_ring::{Errno, Ring, Setup};
+use serde_json::{Value, json};
 
-use super::counters::now_ns;
 use crate::plan::{Check, Checked};
-use crate::process::{Process, sleep};
+use crate::process::{Process, now_ns, poll};
 
 const LOG: &str = "/tmp/check.log";
 /// Maximum length of the captured output, which the guest sends in one line of the console. The end
 /// is kept.
 const OUTPUT_MAX: usize = 64 << 10;
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Runs a program until it exits or reaches its time limit.
 pub(super) fn run(check: &Check) -> Checked {
     let began_ns = now_ns();
-    let done = execute(check, began_ns);
+    let done = execute(check);
     let nanos = u64::try_from(now_ns() - began_ns).unwrap_or_default();
     let log = fs::read(LOG).unwrap_or_default();
     let mut output = String::from_utf8_lossy(&log[log.len().saturating_sub(OUTPUT_MAX)..]).into_owned();
@@ -45,17 +44,11 @@ pub(super) fn run(check: &Check) -> Checked {
     Checked { status, seconds: Duration::from_nanos(nanos).as_secs_f64(), output }
 }
 
-fn execute(check: &Check, began_ns: i64) -> Result<ExitStatus, String> {
+fn execute(check: &Check) -> Result<ExitStatus, String> {
     let (program, args) = check.argv.split_first().ok_or("a check without a program")?;
     let mut process = Process::start(Command::new(program).args(args), Path::new(LOG))?;
-    let ends_ns = began_ns + i64::from(check.seconds_max) * 1_000_000_000;
-    loop {
-        match process.status()? {
-            Some(status) => return Ok(status),
-            None if now_ns() > ends_ns => return Err(format!("not finished after {} s", check.seconds_max)),
-            None => sleep(LOOK_AGAIN),
-        }
-    }
+    let ended = poll(check.seconds_max, || process.status())?;
+    ended.ok_or_else(|| format!("not finished after {} s", check.seconds_max))
 }
 
 /// Replaces this process with `argv`, with io_uring refused with `errno`. Returns only on failure,
@@ -71,23 +64,22 @@ pub(crate) fn denied(errno: i32, argv: &[String]) -> String {
 }
 
 /// Returns the io_uring capabilities of this kernel as JSON: tests, verdicts and observations.
-pub(crate) fn capabilities() -> String {
+pub(crate) fn capabilities() -> Value {
     let setup = Setup::default();
     let opened = Ring::open(&setup).map(|ring| ring.report().clone());
-    let verdict = |verdict: Verdict| serde_json::json!({ "ok": verdict.ok, "why": verdict.why });
-    let value = match opened {
-        Err(error) => serde_json::json!({ "ring": { "ok": false, "why": error.to_string() } }),
+    let verdict = |verdict: Verdict| json!({ "ok": verdict.ok, "why": verdict.why });
+    match opened {
+        Err(error) => json!({ "ring": { "ok": false, "why": error.to_string() } }),
         Ok(report) => {
             let found = found(&setup);
-            serde_json::json!({
+            json!({
                 "ring": { "ok": true, "why": format!("{report}") },
                 "multishot accept": verdict(found.multishot_accept),
                 "direct descriptors": verdict(found.direct_descriptors),
                 "reply and FIN": verdict(found.reply_and_fin),
             })
         }
-    };
-    value.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -122,7 +114,7 @@ mod tests {
 
     #[test]
     fn capabilities_are_json() {
-        let value: serde_json::Value = serde_json::from_str(&capabilities()).unwrap();
+        let value = capabilities();
         assert!(value["ring"]["ok"].is_boolean() && value["ring"]["why"].is_string(), "{value}");
     }
 }

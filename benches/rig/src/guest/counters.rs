@@ -6,9 +6,8 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::plan::Sample;
+use crate::process::now_ns;
 
 /// Reads the counters of the machine, and those of all threads of the process group `group` or only
 /// of its threads named `thread`. `elapsed` of the result is the monotonic clock.
@@ -35,10 +34,8 @@ fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
             continue;
         }
         for thread in folders(&process.join("task")) {
-            let is_called = |name: &str| {
-                fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
-            };
-            if !name.is_none_or(is_called) {
+            let comm = || fs::read_to_string(thread.join("comm")).unwrap_or_default();
+            if name.is_some_and(|name| comm().trim_end() != name) {
                 continue;
             }
             let run = match fs::read_to_string(thread.join("schedstat")) {
@@ -54,12 +51,6 @@ fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
         }
     }
     if threads == 0 { Err("the server is gone".into()) } else { Ok(totals) }
-}
-
-/// Reads the monotonic clock.
-pub(super) fn now_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// Entries whose names are numbers, which are processes or threads.

@@ -22,19 +22,13 @@ const PORT_FIRST: u16 = 65_001;
 const ASKED_AGAIN_EVERY: usize = 97;
 /// Number of groups in which the connections are opened, with a pause between groups. Periodic work
 /// of a server for each connection is then spread over time, as with independent clients.
-const GROUPS: usize = 100;
+const GROUPS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(650);
 /// Time limit for a reply, which usually takes microseconds.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
 const REPLY_LEN_MAX: usize = 4096;
 /// Maximum number of lost connections to list individually.
 const TOLD_MAX: usize = 3;
-
-/// Open connections.
-#[derive(Debug, Default)]
-pub(super) struct Idle {
-    conns: Vec<TcpStream>,
-}
 
 /// The source address of connection number `at`.
 pub(super) fn source(at: u32) -> SocketAddrV4 {
@@ -43,56 +37,41 @@ pub(super) fn source(at: u32) -> SocketAddrV4 {
     SocketAddrV4::new(addr.into(), u16::try_from(port).expect("they end below 65,536"))
 }
 
-impl Idle {
-    /// Opens `count` connections to `server`, spread over a minute, and sends a request on each.
-    pub(super) fn open(
-        server: SocketAddrV4,
-        count: u32,
-        source: impl Fn(u32) -> SocketAddrV4,
-        sleep: impl Fn(Duration),
-    ) -> Result<Self, String> {
-        let mut idle = Self::default();
-        let numbers: Vec<u32> = (0..count).collect();
-        for group in numbers.chunks(numbers.len().div_ceil(GROUPS).max(1)) {
+/// Opens `count` connections to `server`, spread over a minute, and sends a request on each.
+pub(super) fn open(
+    server: SocketAddrV4,
+    count: u32,
+    source: impl Fn(u32) -> SocketAddrV4,
+    sleep: impl Fn(Duration),
+) -> Result<Vec<TcpStream>, String> {
+    let group = count.div_ceil(GROUPS).max(1);
+    let mut conns = Vec::new();
+    for at in 0..count {
+        if at.is_multiple_of(group) {
             sleep(PAUSE);
-            idle.open_group(server, group, &source)?;
         }
-        Ok(idle)
+        let opened = open_one(server, source(at)).and_then(|mut conn| ask(&mut conn).map(|()| conn));
+        conns.push(opened.map_err(|error| format!("idle connection {at}: {error}"))?);
     }
+    Ok(conns)
+}
 
-    fn open_group(
-        &mut self,
-        server: SocketAddrV4,
-        numbers: &[u32],
-        source: impl Fn(u32) -> SocketAddrV4,
-    ) -> Result<(), String> {
-        for &at in numbers {
-            let opened = open_one(server, source(at)).and_then(|mut conn| ask(&mut conn).map(|()| conn));
-            self.conns.push(opened.map_err(|error| format!("idle connection {at}: {error}"))?);
-        }
-        Ok(())
+/// Checks that each connection is open and has no unexpected bytes, and that one in
+/// [`ASKED_AGAIN_EVERY`] still gets a reply.
+pub(super) fn check(conns: &mut [TcpStream]) -> Result<(), String> {
+    let told = |at: usize, seen: io::Result<()>| seen.err().map(|error| format!("{at}: {error}"));
+    let mut lost: Vec<String> =
+        conns.iter().enumerate().filter_map(|(at, conn)| told(at, quiet(conn))).collect();
+    if lost.is_empty() {
+        let again = conns.iter_mut().enumerate().step_by(ASKED_AGAIN_EVERY);
+        lost.extend(again.filter_map(|(at, conn)| told(at, ask(conn))));
     }
-
-    /// Checks that each connection is open and has no unexpected bytes, and that one in
-    /// [`ASKED_AGAIN_EVERY`] still gets a reply.
-    pub(super) fn check(&mut self) -> Result<(), String> {
-        let mut lost: Vec<String> = self
-            .conns
-            .iter()
-            .enumerate()
-            .filter_map(|(at, conn)| quiet(conn).err().map(|error| format!("{at}: {error}")))
-            .collect();
-        if lost.is_empty() {
-            let again = self.conns.iter_mut().enumerate().step_by(ASKED_AGAIN_EVERY);
-            lost.extend(again.filter_map(|(at, conn)| ask(conn).err().map(|error| format!("{at}: {error}"))));
-        }
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let (count, all) = (lost.len(), self.conns.len());
-        lost.truncate(TOLD_MAX);
-        Err(format!("{count} of {all} idle connections were lost: {}", lost.join(", ")))
+    if lost.is_empty() {
+        return Ok(());
     }
+    let (count, all) = (lost.len(), conns.len());
+    lost.truncate(TOLD_MAX);
+    Err(format!("{count} of {all} idle connections were lost: {}", lost.join(", ")))
 }
 
 fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream> {
@@ -184,13 +163,13 @@ mod tests {
     #[test]
     fn open_idle_connections_are_checked() {
         let (addr, served) = server(3, GOOD);
-        let mut idle = Idle::open(addr, 3, any_port, drop).unwrap();
+        let mut idle = open(addr, 3, any_port, drop).unwrap();
         let mut conns = served.join().unwrap();
         let first = thread::spawn(move || {
             answer(&mut conns[0], GOOD);
             conns
         });
-        assert_eq!(idle.check(), Ok(()));
+        assert_eq!(check(&mut idle), Ok(()));
         drop(first.join().unwrap());
     }
 
@@ -210,10 +189,10 @@ mod tests {
         ];
         for (change, what) in changes {
             let (addr, served) = server(3, GOOD);
-            let mut idle = Idle::open(addr, 3, any_port, drop).unwrap();
+            let mut idle = open(addr, 3, any_port, drop).unwrap();
             let mut conns = served.join().unwrap();
             change(&mut conns);
-            let why = idle.check().unwrap_err();
+            let why = check(&mut idle).unwrap_err();
             assert!(why.starts_with("1 of 3 idle connections were lost: ") && why.contains(what), "{why}");
         }
     }
@@ -223,7 +202,7 @@ mod tests {
         for reply in ["HTTP/1.1 503 No\r\n\r\nok\n", "x"] {
             let (addr, served) = server(1, reply);
             let end = thread::spawn(move || drop(served.join().unwrap()));
-            let why = Idle::open(addr, 1, any_port, drop).unwrap_err();
+            let why = open(addr, 1, any_port, drop).unwrap_err();
             assert!(why.starts_with("idle connection 0: "), "{why}");
             end.join().unwrap();
         }

@@ -17,13 +17,12 @@ use std::time::Duration;
 
 pub(crate) use check::{capabilities, denied};
 pub(crate) use counters::group_run_time;
-use idle::Idle;
 pub(crate) use smoke::{CONFIG as SMOKE_CONFIG, smoke};
 
 use crate::image::{CHRT, LOAD};
 use crate::load::{self, Pace};
 use crate::plan::{Event, Load, MARK, PORT, Plan, Row, Sample, Server};
-use crate::process::{Process, sleep};
+use crate::process::{Process, now_ns, sleep};
 
 /// Pause between loads. It exceeds TIME_WAIT (60 s), so that every load starts without ports of the
 /// previous one. Idle time costs no instructions, and QEMU skips it.
@@ -87,7 +86,7 @@ struct Guest<'a> {
 
 impl Guest<'_> {
     fn samples(&self, repeat: u32, at: usize) -> Result<(), String> {
-        let mut idle = Idle::open(ADDR, self.load.mode.idle_conns(), idle::source, sleep)?;
+        let mut idle = idle::open(ADDR, self.load.mode.idle_conns(), idle::source, sleep)?;
         // This load is not a sample. It fills buffers, caches and routes of the kernel for the
         // first time.
         self.one_load(self.load.requests().0)?;
@@ -95,7 +94,7 @@ impl Guest<'_> {
             let sample = self.measure()?;
             emit(&Event::Measured { row: at, sample });
         }
-        idle.check()
+        idle::check(&mut idle)
     }
 
     /// Measures one long load minus one short load.
@@ -112,7 +111,7 @@ impl Guest<'_> {
         let before = count()?;
         let done = load::run(scheduled(LOAD, self.load), self.load, Pace::Count(requests), PORT)?;
         // The elapsed time ends with the load, before the pause.
-        let elapsed = counters::now_ns() - before.elapsed;
+        let elapsed = now_ns() - before.elapsed;
         sleep(AFTER_LOAD);
         let requests = done.requests + done.failed;
         Ok(Sample { requests, failed: done.failed, elapsed, ..count()?.less(&before) })

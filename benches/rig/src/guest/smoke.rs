@@ -73,7 +73,7 @@ pub(crate) fn smoke(argv: &[String]) -> (Value, bool) {
 fn start(argv: &[String]) -> Result<(Process, Value), String> {
     let (program, args) = argv.split_first().ok_or("no command")?;
     let mut process = Process::start(Command::new(program).args(args), Path::new(LOG))?;
-    let line = process.wait_for("the server is ready", |_| {
+    let line = process.wait_for("the server is ready", || {
         let log = fs::read_to_string(LOG).unwrap_or_default();
         let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|line| line["addresses"].is_string())

@@ -91,10 +91,9 @@ fn is_fresh(stamp: &Path) -> bool {
 /// Creates the folder `root` with the list of sources and the package lists.
 fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
     let shown = tool::capture("apt-get", "apt", &["indextargets", "--format", TARGET, TARGETS], cache)?;
-    let source = source_of(&shown, suite).ok_or_else(|| RigError::Command {
-        command: "apt-get indextargets".into(),
-        detail: "names no mirror of Debian; `apt-get update` may help".into(),
-    })?;
+    let lacks_mirror = "names no mirror of Debian; `apt-get update` may help";
+    let source =
+        source_of(&shown, suite).ok_or_else(|| RigError::command("apt-get indextargets", lacks_mirror))?;
     for folder in ["lists/partial", "cache/archives/partial"].map(|name| root.join(name)) {
         fs::create_dir_all(&folder).map_err(RigError::io(&folder))?;
     }
@@ -106,7 +105,7 @@ fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
         Apt::with_root(root).run("apt-get", &["update", "-q", "-o", "APT::Update::Error-Mode=any"], cache)?;
     let listed = fs::read_dir(root.join("lists")).map_err(RigError::io(root))?;
     if !listed.filter_map(Result::ok).any(|file| file.file_name().to_string_lossy().contains("_Packages")) {
-        return Err(RigError::Command { command: "apt-get update".into(), detail: tool::tail(&said) });
+        return Err(RigError::command("apt-get update", tool::tail(&said)));
     }
     fs::write(root.join("fetched"), "").map_err(RigError::io(root))
 }

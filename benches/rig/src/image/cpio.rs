@@ -18,8 +18,18 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Adds a folder and its parents, unless they exist.
+    /// Adds a folder.
     pub(crate) fn folder(&mut self, path: &str) {
+        self.add(path, FOLDER, &[]);
+    }
+
+    /// Adds an executable file.
+    pub(crate) fn file(&mut self, path: &str, content: &[u8]) {
+        self.add(path, PROGRAM, content);
+    }
+
+    /// Adds a path and its parent folders. If a path is added twice, the first one is kept.
+    fn add(&mut self, path: &str, mode: u32, content: &[u8]) {
         let path = path.trim_matches('/');
         if path.is_empty() || self.names.contains(path) {
             return;
@@ -27,20 +37,7 @@ impl Archive {
         if let Some((above, _)) = path.rsplit_once('/') {
             self.folder(above);
         }
-        self.entry(path, FOLDER, &[]);
-    }
-
-    /// Adds an executable file and its parent folders. If a path is added twice, the first file is
-    /// kept.
-    pub(crate) fn file(&mut self, path: &str, content: &[u8]) {
-        let path = path.trim_matches('/');
-        if self.names.contains(path) {
-            return;
-        }
-        if let Some((above, _)) = path.rsplit_once('/') {
-            self.folder(above);
-        }
-        self.entry(path, PROGRAM, content);
+        self.entry(path, mode, content);
     }
 
     /// Returns the bytes for `-initrd`.

@@ -18,22 +18,12 @@ pub(crate) struct Unpacked {
     pub(crate) folder: PathBuf,
 }
 
-/// Returns the newest package whose name matches the extended regular expression `pattern` and
-/// passes `accept`.
-pub(crate) fn newest(
-    apt: &Apt,
-    pattern: &str,
-    accept: impl Fn(&str) -> bool,
-    cache: &Path,
-) -> Result<Option<String>, RigError> {
-    let found = apt.run("apt-cache", &["search", "--names-only", pattern], cache)?;
-    Ok(last_of(&found, accept))
-}
-
 /// Returns the candidate version of `package`, unpacked below `cache`. It is fetched only if it is
 /// missing there.
 pub(crate) fn unpacked(apt: &Apt, package: &str, cache: &Path) -> Result<Unpacked, RigError> {
-    let version = candidate(apt, package, cache)?;
+    let lacks_version = "apt offers no version of this package; `apt-get update` may help";
+    let version = version_of(&apt.run("apt-cache", &["policy", package], cache)?)
+        .ok_or_else(|| RigError::package(package, lacks_version))?;
     let folder = cache.join(folder_name(package, &version));
     let done = Unpacked { package: package.to_owned(), version, folder };
     if done.folder.is_dir() {
@@ -59,43 +49,21 @@ fn fetch(apt: &Apt, package: &str, folder: &Path, unpacked: &Path) -> Result<(),
         .filter_map(Result::ok)
         .map(|file| file.path())
         .find(|path| path.extension().is_some_and(|end| end == "deb"))
-        .ok_or_else(|| RigError::Package {
-            package: package.to_owned(),
-            detail: "apt fetched no file".into(),
-        })?;
+        .ok_or_else(|| RigError::package(package, "apt fetched no file"))?;
     let words = [deb.to_string_lossy(), unpacked.to_string_lossy()];
     tool::capture("dpkg-deb", "dpkg", &["-x", &words[0], &words[1]], folder).map(drop)
 }
 
-fn candidate(apt: &Apt, package: &str, folder: &Path) -> Result<String, RigError> {
-    let shown = apt.run("apt-cache", &["policy", package], folder)?;
-    version_of(&shown).ok_or_else(|| RigError::Package {
-        package: package.to_owned(),
-        detail: "apt offers no version of this package; `apt-get update` may help".into(),
-    })
-}
-
 /// The accepted name with the highest version in the output of `apt-cache search`, which has lines
 /// of `name - description`.
-fn last_of(found: &str, accept: impl Fn(&str) -> bool) -> Option<String> {
+pub(crate) fn newest(found: &str, accept: impl Fn(&str) -> bool) -> Option<String> {
     let names = found.lines().filter_map(|line| line.split_once(" - ")).map(|(name, _)| name.trim());
-    names.filter(|name| accept(name)).max_by_key(|name| parts(name)).map(str::to_owned)
+    names.filter(|name| accept(name)).max_by_key(|name| numbers(name)).map(str::to_owned)
 }
 
-/// Splits a name into text and numbers, so that numbers are compared by value.
-fn parts(name: &str) -> Vec<(u64, &str)> {
-    let mut parts = Vec::new();
-    let mut rest = name;
-    while !rest.is_empty() {
-        let text_len = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (text, after) = rest.split_at(text_len);
-        let digits_len = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
-        let (digits, after) = after.split_at(digits_len);
-        parts.push((0, text));
-        parts.push((digits.parse().unwrap_or(0), ""));
-        rest = after;
-    }
-    parts
+/// The numbers in a name, which decide which of two names that match one pattern is newer.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 /// The candidate version in the output of `apt-cache policy`.
@@ -114,13 +82,13 @@ mod tests {
                      linux-image-6.12.107+deb13-cloud-amd64 - Linux 6.12\n\
                      linux-image-6.12.9+deb13-cloud-amd64 - Linux - 6.12\n\
                      nonsense\n";
-        assert_eq!(last_of(found, |_| true).unwrap(), "linux-image-6.12.107+deb13-cloud-amd64");
+        assert_eq!(newest(found, |_| true).unwrap(), "linux-image-6.12.107+deb13-cloud-amd64");
         assert_eq!(
-            last_of(found, |name| !name.contains("107")).unwrap(),
+            newest(found, |name| !name.contains("107")).unwrap(),
             "linux-image-6.12.94+deb13-cloud-amd64"
         );
-        assert_eq!(last_of(found, |_| false), None);
-        assert_eq!(last_of("", |_| true), None);
+        assert_eq!(newest(found, |_| false), None);
+        assert_eq!(newest("", |_| true), None);
     }
 
     #[test]

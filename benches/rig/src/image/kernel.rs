@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::apt::Apt;
 use super::deb::{self, Unpacked};
 use crate::error::RigError;
+use crate::plan::name_of;
 
 /// A kernel, named by its version on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -36,49 +37,38 @@ pub(crate) struct Found {
 }
 
 impl Kernel {
-    /// Every kernel, from old to new.
-    pub(crate) const ALL: [Self; 4] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::V7_2];
-
-    /// The version on the command line, and the Debian suite that offers it.
-    const fn name_and_suite(self) -> (&'static str, &'static str) {
+    /// The Debian suite that offers the kernel.
+    const fn suite(self) -> &'static str {
         match self {
-            Self::V5_10 => ("5.10", "bullseye"),
-            Self::V6_1 => ("6.1", "bookworm"),
-            Self::V6_12 => ("6.12", "trixie"),
-            Self::V7_2 => ("7.2", "trixie-backports"),
+            Self::V5_10 => "bullseye",
+            Self::V6_1 => "bookworm",
+            Self::V6_12 => "trixie",
+            Self::V7_2 => "trixie-backports",
         }
-    }
-
-    /// The version on the command line.
-    pub(crate) const fn name(self) -> &'static str {
-        self.name_and_suite().0
     }
 
     /// Returns the newest kernel of this version, from this machine's own suites or otherwise from
     /// the suite that offers it.
     pub(crate) fn find(self, cache: &Path) -> Result<Found, RigError> {
-        let (name, suite) = self.name_and_suite();
+        let (name, suite) = (name_of(&self), self.suite());
         let pattern = format!("^linux-(image|binary)-{}[.+].*-cloud-amd64$", name.replace('.', "\\."));
         for apt in [None, Some(suite)] {
             let apt = apt.map_or_else(|| Ok(Apt::machine()), |suite| Apt::suite(suite, cache))?;
+            let listed = apt.run("apt-cache", &["search", "--names-only", &pattern], cache)?;
             // If both packages exist, the image is in `linux-binary`, and `linux-image` only
             // depends on it.
             for kind in ["linux-binary-", "linux-image-"] {
                 let accept = |name: &str| name.starts_with(kind) && !name.contains("unsigned");
-                if let Some(package) = deb::newest(&apt, &pattern, accept, cache)? {
-                    return found(&deb::unpacked(&apt, &package, cache)?);
+                if let Some(package) = deb::newest(&listed, accept) {
+                    let Unpacked { package, version, folder } = deb::unpacked(&apt, &package, cache)?;
+                    let file = kernel_in(&folder, &package)?;
+                    return Ok(Found { file, package: format!("{package} {version}") });
                 }
             }
         }
-        Err(RigError::Package {
-            package: format!("linux-image-{name}"),
-            detail: format!("neither this machine's suites nor {suite} offer this kernel"),
-        })
+        let missing = format!("neither this machine's suites nor {suite} offer this kernel");
+        Err(RigError::package(format!("linux-image-{name}"), missing))
     }
-}
-
-fn found(Unpacked { package, version, folder }: &Unpacked) -> Result<Found, RigError> {
-    Ok(Found { file: kernel_in(folder, package)?, package: format!("{package} {version}") })
 }
 
 /// Path of the image: `/boot/vmlinuz-VERSION`, or from 7.1 on `/usr/lib/modules/VERSION/vmlinuz`.
@@ -89,23 +79,12 @@ fn kernel_in(folder: &Path, package: &str) -> Result<PathBuf, RigError> {
     let is_kernel = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")) && path.is_file()
     };
-    boot.chain(modules)
-        .find(is_kernel)
-        .ok_or_else(|| RigError::Package { package: package.to_owned(), detail: "holds no kernel".into() })
+    boot.chain(modules).find(is_kernel).ok_or_else(|| RigError::package(package, "holds no kernel"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
-
-    #[test]
-    fn names_are_those_that_are_typed() {
-        for kernel in Kernel::ALL {
-            assert_eq!(kernel.to_possible_value().unwrap().get_name(), kernel.name());
-        }
-        assert_eq!(Kernel::value_variants().len(), Kernel::ALL.len());
-    }
 
     #[test]
     fn a_kernel_is_found_in_both_places_and_its_absence_is_said() {

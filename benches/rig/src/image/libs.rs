@@ -11,9 +11,8 @@ use crate::tool;
 pub(crate) fn of(program: &Path) -> Result<Vec<PathBuf>, RigError> {
     let file = program.to_string_lossy();
     match tool::capture("ldd", "libc-bin", &[&file], Path::new("/")) {
-        Ok(listed) => parse(&listed).map_err(|library| RigError::Command {
-            command: format!("ldd {file}"),
-            detail: format!("{library} was not found on this machine"),
+        Ok(listed) => parse(&listed).map_err(|library| {
+            RigError::command(format!("ldd {file}"), format!("{library} was not found on this machine"))
         }),
         Err(RigError::Command { detail, .. }) if detail.contains("not a dynamic executable") => {
             Ok(Vec::new())

@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 
 use apt::Apt;
 use cpio::Archive;
+use kernel::Found;
 pub(crate) use kernel::Kernel;
-use servers::{CATALOGUE, Entry, FOLDER, Program, ServerEnvironment, Setup};
+use servers::{CATALOGUE, FOLDER, Program, ServerEnvironment, Setup};
 
 use crate::error::RigError;
 use crate::plan::{Plan, Row};
@@ -26,6 +27,8 @@ use crate::tool;
 
 /// Path of this program inside the guest.
 pub(crate) const AGENT: &str = "/rig/doorbell-rig";
+/// Path of doorbell inside the guest.
+pub(crate) const DOORBELL: &str = "/rig/doorbell";
 /// Path of the load generator inside the guest.
 pub(crate) const LOAD: &str = "/rig/doorbell-load";
 /// Path of the plan inside the guest.
@@ -69,10 +72,8 @@ echo 8192 > /proc/sys/net/core/somaxconn
 /// The files for QEMU.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
-    pub(crate) kernel: PathBuf,
+    pub(crate) kernel: Found,
     pub(crate) initrd: PathBuf,
-    /// Name and version of the kernel's package.
-    pub(crate) kernel_package: String,
 }
 
 /// The contents of an image besides the kernel and this program.
@@ -95,49 +96,35 @@ pub(crate) struct OurPrograms {
     pub(crate) peers: BTreeMap<&'static str, PathBuf>,
 }
 
-/// The setup of a catalogue entry in the guest, and the path of its program. If the program is
-/// missing, the error names its package.
-fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
-    let program = match entry.program {
-        Program::Doorbell => format!("{FOLDER}/doorbell"),
-        Program::Go { program, .. } | Program::Rust { program, .. } => format!("{FOLDER}/{program}"),
-        Program::Installed { program, package } => {
-            tool::find(program, package)?.to_string_lossy().into_owned()
-        }
-    };
-    Ok((entry.at(&program, &ServerEnvironment::GUEST), program))
-}
-
-/// Returns the plan for the rows whose servers are available, and the servers that are not
-/// available, with reasons. Adds the programs that it builds to `ours`.
+/// Returns the plan for the rows whose servers are available with the contents that it needs, and
+/// the servers that are not available, with reasons. Adds the programs that it builds to `ours`.
 pub(crate) fn plan(
     mut rows: Vec<Row>,
     repeat: u32,
     ours: &mut OurPrograms,
-) -> (Plan, Vec<(&'static str, RigError)>) {
+) -> (Plan, Contents, Vec<(&'static str, RigError)>) {
     let (mut servers, mut missing) = (Vec::new(), Vec::new());
+    let mut contents = Contents { load: Some(ours.load.clone()), ..Contents::default() };
     for entry in CATALOGUE.iter().filter(|entry| rows.iter().any(|row| row.server == entry.name)) {
-        match programs::provide(entry, ours).and_then(|()| guest_setup(entry)) {
-            Ok((setup, _)) => servers.push(setup.server),
+        match programs::provide(entry, ours) {
+            Ok(outside) => {
+                let inside = match entry.program {
+                    Program::Doorbell => DOORBELL.to_owned(),
+                    Program::Go { program, .. } | Program::Rust { program, .. } => {
+                        format!("{FOLDER}/{program}")
+                    }
+                    Program::Installed { .. } => outside.to_string_lossy().into_owned(),
+                };
+                let Setup { server, files } = entry.at(&inside, &ServerEnvironment::GUEST);
+                servers.push(server);
+                contents.programs.push((outside, inside));
+                contents.files.extend(files);
+            }
             Err(error) => missing.push((entry.name, error)),
         }
     }
     rows.retain(|row| missing.iter().all(|(name, _)| *name != row.server));
-    (Plan { repeat, rows, servers, checks: Vec::new() }, missing)
-}
-
-impl Contents {
-    /// The contents that the servers of a plan need, from the catalogue.
-    pub(crate) fn of_catalogue(plan: &Plan, ours: &OurPrograms) -> Result<Self, RigError> {
-        let mut contents = Self { load: Some(ours.load.clone()), ..Self::default() };
-        for server in &plan.servers {
-            let entry = Entry::named(&server.name).expect("every server of a plan is in the catalogue");
-            let (setup, inside) = guest_setup(entry)?;
-            contents.programs.push((programs::outside(entry, ours)?, inside));
-            contents.files.extend(setup.files);
-        }
-        Ok(contents)
-    }
+    (Plan { repeat, rows, servers, checks: Vec::new() }, contents, missing)
 }
 
 /// Builds the image for `plan`. Packages are fetched once and kept in `cache`.
@@ -178,7 +165,7 @@ pub(crate) fn build(
     discard_abandoned(cache)?;
     let initrd = cache.join(format!("{INITRD}{}", std::process::id()));
     fs::write(&initrd, archive.finish()).map_err(RigError::io(&initrd))?;
-    Ok(Image { kernel: kernel.file, initrd, kernel_package: kernel.package })
+    Ok(Image { kernel, initrd })
 }
 
 /// Deletes the RAM disks that killed runs left behind.

@@ -22,51 +22,40 @@ const PROFILE: &str = "dist";
 /// The workspace of the peers, relative to this workspace.
 const PEERS: &str = "benches/peers";
 
-/// Builds `doorbell` and `doorbell-load` with [`PROFILE`], unless they are given as files.
+/// Builds `doorbell` and `doorbell-load`, unless they are given as files.
 pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<OurPrograms, RigError> {
-    let mut wanted = vec!["build", "--profile", PROFILE];
-    let packages = [(&doorbell, "doorbell-proxy"), (&load, "doorbell-load")];
-    let missing = packages.iter().filter(|(given, _)| given.is_none());
-    wanted.extend(missing.flat_map(|(_, package)| ["-p", package]));
-    let built = if wanted.contains(&"-p") { cargo(&wanted)? } else { String::new() };
     // The path must be absolute, because given programs are also started in other folders.
-    let pick = |given: Option<PathBuf>, name| match given {
+    let pick = |given: Option<PathBuf>, package, name| match given {
         Some(file) => Ok(std::path::absolute(&file).unwrap_or(file)),
-        None => executable(&built, name, "bin"),
+        None => target_of(package, "bin", name),
     };
     Ok(OurPrograms {
-        doorbell: pick(doorbell, "doorbell")?,
-        load: pick(load, "doorbell-load")?,
+        doorbell: pick(doorbell, "doorbell-proxy", "doorbell")?,
+        load: pick(load, "doorbell-load", "doorbell-load")?,
         peers: BTreeMap::new(),
     })
 }
 
-/// Makes sure that the program of `entry` is installed, or builds it and adds its path to `ours`.
-/// The error names a missing program.
-pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigError> {
+/// Builds the target `name` of `package` with [`PROFILE`]. The kind is `bin` or `example`.
+pub(crate) fn target_of(package: &str, kind: &str, name: &str) -> Result<PathBuf, RigError> {
+    let option = format!("--{kind}");
+    executable(&cargo(&["build", "--profile", PROFILE, "-p", package, &option, name])?, name, kind)
+}
+
+/// Returns the path of the program of `entry` on this machine. A program of `benches/peers` is
+/// built once and added to `ours`. The error names a missing program.
+pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<PathBuf, RigError> {
     let (name, built) = match entry.program {
-        Program::Doorbell => return Ok(()),
-        Program::Installed { program, package } => return tool::find(program, package).map(drop),
+        Program::Doorbell => return Ok(ours.doorbell.clone()),
+        Program::Installed { program, package } => return tool::find(program, package),
         Program::Go { program, .. } | Program::Rust { program, .. } if ours.peers.contains_key(program) => {
-            return Ok(());
+            return Ok(ours.peers[program].clone());
         }
         Program::Go { program, linker_flags } => (program, go_peer(program, linker_flags)?),
         Program::Rust { program, feature } => (program, rust_peer(program, feature)?),
     };
-    ours.peers.insert(name, built);
-    Ok(())
-}
-
-/// Returns the path of the program of `entry` on this machine. [`provide`] must have been called
-/// before.
-pub(crate) fn outside(entry: &Entry, ours: &OurPrograms) -> Result<PathBuf, RigError> {
-    match entry.program {
-        Program::Doorbell => Ok(ours.doorbell.clone()),
-        Program::Installed { program, package } => tool::find(program, package),
-        Program::Go { program, .. } | Program::Rust { program, .. } => {
-            Ok(ours.peers.get(program).expect("`provide` was called for every entry of a plan").clone())
-        }
-    }
+    ours.peers.insert(name, built.clone());
+    Ok(built)
 }
 
 /// The cache folder for kernels and images, which is below cargo's target folder.
@@ -78,10 +67,8 @@ fn target() -> Result<PathBuf, RigError> {
     let mut command = Command::new(cargo_program());
     command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(WORKSPACE);
     let metadata: Value = serde_json::from_str(&tool::output(&mut command)?).unwrap_or_default();
-    metadata["target_directory"].as_str().map(PathBuf::from).ok_or_else(|| RigError::Command {
-        command: "cargo metadata".into(),
-        detail: "names no target directory".into(),
-    })
+    let folder = metadata["target_directory"].as_str().map(PathBuf::from);
+    folder.ok_or_else(|| RigError::command("cargo metadata", "names no target directory"))
 }
 
 fn rust_peer(program: &str, feature: &str) -> Result<PathBuf, RigError> {
@@ -105,12 +92,6 @@ fn go_peer(program: &str, linker_flags: &str) -> Result<PathBuf, RigError> {
     Ok(file)
 }
 
-/// Builds the example `name` of `package` with [`PROFILE`].
-pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, RigError> {
-    let built = cargo(&["build", "--profile", PROFILE, "-p", package, "--example", name])?;
-    executable(&built, name, "example")
-}
-
 /// Builds the test target `name` of `package` with debug assertions, and returns its path.
 pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
     executable(&cargo(&["test", "--no-run", "-p", package, "--test", name])?, name, "test")
@@ -130,10 +111,8 @@ fn executable(messages: &str, name: &str, kind: &str) -> Result<PathBuf, RigErro
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut targets =
         messages.filter(|said| said["target"]["name"] == name && said["target"]["kind"][0] == kind);
-    targets.find_map(|said| said["executable"].as_str().map(PathBuf::from)).ok_or_else(|| {
-        let detail = format!("built no {kind} {name}");
-        RigError::Command { command: "cargo".into(), detail }
-    })
+    let file = targets.find_map(|said| said["executable"].as_str().map(PathBuf::from));
+    file.ok_or_else(|| RigError::command("cargo", format!("built no {kind} {name}")))
 }
 
 fn cargo_program() -> PathBuf {
@@ -169,10 +148,9 @@ mod tests {
         let entry = Entry::named("bare").unwrap();
         let mut ours = build(Some("/a".into()), Some("/b".into())).unwrap();
         ours.peers.insert("bare", "/c/bare".into());
-        provide(entry, &mut ours).unwrap();
-        assert_eq!(outside(entry, &ours).unwrap(), PathBuf::from("/c/bare"));
+        assert_eq!(provide(entry, &mut ours).unwrap(), PathBuf::from("/c/bare"));
         let doorbell = Entry::named("doorbell-epoll").unwrap();
-        assert_eq!(outside(doorbell, &ours).unwrap(), PathBuf::from("/a"));
+        assert_eq!(provide(doorbell, &mut ours).unwrap(), PathBuf::from("/a"));
     }
 
     #[test]

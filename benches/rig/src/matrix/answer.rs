@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::image::Kernel;
-use crate::plan::Checked;
+use crate::plan::{Checked, name_of};
 use crate::report::Conditions;
 
 /// How io_uring is available to the program.
@@ -26,7 +26,7 @@ pub(super) enum Setting {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Answer {
     /// The requested version.
-    pub(super) kernel: &'static str,
+    pub(super) kernel: String,
     /// The conditions of the boot.
     pub(super) conditions: Conditions,
     /// Results for each setting. Empty if the kernel could not be booted.
@@ -42,14 +42,10 @@ pub(super) struct Found {
     pub(super) setting: Setting,
     /// Whether the kernel supports the setting.
     pub(super) is_there: bool,
-    /// The driver that the program chose.
-    pub(super) driver: String,
-    /// The program's reason for the choice.
-    pub(super) why: String,
     /// Capabilities of io_uring: the name, whether it works, and the observation.
     pub(super) capabilities: Vec<(String, bool, String)>,
-    /// Other configurations of the driver, by name, each with the driver that the program chose and
-    /// its reason.
+    /// Configurations, by name, each with the driver that the program chose and its reason. The
+    /// first one has the default settings.
     pub(super) ways: Vec<(String, String)>,
     /// Failures of the smoke tests.
     pub(super) smoke_failures: Vec<String>,
@@ -88,7 +84,7 @@ impl Setting {
 
 impl Answer {
     pub(super) fn of(kernel: Kernel, conditions: Conditions, found: Vec<Found>) -> Self {
-        Self { kernel: kernel.name(), conditions, found, failure: None }
+        Self { kernel: name_of(&kernel), conditions, found, failure: None }
     }
 
     pub(super) fn failed(kernel: Kernel, failure: String) -> Self {
@@ -121,22 +117,16 @@ impl Found {
         self.capabilities = read.collect();
     }
 
-    /// Parses the JSON of a smoke test. `way` is empty for the default configuration.
+    /// Parses the JSON of a smoke test of the configuration `way`.
     pub(super) fn smoke(&mut self, way: &str, checked: &Checked) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let prefix = if way.is_empty() { String::new() } else { format!("{way}: ") };
         let Some(said) = last_json(&checked.output) else {
-            self.smoke_failures.push(format!("{prefix}no result: {}", checked.output.trim()));
+            self.smoke_failures.push(format!("{way}: no result: {}", checked.output.trim()));
             return;
         };
-        let (driver, why) = (text(&said["driver"]), text(&said["why"]));
-        if way.is_empty() {
-            (self.driver, self.why) = (driver, why);
-        } else {
-            self.ways.push((way.to_owned(), format!("{driver}: {why}")));
-        }
+        self.ways.push((way.to_owned(), format!("{}: {}", text(&said["driver"]), text(&said["why"]))));
         let failures = said["failures"].as_array().into_iter().flatten();
-        self.smoke_failures.extend(failures.map(|failure| prefix.clone() + &text(failure)));
+        self.smoke_failures.extend(failures.map(|failure| format!("{way}: {}", text(failure))));
     }
 }
 
@@ -250,16 +240,15 @@ mod tests {
         let mut found = Found::new(Setting::Plain);
         found.capabilities(&checked(0, "{\"ring\": {\"ok\": true, \"why\": \"opened\"}}\n"));
         assert_eq!(found.capabilities, [("ring".to_owned(), true, "opened".to_owned())]);
-        found
-            .smoke("", &checked(0, "noise\n{\"driver\": \"epoll\", \"why\": \"asked\", \"failures\": []}\n"));
-        assert_eq!((found.driver.as_str(), found.why.as_str(), found.is_good()), ("epoll", "asked", true));
-        found.smoke(
-            "polled accept",
-            &checked(1, "{\"driver\": null, \"why\": null, \"failures\": [\"it ended\"]}"),
-        );
-        assert!(!found.is_good() && found.driver == "epoll");
+        let served = "noise\n{\"driver\": \"epoll\", \"why\": \"asked\", \"failures\": []}\n";
+        found.smoke("default settings", &checked(0, served));
+        assert_eq!(found.ways, [("default settings".to_owned(), "epoll: asked".to_owned())]);
+        assert!(found.is_good());
+        let ended = "{\"driver\": null, \"why\": null, \"failures\": [\"it ended\"]}";
+        found.smoke("polled accept", &checked(1, ended));
+        assert!(!found.is_good());
         assert_eq!(found.smoke_failures, ["polled accept: it ended"]);
-        found.smoke("", &checked(1, "Killed"));
-        assert_eq!(found.smoke_failures.last().unwrap(), "no result: Killed");
+        found.smoke("default settings", &checked(1, "Killed"));
+        assert_eq!(found.smoke_failures.last().unwrap(), "default settings: no result: Killed");
     }
 }

@@ -6,16 +6,14 @@
 mod answer;
 mod report;
 
-use std::path::PathBuf;
-
 pub(crate) use answer::Answer;
 use answer::{Setting, Tests};
+pub(crate) use report::page;
 
 use crate::error::RigError;
 use crate::guest;
-use crate::image::{self, Contents, Kernel, OurPrograms, programs};
-use crate::plan::{Check, Checked, Plan};
-use crate::report::{Form, Page};
+use crate::image::{AGENT, Contents, DOORBELL, Kernel, OurPrograms, programs};
+use crate::plan::{Check, Checked, Plan, name_of};
 use crate::session::{Session, say};
 
 /// Time limit of a test program in seconds of the guest. Tests take a few seconds, and a hanging
@@ -34,7 +32,7 @@ const TESTS: [(&str, &str, bool); 4] = [
 
 /// Configurations of the same driver, each with its lines of `[tuning]`. The first is the default.
 const WAYS: [(&str, &str); 6] = [
-    ("", ""),
+    ("default settings", ""),
     ("polled accept", "accept = \"poll\"\nwait_min = \"200us\""),
     ("single shots", "accept = \"single-shot\"\nreceive = \"single-shot\""),
     ("direct descriptors", "descriptors = \"direct\"\n[connections]\nper_ip_max = \"off\""),
@@ -44,16 +42,7 @@ const WAYS: [(&str, &str); 6] = [
         "coop_taskrun = false\ndefer_taskrun = false\nsingle_issuer = false\nno_sqarray = false\nregistered_ring = false",
     ),
 ];
-const DOORBELL: &str = "/rig/doorbell";
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
-
-/// A test program that runs on every kernel.
-struct Built {
-    name: &'static str,
-    /// Path of the program on this machine.
-    file: PathBuf,
-    without_uring: bool,
-}
 
 /// One program to run in one setting.
 struct Step {
@@ -73,17 +62,16 @@ enum What {
 /// Boots each kernel and returns one result for each. A kernel that is not available counts as a
 /// failure.
 pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
-    let built = build()?;
-    let contents = contents(ours, &built);
+    let contents = contents(ours)?;
     let mut answers = Vec::new();
     for &kernel in kernels {
-        let steps = steps(&built, kernel);
+        let steps = steps(kernel);
         let checks = steps.iter().map(|step| step.check.clone()).collect();
         let session = Session { kernel, cpu: cpu.to_owned() };
         answers.push(match session.run(&Plan { checks, ..Plan::default() }, &contents) {
             Ok(run) => Answer::of(kernel, run.conditions, read(&steps, &run.checks)),
             Err(error) => {
-                say(&format!("Linux {}: {error}", kernel.name()));
+                say(&format!("Linux {}: {error}", name_of(&kernel)));
                 Answer::failed(kernel, error.to_string())
             }
         });
@@ -91,40 +79,24 @@ pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<V
     Ok(answers)
 }
 
-/// Formats all results with reasons for a terminal, or one table of results in Markdown.
-pub(crate) fn page(answers: &[Answer], form: Form) -> Page {
-    if form == Form::Markdown { report::summary(answers) } else { report::blocks(answers) }
-}
-
 /// Builds the test programs with debug assertions, so that a broken invariant is found at its
 /// origin.
-fn build() -> Result<Vec<Built>, RigError> {
-    let build = |&(package, name, without_uring): &(&str, &'static str, bool)| {
-        Ok(Built { name, file: programs::test(package, name)?, without_uring })
-    };
-    TESTS.iter().map(build).collect()
-}
-
-impl Built {
-    /// The path of the program in the guest.
-    fn inside(&self) -> String {
-        format!("/rig/test-{}", self.name)
-    }
-}
-
-fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
+fn contents(ours: &OurPrograms) -> Result<Contents, RigError> {
     let mut programs = vec![(ours.doorbell.clone(), DOORBELL.to_owned())];
-    programs.extend(built.iter().map(|test| (test.file.clone(), test.inside())));
+    for (package, name, _) in TESTS {
+        programs.push((programs::test(package, name)?, test_path(name)));
+    }
     let file = |(way, (_, tuning)): (usize, &(&str, &str))| {
         (config_path(way), format!("{}\n[tuning]\n{tuning}\n", guest::SMOKE_CONFIG))
     };
-    Contents { load: Some(ours.load.clone()), programs, files: WAYS.iter().enumerate().map(file).collect() }
+    let files = WAYS.iter().enumerate().map(file).collect();
+    Ok(Contents { load: Some(ours.load.clone()), programs, files })
 }
 
 /// All steps with io_uring unrestricted; then those that test anything without io_uring, first with
 /// io_uring refused by seccomp, then with io_uring disabled in the kernel for the rest of the boot.
-fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
-    let agent = |words: &[&str]| [image::AGENT].iter().chain(words).map(|&word| word.to_owned()).collect();
+fn steps(kernel: Kernel) -> Vec<Step> {
+    let agent = |words: &[&str]| [AGENT].iter().chain(words).map(|&word| word.to_owned()).collect();
     let mut steps = Vec::new();
     for setting in Setting::ALL {
         if setting == Setting::Disabled {
@@ -142,15 +114,15 @@ fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
             let argv = agent(&["guest-smoke", DOORBELL, "serve", "--config", &config_path(way)]);
             steps.push(step(setting, What::Smoke(name), argv));
         }
-        for test in built.iter().filter(|test| setting == Setting::Plain || test.without_uring) {
-            let program = [&test.inside(), "--nocapture", "--test-threads=1"].map(ToString::to_string);
+        for (_, name, _) in TESTS.into_iter().filter(|(.., denied)| setting == Setting::Plain || *denied) {
+            let program = [&test_path(name), "--nocapture", "--test-threads=1"].map(ToString::to_string);
             // On 5.10 no ring opens (EINVAL), which the tests would otherwise report as a defect.
             let known: &[&str] = match (setting, kernel) {
                 (Setting::Plain, Kernel::V5_10) => &["/bin/busybox", "env", "DOORBELL_URING_DENIED=EINVAL"],
                 _ => &[],
             };
             let argv = known.iter().map(|&word| word.to_owned()).chain(program).collect();
-            steps.push(step(setting, What::Tests(test.name), argv));
+            steps.push(step(setting, What::Tests(name), argv));
         }
     }
     steps
@@ -159,19 +131,22 @@ fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
 fn step(setting: Setting, what: What, argv: Vec<String>) -> Step {
     let script = format!("test -e {SYSCTL} || exit 9; exec \"$@\"");
     let before: &[&str] = match setting {
-        Setting::Denied => &[image::AGENT, "guest-deny", EPERM],
+        Setting::Denied => &[AGENT, "guest-deny", EPERM],
         Setting::Disabled => &["/bin/busybox", "sh", "-c", &script, "sh"],
         Setting::Plain => &[],
     };
     let name = match what {
         What::Capabilities => "capabilities",
         What::Prepare => "preparation",
-        What::Smoke("") => "smoke",
         What::Smoke(name) | What::Tests(name) => name,
     };
     let argv = before.iter().map(|&word| word.to_owned()).chain(argv).collect();
     let check = Check { name: format!("{name}, {}", setting.name()), argv, seconds_max: SECONDS_MAX };
     Step { setting, what, check }
+}
+
+fn test_path(name: &str) -> String {
+    format!("/rig/test-{name}")
 }
 
 fn config_path(way: usize) -> String {

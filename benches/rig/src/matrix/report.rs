@@ -1,4 +1,4 @@
-//! Results as tables, with all reasons or as one summary.
+//! Results as tables, with all reasons.
 //!
 //! Does not know about: how results were obtained.
 
@@ -6,7 +6,7 @@ use super::answer::{Answer, Found, Tests};
 use crate::report::{Page, Table};
 
 /// Tables of all results and reasons, by kernel.
-pub(super) fn blocks(answers: &[Answer]) -> Page {
+pub(crate) fn page(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     for answer in answers {
         let Answer { conditions, kernel, failure, .. } = answer;
@@ -33,9 +33,8 @@ fn block(found: &Found) -> Table {
         table.row(["setting", "not supported by this kernel"]);
         return table;
     }
-    table.row(["driver".to_owned(), format!("{}: {}", found.driver, found.why)]);
-    for (name, said) in &found.ways {
-        table.row([name, said]);
+    for (name, driver) in &found.ways {
+        table.row([name, driver]);
     }
     for (name, ok, why) in &found.capabilities {
         let ok = if *ok { "yes" } else { "no" };
@@ -54,53 +53,10 @@ fn block(found: &Found) -> Table {
     table
 }
 
-/// A table with one line for each kernel and setting.
-pub(super) fn summary(answers: &[Answer]) -> Page {
-    let mut table = Table::new([
-        "kernel",
-        "io_uring",
-        "driver",
-        "why",
-        "multishot accept",
-        "direct descriptors",
-        "conformance",
-        "smoke",
-    ]);
-    for answer in answers {
-        if let Some(failure) = &answer.failure {
-            table.row([answer.kernel, "", "", &format!("FAILED: {failure}"), "", "", "", ""]);
-        }
-        for found in answer.found.iter().filter(|found| found.is_there) {
-            let conformance = found.tests.iter().find(|tests| tests.name == "conformance");
-            table.row([
-                &answer.conditions.kernel,
-                found.setting.name(),
-                &found.driver,
-                &found.why,
-                capability(found, "multishot accept"),
-                capability(found, "direct descriptors"),
-                &conformance.map_or_else(|| "-".to_owned(), counts),
-                &smoke(found),
-            ]);
-        }
-    }
-    let mut page = Page::default();
-    page.table(table);
-    page
-}
-
 fn smoke(found: &Found) -> String {
     match found.smoke_failures.join("; ") {
         failures if failures.is_empty() => "ok".to_owned(),
         failures => format!("FAILED: {failures}"),
-    }
-}
-
-fn capability(found: &Found, name: &str) -> &'static str {
-    match found.capabilities.iter().find(|(known, ..)| known == name) {
-        Some((_, true, _)) => "yes",
-        Some((_, false, _)) => "no",
-        None => "-",
     }
 }
 
@@ -118,7 +74,7 @@ mod tests {
     #[test]
     fn every_form_tells_what_failed() {
         let mut plain = Found::new(Setting::Plain);
-        plain.driver = "io_uring".into();
+        plain.ways = vec![("default settings".into(), "io_uring: works".into())];
         plain.capabilities = vec![("direct descriptors".into(), false, "late".into())];
         let failed = vec!["m::b".to_owned()];
         plain.tests = vec![Tests {
@@ -136,10 +92,11 @@ mod tests {
             Answer::failed(Kernel::V5_10, "no such\nsuite".into()),
         ];
         assert!(!answers[0].is_good() && !answers[1].is_good());
-        let text = show(Form::Table, &answers, || blocks(&answers));
+        let text = show(Form::Table, &answers, || page(&answers));
         for words in [
             "FAILED: m::b",
             "at x.rs",
+            "io_uring: works",
             "no: late",
             "not supported by this kernel",
             "FAILED: no such",
@@ -147,14 +104,6 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        let table = show(Form::Markdown, &answers, || summary(&answers));
-        assert_eq!(table.lines().count(), 4, "{table}");
-        assert!(
-            table.contains(
-                "| 6.1.0-1 | unrestricted | io_uring |  | - | no | 5 passed, 1 failed, 2 skipped | ok |"
-            ),
-            "{table}"
-        );
         assert!(json(&answers).contains("\"m::b\""));
     }
 }

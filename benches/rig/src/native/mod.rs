@@ -11,6 +11,7 @@ mod report;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -62,7 +63,7 @@ const LATENCY_SHAPE: Shape = Shape {
 };
 
 /// Options of comparisons in alternating pairs.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, clap::Args, Serialize)]
 pub(crate) struct Rules {
     /// Pairs of turns for each comparison; a turn is one measurement of one side, and the side that
     /// starts alternates
@@ -105,9 +106,17 @@ pub(crate) type Pair = [Turn; 2];
 
 /// A server of the catalogue under a load.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Side {
-    entry: &'static Entry,
-    load: Load,
+pub(crate) struct Side<L> {
+    pub(crate) entry: &'static Entry,
+    pub(crate) load: L,
+}
+
+impl<L: Display> Contest<Side<L>> {
+    /// A comparison of two servers, named by the load of the first one.
+    pub(crate) fn of(ours: Side<L>, peer: Side<L>, at_most: Option<f64>) -> Self {
+        let names = [ours.entry.name.to_owned(), peer.entry.name.to_owned(), ours.load.to_string()];
+        Self { names, ours, peer, at_most }
+    }
 }
 
 impl<S> Contest<S> {
@@ -172,8 +181,8 @@ impl Rules {
         load::run(pinned(self.client_core, &ours.load)?, load, pace, server.port())?.complete()
     }
 
-    fn start(&self, entry: &Entry, ours: &OurPrograms) -> Result<Running, String> {
-        let program = programs::outside(entry, ours).map_err(|error| error.to_string())?;
+    fn start(&self, entry: &Entry, ours: &mut OurPrograms) -> Result<Running, String> {
+        let program = programs::provide(entry, ours).map_err(|error| error.to_string())?;
         Running::start(&program, self.server_core, |program, place| entry.at(program, place))
     }
 }
@@ -217,7 +226,7 @@ pub(crate) fn cpu(
     rules.hold(&contests, CPU_SHAPE, |contest| {
         provide(contest, &mut ours)?;
         rules.alternate(contest, |Side { entry, load }| {
-            rules.cpu_turn(&rules.start(entry, &ours)?, load, requests, &ours)
+            rules.cpu_turn(&rules.start(entry, &mut ours)?, load, requests, &ours)
         })
     })
 }
@@ -233,8 +242,11 @@ pub(crate) fn latency(
     let mut ours = given()?;
     rules.hold(&contests, LATENCY_SHAPE, |contest| {
         provide(contest, &mut ours)?;
-        let ask = |Side { entry, load }, pace| rules.ask(&rules.start(entry, &ours)?, load, pace, &ours);
-        let full = |side| Ok::<_, String>(ask(side, Pace::Full { seconds: FULL_S })?.requests_per_s);
+        let mut ask = |Side { entry, load }, pace| {
+            let server = rules.start(entry, &mut ours)?;
+            rules.ask(&server, load, pace, &ours)
+        };
+        let mut full = |side| Ok::<_, String>(ask(side, Pace::Full { seconds: FULL_S })?.requests_per_s);
         let rate = (full(contest.ours)?.min(full(contest.peer)?) * SHARE).max(1.0);
         rules.alternate(contest, |side| {
             let [p50, p99] = ask(side, Pace::Rate { rate, seconds })?.p50_p99_us();
@@ -259,12 +271,16 @@ pub(crate) fn variants(
     })
 }
 
-fn provide(contest: &Contest<Side>, ours: &mut OurPrograms) -> Result<(), String> {
-    let mut provide = |side: Side| programs::provide(side.entry, ours).map_err(|error| error.to_string());
-    provide(contest.ours).and_then(|()| provide(contest.peer))
+/// Builds or finds both programs, so that no turn has to wait for a build.
+fn provide(contest: &Contest<Side<Load>>, ours: &mut OurPrograms) -> Result<(), String> {
+    let mut provide = |side: Side<Load>| programs::provide(side.entry, ours).map(drop);
+    provide(contest.ours).and_then(|()| provide(contest.peer)).map_err(|error| error.to_string())
 }
 
-fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Vec<Contest<Side>>, RigError> {
+fn contests(
+    patterns: &[String],
+    is_usual_peer: fn(&Entry) -> bool,
+) -> Result<Vec<Contest<Side<Load>>>, RigError> {
     // A floor server may take the place of doorbell. Its result is the best that any server can
     // reach.
     let ours = CATALOGUE.iter().filter(|entry| entry.is_ours() || entry.is_floor());
@@ -274,13 +290,11 @@ fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Ve
             let modes = MODES.into_iter().filter(|&mode| ours.serves(mode) && peer.serves(mode));
             modes.map(move |mode| {
                 let load = Load::new(mode, IN_FLIGHT);
-                let [ours, peer] = [ours, peer].map(|entry| Side { entry, load });
-                let names = [ours.entry.name.to_owned(), peer.entry.name.to_owned(), load.to_string()];
-                Contest { names, ours, peer, at_most: None }
+                Contest::of(Side { entry: ours, load }, Side { entry: peer, load }, None)
             })
         })
     });
-    let is_usual = |contest: &Contest<Side>| {
+    let is_usual = |contest: &Contest<Side<Load>>| {
         let (ours, peer) = (contest.ours.entry, contest.peer.entry);
         is_usual_peer(peer) && ours.is_ours() && !ours.is_variation() && !peer.is_variation()
     };

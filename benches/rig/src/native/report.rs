@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Contest, Pair, Rules, Turn};
 use crate::error::RigError;
-use crate::report::{Page, Table, median, or_dash, thousands};
+use crate::report::{Page, Table, median, or_dash, range, thousands};
 
 /// User and system time of all threads of the server, per request.
 pub(crate) const CPU: Figure = Figure { key: "cpu_ns", head: "CPU us", unit: 1e3, is_judged: true };
@@ -81,10 +81,8 @@ pub(super) struct Conditions {
     cpu: String,
     /// Number of processors.
     cpus: usize,
-    server_core: u32,
-    client_core: u32,
-    /// Number of pairs of turns for each comparison.
-    pairs: u32,
+    #[serde(flatten)]
+    rules: Rules,
 }
 
 impl Conditions {
@@ -96,9 +94,7 @@ impl Conditions {
             kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
             cpu: model.map_or_else(|| "unknown CPU".to_owned(), |(_, name)| name.trim().to_owned()),
             cpus: thread::available_parallelism().map_or(1, usize::from),
-            server_core: rules.server_core,
-            client_core: rules.client_core,
-            pairs: rules.pairs,
+            rules: *rules,
         })
     }
 }
@@ -109,8 +105,7 @@ impl Summary {
         if !ratios.iter().all(|ratio| ratio.is_finite()) {
             return None;
         }
-        let low = ratios.iter().copied().min_by(f64::total_cmp)?;
-        let high = ratios.iter().copied().max_by(f64::total_cmp)?;
+        let (low, high) = range(ratios)?;
         Some(Self { median: median(ratios)?, low, high })
     }
 }
@@ -142,7 +137,8 @@ impl Report {
     pub(crate) fn page(&self) -> Page {
         let mut page = Page::default();
         let Shape { about, heads, sides, figures, note } = self.shape;
-        let Conditions { kernel, cpu, server_core, client_core, pairs, .. } = &self.conditions;
+        let Conditions { kernel, cpu, rules: Rules { pairs, server_core, client_core }, .. } =
+            &self.conditions;
         page.words(format!(
             "Linux {kernel}, {cpu}; server on core {server_core}, client on core {client_core}; {about}; {pairs} alternating pairs: middle, \
              and for ratios (lowest to highest)"
@@ -162,10 +158,9 @@ impl Report {
             table.row(cells.chain(is_promised.then(|| holds.to_owned())));
         }
         page.table(table);
-        let failed = self.contests.iter().filter_map(|held| {
+        page.lines(self.contests.iter().filter_map(|held| {
             Some(format!("{}: skipped: {}", held.names.join("/"), held.failure.as_ref()?))
-        });
-        page.words(failed.collect::<Vec<_>>().join("\n"));
+        }));
         page
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use page::{Form, Page, Table, json, or_dash, show, thousands};
 pub(crate) use views::{across, down};
 
-use crate::plan::{Checked, Load, Row, Sample};
+use crate::plan::{Checked, Row, Sample};
 
 /// The conditions of a run.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -90,12 +90,8 @@ impl Run {
     }
 
     /// A line for each row that failed.
-    fn failures(&self) -> String {
-        let failed = self
-            .rows
-            .iter()
-            .filter_map(|outcome| Some(format!("{}: {}", outcome.row.id(), outcome.problem()?)));
-        failed.collect::<Vec<_>>().join("\n")
+    fn failures(&self) -> impl Iterator<Item = String> {
+        self.rows.iter().filter_map(|outcome| Some(format!("{}: {}", outcome.row.id(), outcome.problem()?)))
     }
 }
 
@@ -105,22 +101,14 @@ impl Serialize for Outcome {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Line<'a> {
-            server_name: &'a str,
             #[serde(flatten)]
-            load: Load,
+            row: &'a Row,
             figures: Option<Figures>,
-            failure: Option<&'a str>,
+            failure: &'a Option<String>,
             samples: &'a [Sample],
         }
-        let Self { row: Row { server, load }, failure, samples } = self;
-        let line = Line {
-            server_name: server,
-            load: *load,
-            figures: self.figures(),
-            failure: failure.as_deref(),
-            samples,
-        };
-        line.serialize(serializer)
+        let Self { row, failure, samples } = self;
+        Line { row, figures: self.figures(), failure, samples }.serialize(serializer)
     }
 }
 
@@ -153,31 +141,30 @@ impl Outcome {
 
     /// The figures. `None` without samples.
     pub(crate) fn figures(&self) -> Option<Figures> {
-        let of = |part: fn(&Sample) -> i64| -> Vec<f64> {
-            self.samples
-                .iter()
-                .filter(|sample| sample.requests > 0)
-                .map(|sample| share(part(sample), sample))
-                .collect()
-        };
-        let (server, machine) = (of(|sample| sample.server), of(|sample| sample.machine));
-        let elapsed = median(&of(|sample| sample.elapsed))?;
-        let busy = median(&machine)?;
+        let (server, machine) = (self.shares(|sample| sample.server), self.shares(|sample| sample.machine));
+        let (elapsed, busy) = (self.elapsed()?, median(&machine)?);
         Some(Figures {
             server: median(&server)?,
             server_spread_percent: spread_percent(&server)?,
             machine: busy,
             machine_spread_percent: spread_percent(&machine)?,
-            switches: median(&of(|sample| sample.switches))?,
+            switches: median(&self.shares(|sample| sample.switches))?,
             idle_percent: ((elapsed - busy) / elapsed * 100.0).max(0.0),
             failed: self.samples.iter().map(|sample| sample.failed).sum(),
         })
     }
-}
 
-#[expect(clippy::cast_precision_loss, reason = "counts of one load are far below 2^53")]
-fn share(part: i64, sample: &Sample) -> f64 {
-    part as f64 / sample.requests as f64
+    /// Nanoseconds per request, including idle time.
+    fn elapsed(&self) -> Option<f64> {
+        median(&self.shares(|sample| sample.elapsed))
+    }
+
+    /// The part per request of each sample.
+    #[expect(clippy::cast_precision_loss, reason = "counts of one load are far below 2^53")]
+    fn shares(&self, part: fn(&Sample) -> i64) -> Vec<f64> {
+        let samples = self.samples.iter().filter(|sample| sample.requests > 0);
+        samples.map(|sample| part(sample) as f64 / sample.requests as f64).collect()
+    }
 }
 
 /// The median. For an even number of values it is the mean of the middle two.
@@ -189,10 +176,20 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
 }
 
+/// The smallest and the largest value.
+pub(crate) fn range(values: &[f64]) -> Option<(f64, f64)> {
+    let values = || values.iter().copied();
+    values().min_by(f64::total_cmp).zip(values().max_by(f64::total_cmp))
+}
+
 fn spread_percent(values: &[f64]) -> Option<f64> {
-    let low = values.iter().copied().min_by(f64::total_cmp)?;
-    let high = values.iter().copied().max_by(f64::total_cmp)?;
+    let (low, high) = range(values)?;
     Some((high - low) / median(values)? * 100.0)
+}
+
+/// The difference between two values in per cent of the second one.
+pub(crate) fn percent(now: f64, before: f64) -> f64 {
+    (now - before) / before * 100.0
 }
 
 #[cfg(test)]

@@ -57,9 +57,14 @@ impl Page {
         }
     }
 
+    /// Adds a paragraph with a line for each item.
+    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = String>) {
+        self.words(lines.into_iter().collect::<Vec<_>>().join("\n"));
+    }
+
     /// Adds a table, unless it has no rows.
     pub(crate) fn table(&mut self, table: Table) {
-        if !table.is_empty() {
+        if !table.rows.is_empty() {
             self.parts.push(Part::Table(table));
         }
     }
@@ -83,21 +88,11 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| cell.into().replace(['|', '\n'], " ")).collect());
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
-        self.rows
-            .iter()
-            .filter_map(move |row| row.get(column))
-            .map(String::as_str)
-            .filter(|cell| !cell.is_empty())
-    }
-
+    /// Whether the column has a cell that is not empty, and each of them starts like a number.
     fn is_numbers(&self, column: usize) -> bool {
-        let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
-        self.cells(column).next().is_some() && self.cells(column).all(is_number)
+        let is_number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty());
+        cells.map(is_number).reduce(|all, one| all && one) == Some(true)
     }
 
     fn markdown(&self) -> String {
@@ -110,14 +105,10 @@ impl Table {
 
     fn text(&self) -> String {
         let lines = || [&self.heads].into_iter().chain(&self.rows);
-        let length =
-            |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| cell.chars().count());
-        let columns: Vec<(usize, bool)> = (0..self.heads.len())
-            .map(|column| {
-                let width = lines().map(|row| length(row, column)).max().unwrap_or(0);
-                (width, self.is_numbers(column))
-            })
-            .collect();
+        let width =
+            |column: usize| lines().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let column = |column| (width(column).unwrap_or(0), self.is_numbers(column));
+        let columns: Vec<(usize, bool)> = (0..self.heads.len()).map(column).collect();
         let line = |row: &Vec<String>| {
             let cells = row.iter().zip(&columns).map(|(cell, &(width, is_numbers))| {
                 if is_numbers { format!("{cell:>width$}") } else { format!("{cell:width$}") }

@@ -3,7 +3,7 @@
 //! Does not know about: guests.
 
 use super::*;
-use crate::plan::Mode;
+use crate::plan::{Load, Mode};
 
 fn sample(server: i64, machine: i64) -> Sample {
     Sample { requests: 100, server, machine, elapsed: 2 * machine, switches: 150, failed: 0 }

@@ -3,7 +3,7 @@
 //! Does not know about: formats; files.
 
 use super::page::{Page, Table, or_dash, thousands};
-use super::{Conditions, Outcome, Run, median, share};
+use super::{Conditions, Figures, Outcome, Run, percent};
 use crate::plan::{Load, Mode, Row};
 
 /// Loads with a fixed column and heading, in this order. Other loads follow.
@@ -57,7 +57,7 @@ pub(crate) fn down(run: &Run) -> Page {
         ]);
     }
     page.table(table);
-    page.words(run.failures());
+    page.lines(run.failures());
     page.table(beside(&run.rows));
     page
 }
@@ -71,37 +71,37 @@ pub(crate) fn across(run: &Run) -> Page {
          of {}.",
         run.conditions.kernel, run.conditions.repeat
     ));
+    let mut loads: Vec<(Load, String)> = COLUMNS.map(|(load, head)| (load, head.to_owned())).into();
     let clean = || run.rows.iter().filter(|outcome| outcome.is_clean()).map(|outcome| &outcome.row);
-    let mut columns: Vec<(Load, String)> = COLUMNS.map(|(load, head)| (load, head.to_owned())).into();
     for Row { load, .. } in clean() {
-        if columns.iter().all(|(known, _)| known != load) {
-            columns.push((*load, format!("{}, {}", load.mode, load.in_flight)));
+        if loads.iter().all(|(known, _)| known != load) {
+            loads.push((*load, format!("{}, {}", load.mode, load.in_flight)));
         }
     }
-    columns.retain(|(load, _)| clean().any(|row| row.load == *load));
+    loads.retain(|(load, _)| clean().any(|row| row.load == *load));
+    type Part = fn(&Figures) -> f64;
+    let mut columns: Vec<(Load, String, Part)> =
+        loads.into_iter().map(|(load, head)| (load, head, (|figures| figures.server) as Part)).collect();
+    if let Some((load, head, _)) = columns.first() {
+        columns.push((*load, format!("whole machine, {head}"), |figures| figures.machine));
+    }
     let mut servers: Vec<&str> = Vec::new();
     for Outcome { row, .. } in &run.rows {
         if !servers.contains(&row.server.as_str()) {
             servers.push(&row.server);
         }
     }
-    let machine = columns.first().map(|(load, head)| (*load, format!("whole machine, {head}")));
-    let heads =
-        columns.iter().map(|(_, head)| head.clone()).chain(machine.iter().map(|(_, head)| head.clone()));
+    let heads = columns.iter().map(|(_, head, _)| head.clone());
     let mut table = Table::new(["server".to_owned()].into_iter().chain(heads));
     for server in servers {
-        let figures = |load: Load| run.clean_figures(&Row { server: server.to_owned(), load });
-        let mut cells = vec![server.to_owned()];
-        cells.extend(
-            columns.iter().map(|(load, _)| or_dash(figures(*load), |figures| thousands(figures.server))),
-        );
-        cells.extend(
-            machine.iter().map(|(load, _)| or_dash(figures(*load), |figures| thousands(figures.machine))),
-        );
-        table.row(cells);
+        let cells = columns.iter().map(|(load, _, part)| {
+            let figures = run.clean_figures(&Row { server: server.to_owned(), load: *load });
+            or_dash(figures, |figures| thousands(part(&figures)))
+        });
+        table.row([server.to_owned()].into_iter().chain(cells));
     }
     page.table(table);
-    page.words(run.failures());
+    page.lines(run.failures());
     page
 }
 
@@ -135,19 +135,13 @@ fn plainer(row: &Row) -> Vec<Row> {
 
 fn compared(outcome: &Outcome, base: &Outcome) -> Option<[String; 6]> {
     let (ours, theirs) = (outcome.figures()?, base.figures()?);
-    let percent = |now: f64, before: f64| format!("{:+.1}", (now - before) / before * 100.0);
+    let percent = |now, before| format!("{:+.1}", percent(now, before));
     Some([
         outcome.row.id(),
         base.row.id(),
         format!("{:+.0}", ours.server - theirs.server),
         percent(ours.server, theirs.server),
         percent(ours.machine, theirs.machine),
-        format!("{:.3}", elapsed(base)? / elapsed(outcome)?),
+        format!("{:.3}", base.elapsed()? / outcome.elapsed()?),
     ])
-}
-
-/// Nanoseconds per request, including idle time.
-fn elapsed(outcome: &Outcome) -> Option<f64> {
-    let samples = outcome.samples.iter().filter(|sample| sample.requests > 0);
-    median(&samples.map(|sample| share(sample.elapsed, sample)).collect::<Vec<_>>())
 }

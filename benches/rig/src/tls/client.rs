@@ -10,10 +10,11 @@ use std::thread;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustls::client::Resumption;
+use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::pki_types::ServerName;
 use rustls::version::TLS13;
-use rustls::{CipherSuite, ClientConfig, ClientConnection, HandshakeKind, NamedGroup};
+use rustls::{CipherSuite, ClientConfig, ClientConnection, HandshakeKind};
 
 use super::identity::{Identity, Known, NAME};
 use super::reply::{END, Expected};
@@ -230,7 +231,7 @@ impl Lane {
         }
         self.suite = suite;
         let group = session.negotiated_key_exchange_group().map(|group| group.name());
-        if group != Some(named(self.load.group)) {
+        if group != Some(key_exchange(self.load.group).name()) {
             return Err(format!("the key exchange is {group:?}"));
         }
         Ok(())
@@ -267,19 +268,16 @@ impl Conn {
     }
 }
 
-const fn named(group: Group) -> NamedGroup {
+fn key_exchange(group: Group) -> &'static dyn SupportedKxGroup {
     match group {
-        Group::X25519 => NamedGroup::X25519,
-        Group::X25519MlKem768 => NamedGroup::X25519MLKEM768,
+        Group::X25519 => kx_group::X25519,
+        Group::X25519MlKem768 => kx_group::X25519MLKEM768,
     }
 }
 
 fn config(load: TlsLoad, identity: &Identity, verifies_signature: bool) -> Result<Arc<ClientConfig>, String> {
     let mut provider = aws_lc_rs::default_provider();
-    provider.kx_groups = match load.group {
-        Group::X25519 => vec![kx_group::X25519],
-        Group::X25519MlKem768 => vec![kx_group::X25519MLKEM768],
-    };
+    provider.kx_groups = vec![key_exchange(load.group)];
     if load.offer == Offer::Aes128 {
         provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
     }

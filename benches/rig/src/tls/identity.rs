@@ -29,10 +29,7 @@ impl Identity {
     /// Generates a new certificate and key.
     pub(super) fn generate() -> Result<Self, RigError> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
-        let made = made.map_err(|error| RigError::Command {
-            command: "making a certificate".into(),
-            detail: error.to_string(),
-        })?;
+        let made = made.map_err(|error| RigError::command("making a certificate", error))?;
         Ok(Self {
             certificate: made.cert.pem(),
             key: made.signing_key.serialize_pem(),

@@ -12,14 +12,15 @@ mod tests;
 
 use std::fmt;
 
+use clap::ValueEnum;
 use client::Client;
 use identity::Identity;
 
 use crate::error::RigError;
 use crate::image::servers::Entry;
 use crate::image::{OurPrograms, programs};
-use crate::native::{CPU, Contest, Figure, Report, Rules, Running, Shape, Turn, cpu_time};
-use crate::plan;
+use crate::native::{CPU, Contest, Figure, Report, Rules, Running, Shape, Side, Turn, cpu_time};
+use crate::plan::{self, name_of};
 
 /// Number of concurrent connections.
 const IN_FLIGHT: u32 = 16;
@@ -41,30 +42,32 @@ const SHAPE: Shape = Shape {
     note: "cipher suite and key exchange",
 };
 
-/// Kinds of exchanges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kinds of exchanges, in the order of measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// A full handshake, one request, and the close.
     Full,
+    /// A handshake that resumes the previous session, one request, and the close.
+    Resumed,
     /// Consecutive requests on a kept connection.
     Keep,
     /// Sixteen pipelined requests on a kept connection.
+    #[value(name = "keep-16")]
     Keep16,
-    /// A handshake that resumes the previous session, one request, and the close.
-    Resumed,
 }
 
 /// The cipher suites the client offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Offer {
-    /// Only AES-128-GCM.
-    Aes128,
     /// All suites of TLS 1.3 with AES-256-GCM first, which is the default of the client's library.
     Usual,
+    /// Only AES-128-GCM.
+    Aes128,
 }
 
 /// The key exchange the client offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
 pub(crate) enum Group {
     X25519,
     X25519MlKem768,
@@ -77,16 +80,6 @@ pub(crate) struct TlsLoad {
     pub(crate) offer: Offer,
     pub(crate) group: Group,
 }
-
-/// One of two sides that alternate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Side {
-    entry: &'static Entry,
-    load: TlsLoad,
-}
-
-/// All kinds of exchanges.
-const KINDS: [Kind; 4] = [Kind::Full, Kind::Resumed, Kind::Keep, Kind::Keep16];
 
 impl Kind {
     /// Number of requests in an exchange.
@@ -105,46 +98,30 @@ impl Kind {
 
 impl fmt::Display for TlsLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            Kind::Full => "full",
-            Kind::Keep => "keep",
-            Kind::Keep16 => "keep-16",
-            Kind::Resumed => "resumed",
-        };
-        let offer = if self.offer == Offer::Usual { "usual" } else { "aes128" };
-        write!(f, "{kind}/{offer}/{}", self.group)
-    }
-}
-
-impl fmt::Display for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::X25519 { "x25519" } else { "x25519mlkem768" })
+        write!(f, "{}/{}/{}", name_of(&self.kind), name_of(&self.offer), name_of(&self.group))
     }
 }
 
 /// The comparisons that match a pattern, or without patterns all comparisons. The peers' library
 /// does not support the hybrid key exchange, so doorbell with this key exchange is compared with
 /// itself with X25519.
-pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigError> {
+pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side<TlsLoad>>>, RigError> {
     let x25519 = |kind, offer| TlsLoad { kind, offer, group: Group::X25519 };
     let entry = |name| Entry::named(name).expect("the catalogue has both drivers and their peers");
-    let contest = |ours: Side, peer: Side, at_most| {
-        let names = [ours.entry.name.to_owned(), peer.entry.name.to_owned(), ours.load.to_string()];
-        Contest { names, ours, peer, at_most }
-    };
     let mut all = Vec::new();
     for ours in OURS.map(entry) {
         for peer in PEERS.map(entry) {
-            for offer in [Offer::Usual, Offer::Aes128] {
-                for load in KINDS.map(|kind| x25519(kind, offer)) {
+            for &offer in Offer::value_variants() {
+                for &kind in Kind::value_variants() {
+                    let load = x25519(kind, offer);
                     let [ours, peer] = [ours, peer].map(|entry| Side { entry, load });
-                    all.push(contest(ours, peer, Some(1.0 / PROMISED)));
+                    all.push(Contest::of(ours, peer, Some(1.0 / PROMISED)));
                 }
             }
         }
         let load = x25519(Kind::Full, Offer::Usual);
         let hybrid = TlsLoad { group: Group::X25519MlKem768, ..load };
-        all.push(contest(Side { entry: ours, load: hybrid }, Side { entry: ours, load }, None));
+        all.push(Contest::of(Side { entry: ours, load: hybrid }, Side { entry: ours, load }, None));
     }
     plan::select(all.into_iter(), patterns, Contest::id, |_| true)
 }
@@ -152,10 +129,10 @@ pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigErr
 /// Runs the comparisons. A turn has `exchanges` handshakes, or ten times as many requests on kept
 /// connections.
 pub(crate) fn run(
-    contests: &[Contest<Side>],
+    contests: &[Contest<Side<TlsLoad>>],
     exchanges: u64,
     rules: &Rules,
-    ours: &OurPrograms,
+    ours: &mut OurPrograms,
 ) -> Result<Report, RigError> {
     let identity = Identity::generate()?;
     rules.hold(contests, SHAPE, |contest| {
@@ -167,19 +144,19 @@ pub(crate) fn run(
 
 /// Measures CPU time per connection or, on kept connections, per request.
 fn turn(
-    Side { entry, load }: Side,
+    Side { entry, load }: Side<TlsLoad>,
     exchanges: u64,
     identity: &Identity,
     rules: &Rules,
-    ours: &OurPrograms,
+    ours: &mut OurPrograms,
 ) -> Result<Turn, String> {
-    let program = programs::outside(entry, ours).map_err(|error| error.to_string())?;
+    let program = programs::provide(entry, ours).map_err(|error| error.to_string())?;
     let server =
         Running::start(&program, rules.server_core, |program, place| identity.setup(entry, program, place))?;
     let mut client = Client::new(server.port(), load, identity, rules.client_core, IN_FLIGHT)?;
     let each = u64::from(load.kind.requests());
     let requests = if load.kind.keeps() { KEPT_TIMES * exchanges } else { exchanges };
     let cpu_ns = cpu_time(&server, requests, |count| Ok(client.ask(count / each)? * each))?;
-    let note = format!("{}, {}", client.suite().trim_start_matches("TLS13_"), load.group);
+    let note = format!("{}, {}", client.suite().trim_start_matches("TLS13_"), name_of(&load.group));
     Ok(Turn { note, ..Turn::of([("cpu_ns", cpu_ns), ("per_core", 1e9 / cpu_ns)]) })
 }

@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::RigError;
-use crate::image::servers::{Entry, FOLDER, ServerEnvironment, Setup};
-use crate::image::{Contents, OurPrograms};
+use crate::image::servers::{Entry, ServerEnvironment, Setup};
 use crate::plan::Server;
 use crate::tool;
 
@@ -22,14 +21,12 @@ pub(crate) struct Settings(BTreeMap<String, String>);
 
 /// A driver, with the names of `--driver`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub(crate) enum Driver {
     /// epoll
-    #[serde(rename = "epoll")]
-    #[value(name = "epoll")]
     Epoll,
     /// io_uring
-    #[serde(rename = "io_uring")]
-    #[value(name = "io_uring")]
     IoUring,
 }
 
@@ -84,14 +81,12 @@ impl Settings {
     fn to_toml(&self) -> String {
         let mut text = String::new();
         for (table, header) in [("tcp", "listener.main.tcp"), ("tuning", "tuning")] {
-            let lines: Vec<String> = self
-                .iter()
-                .filter_map(|(key, value)| {
-                    Some(format!("{} = {value}\n", key.strip_prefix(table)?.strip_prefix('.')?))
-                })
-                .collect();
+            let line = |(key, value): (&str, &str)| {
+                Some(format!("{} = {value}\n", key.strip_prefix(table)?.strip_prefix('.')?))
+            };
+            let lines: String = self.iter().filter_map(line).collect();
             if !lines.is_empty() {
-                text.push_str(&format!("\n[{header}]\n{}", lines.concat()));
+                text.push_str(&format!("\n[{header}]\n{lines}"));
             }
         }
         // The peer address of a direct descriptor is unknown, so a cap per address would not work.
@@ -115,22 +110,7 @@ impl fmt::Display for Settings {
     }
 }
 
-impl Driver {
-    /// The name in configurations.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Epoll => "epoll",
-            Self::IoUring => "io_uring",
-        }
-    }
-}
-
 impl Variant {
-    /// The command that starts the server in the guest.
-    pub(crate) fn server(&self) -> Server {
-        self.at(&program_path(), &ServerEnvironment::GUEST).server
-    }
-
     /// Returns the setup of `program` at `place`: that of the catalogue, with the settings of this
     /// variant instead of its `tcp` options.
     pub(crate) fn at(&self, program: &str, place: &ServerEnvironment<'_>) -> Setup {
@@ -151,17 +131,6 @@ impl Variant {
     }
 }
 
-/// The contents that these servers need in an image.
-pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
-    let files =
-        variants.iter().flat_map(|variant| variant.at(&program_path(), &ServerEnvironment::GUEST).files);
-    Contents {
-        load: Some(ours.load.clone()),
-        programs: vec![(ours.doorbell.clone(), program_path())],
-        files: files.collect(),
-    }
-}
-
 /// The defaults of every setting, as reported by the program itself.
 pub(crate) fn defaults(doorbell: &Path) -> Result<Settings, RigError> {
     let program = doorbell.to_string_lossy();
@@ -178,15 +147,8 @@ pub(crate) fn defaults(doorbell: &Path) -> Result<Settings, RigError> {
     if dump["tuning"].is_object() {
         Ok(settings)
     } else {
-        Err(RigError::Command {
-            command: program.into_owned(),
-            detail: "its configuration has no [tuning]".into(),
-        })
+        Err(RigError::command(program, "its configuration has no [tuning]"))
     }
-}
-
-fn program_path() -> String {
-    format!("{FOLDER}/doorbell")
 }
 
 #[cfg(test)]
@@ -226,7 +188,7 @@ mod tests {
             let variant = Variant { name: "x: a=b".into(), driver, settings };
             let Setup { server, files } = variant.at("/p", &ServerEnvironment::GUEST);
             let config = &files[0].1;
-            assert!(config.contains(&format!("driver = \"{}\"", driver.name())), "{config}");
+            assert!(config.contains(&format!("driver = \"{}\"", crate::plan::name_of(&driver))), "{config}");
             assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
             assert!(!config.contains("\ntcp = "), "{config}");
             assert_eq!(server.argv, ["/p", "serve", "--config", "/rig/x__a_b.toml"]);

@@ -10,12 +10,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CPU, KERNEL, REPEAT, ROWS, row_of};
+use super::{ROWS, row_of, session};
 use crate::error::RigError;
-use crate::image::{self, Contents, OurPrograms};
+use crate::image::{Contents, DOORBELL, OurPrograms};
 use crate::plan::Plan;
-use crate::report::{Form, Page, Table, median, show};
-use crate::session::{Session, say};
+use crate::report::{Form, Page, Table, median, percent, show};
+use crate::session::say;
 
 mod line;
 
@@ -29,7 +29,7 @@ const TOLERANCE_PERCENT: f64 = 0.5;
 pub(crate) struct Base {
     /// Compare with this `doorbell` program, in alternating boots, instead of with the committed
     /// figures
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["write", "build", "figures"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["write", "figures"])]
     pub(crate) base: Option<PathBuf>,
 
     /// Boots of each program; the figures are medians
@@ -53,18 +53,15 @@ type Samples = [Vec<Point>; ROWS.len()];
 /// within the tolerance.
 pub(crate) fn run(ours: &mut OurPrograms, base: &Path, options: &Base) -> Result<(String, bool), RigError> {
     let boots = options.boots;
-    let (plan, missing) = image::plan(ROWS.into_iter().map(row_of).collect(), REPEAT, ours);
-    if let Some((_, error)) = missing.into_iter().next() {
-        return Err(error);
-    }
+    let (plan, contents) = super::plan(ROWS.into_iter().map(row_of).collect(), ours)?;
     let doorbell = std::path::absolute(base).map_err(RigError::io(base))?;
-    let before = OurPrograms { doorbell, ..ours.clone() };
+    let before = with_program(&contents, &doorbell, &options.renamed);
     let (mut of_base, mut of_ours) = (Samples::default(), Samples::default());
     for boot in 1..=boots {
         say(&format!("boot {boot} of {boots}, base"));
-        sample(&plan, &before, &options.renamed, &mut of_base)?;
+        sample(&plan, &before, "the base", &mut of_base)?;
         say(&format!("boot {boot} of {boots}, this build"));
-        sample(&plan, ours, &[], &mut of_ours)?;
+        sample(&plan, &contents, "this build", &mut of_ours)?;
     }
     let mut page = Page::default();
     let passed = judge(&of_base, &of_ours, &mut page);
@@ -73,25 +70,27 @@ pub(crate) fn run(ours: &mut OurPrograms, base: &Path, options: &Base) -> Result
 
 /// Measures one boot. A row that could not be measured or has a failed request is an error, because
 /// it cannot be compared.
-fn sample(
-    plan: &Plan,
-    programs: &OurPrograms,
-    renamed: &[(String, String)],
-    samples: &mut Samples,
-) -> Result<(), RigError> {
-    let session = Session { kernel: KERNEL, cpu: CPU.to_owned() };
-    let mut contents = Contents::of_catalogue(plan, programs)?;
-    for (_, text) in &mut contents.files {
-        *text = with_names(text, renamed);
-    }
-    let run = session.run(plan, &contents)?;
+fn sample(plan: &Plan, contents: &Contents, build: &str, samples: &mut Samples) -> Result<(), RigError> {
+    let run = session().run(plan, contents)?;
     for (id, samples) in ROWS.into_iter().zip(samples) {
         let figures = run.clean_figures(&row_of(id)).ok_or_else(|| RigError::Guest {
-            detail: format!("{} did not serve {id} without a failure", programs.doorbell.display()),
+            detail: format!("did not serve {id} of {build} without a failure"),
         })?;
         samples.push(Point { switches: figures.switches, server: figures.server });
     }
     Ok(())
+}
+
+/// The contents with another `doorbell`, whose configuration has these keys renamed.
+fn with_program(contents: &Contents, doorbell: &Path, renamed: &[(String, String)]) -> Contents {
+    let mut contents = contents.clone();
+    for (outside, _) in contents.programs.iter_mut().filter(|(_, inside)| inside == DOORBELL) {
+        *outside = doorbell.to_owned();
+    }
+    for (_, text) in &mut contents.files {
+        *text = with_names(text, renamed);
+    }
+    contents
 }
 
 /// The configuration with these keys renamed.
@@ -115,7 +114,7 @@ fn judge(base: &Samples, ours: &Samples, page: &mut Page) -> bool {
             passed = false;
             continue;
         };
-        let percent = (now.server - before.server) / before.server * 100.0;
+        let percent = percent(now.server, before.server);
         let is_kept = percent <= TOLERANCE_PERCENT;
         passed &= is_kept;
         table.row([

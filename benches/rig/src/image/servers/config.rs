@@ -4,7 +4,7 @@
 //! Does not know about: how servers are started.
 
 use super::ServerEnvironment;
-use crate::plan::{PATH, TOKEN};
+use crate::plan::PATH;
 
 /// The body of the replies of nginx and HAProxy, with an escaped line break as in their
 /// configurations.
@@ -21,8 +21,43 @@ const REPLY: &str = r#"reply = { status = 200, content_type = "text/plain", body
 pub(super) const SAME: &str = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
 headers = { Cache-Control = "no-store" }"#;
 
+/// A fixed reply after a token and a limit that is never reached.
+pub(super) const GUARDED: &str = r#"reply = { status = 200, content_type = "text/plain", body = "ok\n" }
+auth = "main"
+limit = "main"
+
+[auth.main]
+tokens = { rig = "6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e" }
+
+[limit.main]
+key = "ip"
+rate = "1000000/s"
+headers = false"#;
+
+/// The state of a health endpoint.
+pub(super) const HEALTH: &str = r#"health = "readyz"
+
+[health.readyz]
+require = ["app"]
+
+[check.app]
+type = "ttl"
+ttl = "24h"
+initial = "up""#;
+
 pub(super) const URING: Doorbell = Doorbell { driver: "io_uring", deferred: true, workers: 1, reply: REPLY };
 pub(super) const EPOLL: Doorbell = Doorbell { driver: "epoll", ..URING };
+
+/// The configuration of an entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Config {
+    Doorbell(Doorbell),
+    H2o,
+    /// Whether accept is deferred.
+    Haproxy(bool),
+    /// Whether accept is deferred.
+    Nginx(bool),
+}
 
 /// The options that differ between the variants of doorbell.
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +66,25 @@ pub(super) struct Doorbell {
     /// Whether accept is deferred.
     pub(super) deferred: bool,
     pub(super) workers: u16,
-    /// The last lines of the route's table.
+    /// The last lines of the route's table, and the tables that they name.
     pub(super) reply: &'static str,
+}
+
+impl Config {
+    pub(super) fn text(self, place: &ServerEnvironment<'_>) -> String {
+        match self {
+            Self::Doorbell(one) => doorbell(one, place),
+            Self::H2o => h2o(place),
+            Self::Haproxy(deferred) => haproxy(deferred, place),
+            Self::Nginx(deferred) => nginx(deferred, place),
+        }
+    }
 }
 
 /// Configuration of doorbell. Kept connections may be idle for a day, so that idle connections
 /// outlive the load. The maximum number of connections per address keeps its default. With TLS the
 /// limit of handshakes per address is off, because all clients have one address.
-pub(super) fn doorbell(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
+fn doorbell(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
     let Doorbell { driver, deferred, workers, reply } = one;
     let ServerEnvironment { folder, port, has_tls, .. } = place;
     let conns_max = place.conns_max.map(|conns| format!("max_connections = {conns}\n")).unwrap_or_default();
@@ -71,42 +117,7 @@ path = "{PATH}"
     )
 }
 
-/// Configuration of doorbell with a token and a limit that is never reached. The difference from
-/// [`doorbell`] is the cost of token and limit.
-pub(super) fn doorbell_guarded(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
-    let open = doorbell(one, place);
-    format!(
-        r#"{open}auth = "main"
-limit = "main"
-
-[auth.main]
-tokens = {{ rig = "{TOKEN}" }}
-
-[limit.main]
-key = "ip"
-rate = "1000000/s"
-headers = false
-"#
-    )
-}
-
-/// Configuration of doorbell with the state of a health endpoint instead of the fixed reply.
-pub(super) fn doorbell_health(one: Doorbell, place: &ServerEnvironment<'_>) -> String {
-    let health = doorbell(Doorbell { reply: r#"health = "readyz""#, ..one }, place);
-    format!(
-        r#"{health}
-[health.readyz]
-require = ["app"]
-
-[check.app]
-type = "ttl"
-ttl = "24h"
-initial = "up"
-"#
-    )
-}
-
-pub(super) fn nginx(deferred: bool, place: &ServerEnvironment<'_>) -> String {
+fn nginx(deferred: bool, place: &ServerEnvironment<'_>) -> String {
     let ServerEnvironment { folder, port, is_root, has_tls, .. } = place;
     let user = if *is_root { "user root root;\n" } else { "" };
     let option = if deferred { " deferred" } else { "" };
@@ -136,7 +147,7 @@ http {{
     )
 }
 
-pub(super) fn haproxy(deferred: bool, place: &ServerEnvironment<'_>) -> String {
+fn haproxy(deferred: bool, place: &ServerEnvironment<'_>) -> String {
     let ServerEnvironment { folder, port, has_tls, .. } = place;
     let option = if deferred { " defer-accept" } else { "" };
     let tls = if *has_tls {
@@ -163,7 +174,7 @@ frontend main
 
 /// Configuration of h2o. Without a scripting language it has no constant reply, so it serves a
 /// file, which it keeps open between requests.
-pub(super) fn h2o(place: &ServerEnvironment<'_>) -> String {
+fn h2o(place: &ServerEnvironment<'_>) -> String {
     let ServerEnvironment { folder, port, is_root, .. } = place;
     let user = if *is_root { "user: root\n" } else { "" };
     format!(

@@ -8,7 +8,7 @@ mod config;
 #[cfg(test)]
 mod tests;
 
-use config::{Doorbell, EPOLL, URING};
+use config::{BODY_FILE, Config, Doorbell, EPOLL, GUARDED, HEALTH, SAME, URING};
 
 use crate::plan::{Mode, PORT, Server};
 
@@ -35,8 +35,6 @@ pub(crate) struct Entry {
     config: Option<Config>,
     /// Only threads with this name are counted. `None` counts all threads.
     thread: Option<&'static str>,
-    /// A file that the configuration names, with its contents.
-    beside: Option<(&'static str, &'static str)>,
 }
 
 /// Where a program comes from.
@@ -93,8 +91,6 @@ enum Serves {
     Token,
 }
 
-type Config = fn(&ServerEnvironment<'_>) -> String;
-
 const DOORBELL: Entry = Entry {
     name: "",
     about: "",
@@ -103,11 +99,15 @@ const DOORBELL: Entry = Entry {
     args: &["serve", "--config"],
     config: None,
     thread: None,
-    beside: None,
 };
 
-const fn doorbell(name: &'static str, about: &'static str, config: Config) -> Entry {
-    Entry { name, about, config: Some(config), ..DOORBELL }
+const fn doorbell(name: &'static str, about: &'static str, one: Doorbell) -> Entry {
+    Entry { name, about, config: Some(Config::Doorbell(one)), ..DOORBELL }
+}
+
+/// An entry for doorbell with a token and a limit.
+const fn guarded(name: &'static str, about: &'static str, one: Doorbell) -> Entry {
+    doorbell(name, about, Doorbell { reply: GUARDED, ..one }).serving(Serves::Token)
 }
 
 /// An entry for an installed server from a Debian package, which closes idle connections after a
@@ -120,7 +120,7 @@ const fn installed(
     config: Config,
 ) -> Entry {
     let program = Program::Installed { program, package };
-    Entry { program, serves: Serves::AllButIdle, args, ..doorbell(name, about, config) }
+    Entry { args, config: Some(config), ..peer(name, about, program) }
 }
 
 const fn peer(name: &'static str, about: &'static str, program: Program) -> Entry {
@@ -149,85 +149,48 @@ const HAPROXY: [&str; 2] = ["haproxy", "haproxy"];
 /// All entries: first doorbell, then the floors, then the other servers. `-plain` means without
 /// deferred accept. Deferred accept is doorbell's default and an option of nginx and HAProxy.
 pub(crate) const CATALOGUE: &[Entry] = &[
-    doorbell("doorbell-uring", "io_uring driver, defaults", |at| config::doorbell(URING, at)),
-    doorbell("doorbell-epoll", "epoll driver, defaults", |at| config::doorbell(EPOLL, at)),
-    doorbell("doorbell-uring-plain", "io_uring driver, no deferred accept", |at| {
-        config::doorbell(Doorbell { deferred: false, ..URING }, at)
-    }),
-    doorbell("doorbell-epoll-plain", "epoll driver, no deferred accept", |at| {
-        config::doorbell(Doorbell { deferred: false, ..EPOLL }, at)
-    }),
-    doorbell("doorbell-uring-2w", "io_uring driver, two workers on the one CPU", |at| {
-        config::doorbell(Doorbell { workers: 2, ..URING }, at)
-    }),
-    doorbell("doorbell-epoll-2w", "epoll driver, two workers on the one CPU", |at| {
-        config::doorbell(Doorbell { workers: 2, ..EPOLL }, at)
-    }),
-    Entry {
-        serves: Serves::Token,
-        ..doorbell("doorbell-uring-guard", "io_uring driver, a token and a limit by address", |at| {
-            config::doorbell_guarded(URING, at)
-        })
-    },
-    Entry {
-        serves: Serves::Token,
-        ..doorbell("doorbell-epoll-guard", "epoll driver, a token and a limit by address", |at| {
-            config::doorbell_guarded(EPOLL, at)
-        })
-    },
-    doorbell("doorbell-uring-health", "io_uring driver, the state of a health endpoint", |at| {
-        config::doorbell_health(URING, at)
-    }),
-    doorbell("doorbell-epoll-health", "epoll driver, the state of a health endpoint", |at| {
-        config::doorbell_health(EPOLL, at)
-    }),
+    doorbell("doorbell-uring", "io_uring driver, defaults", URING),
+    doorbell("doorbell-epoll", "epoll driver, defaults", EPOLL),
+    doorbell("doorbell-uring-plain", "no deferred accept", Doorbell { deferred: false, ..URING }),
+    doorbell("doorbell-epoll-plain", "no deferred accept", Doorbell { deferred: false, ..EPOLL }),
+    doorbell("doorbell-uring-2w", "two workers on the one CPU", Doorbell { workers: 2, ..URING }),
+    doorbell("doorbell-epoll-2w", "two workers on the one CPU", Doorbell { workers: 2, ..EPOLL }),
+    guarded("doorbell-uring-guard", "a token and a limit by address", URING),
+    guarded("doorbell-epoll-guard", "a token and a limit by address", EPOLL),
+    doorbell("doorbell-uring-health", "the state of a health endpoint", Doorbell { reply: HEALTH, ..URING }),
+    doorbell("doorbell-epoll-health", "the state of a health endpoint", Doorbell { reply: HEALTH, ..EPOLL }),
     doorbell(
         "doorbell-uring-same",
-        "io_uring driver, a fixed reply with the bytes of doorbell-uring-health",
-        |at| config::doorbell(Doorbell { reply: config::SAME, ..URING }, at),
+        "a fixed reply with the bytes of doorbell-uring-health",
+        Doorbell { reply: SAME, ..URING },
     ),
     doorbell(
         "doorbell-epoll-same",
-        "epoll driver, a fixed reply with the bytes of doorbell-epoll-health",
-        |at| config::doorbell(Doorbell { reply: config::SAME, ..EPOLL }, at),
+        "a fixed reply with the bytes of doorbell-epoll-health",
+        Doorbell { reply: SAME, ..EPOLL },
     ),
-    Entry {
-        serves: Serves::Close,
-        ..rust("bare", "the floor: blocking accept4, recv, send, close; deferred accept; nothing parsed")
-    },
-    Entry {
-        program: Program::Rust { program: "bare-keep", feature: "bare" },
-        serves: Serves::Keep,
-        ..rust(
-            "bare-keep",
-            "the floor of kept connections: epoll_wait, recv, send; searches only for the ends of requests",
-        )
-    },
-    installed("nginx", "deferred accept", NGINX, &["-c"], |at| config::nginx(true, at)),
-    installed("nginx-plain", "no deferred accept", NGINX, &["-c"], |at| config::nginx(false, at)),
-    installed("haproxy", "deferred accept", HAPROXY, &["-db", "-f"], |at| config::haproxy(true, at)),
-    installed("haproxy-plain", "no deferred accept", HAPROXY, &["-db", "-f"], |at| {
-        config::haproxy(false, at)
-    }),
-    Entry {
-        beside: Some((config::BODY_FILE, "ok\n")),
-        ..installed(
-            "h2o",
-            "deferred accept, which is always on; serves a file, because a constant reply needs a script",
-            ["h2o", "h2o"],
-            &["-m", "worker", "-c"],
-            config::h2o,
-        )
-    },
+    rust("bare", "the floor: blocking accept4, recv, send, close; deferred accept; nothing parsed")
+        .serving(Serves::Close),
+    peer(
+        "bare-keep",
+        "the floor of kept connections: epoll_wait, recv, send; searches only for the ends of requests",
+        Program::Rust { program: "bare-keep", feature: "bare" },
+    )
+    .serving(Serves::Keep),
+    installed("nginx", "deferred accept", NGINX, &["-c"], Config::Nginx(true)),
+    installed("nginx-plain", "no deferred accept", NGINX, &["-c"], Config::Nginx(false)),
+    installed("haproxy", "deferred accept", HAPROXY, &["-db", "-f"], Config::Haproxy(true)),
+    installed("haproxy-plain", "no deferred accept", HAPROXY, &["-db", "-f"], Config::Haproxy(false)),
+    installed(
+        "h2o",
+        "deferred accept, which is always on; serves a file, because a constant reply needs a script",
+        ["h2o", "h2o"],
+        &["-m", "worker", "-c"],
+        Config::H2o,
+    ),
     go("go-nethttp", "Go's net/http, one processor", "nethttp"),
-    Entry {
-        serves: Serves::Close,
-        ..go(
-            "go-goroutine",
-            "Go, a goroutine for each connection, nothing parsed, one processor",
-            "goroutine",
-        )
-    },
+    go("go-goroutine", "Go, a goroutine for each connection, nothing parsed, one processor", "goroutine")
+        .serving(Serves::Close),
     go("gnet", "gnet 2 (Go), one event loop, searches only for the ends of requests", "gnet"),
     peer(
         "gain",
@@ -241,17 +204,9 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         "axum-handed",
         "axum on one thread of Tokio, every connection handed over by doorbell's ring thread",
     ),
-    jobs(
-        "jobs-uring",
-        "io_uring driver, one ring thread, each request handled as a job on one other thread",
-        &["away", "io_uring"],
-    ),
+    jobs("jobs-uring", "one ring thread, each request is a job on one other thread", &["away", "io_uring"]),
     jobs("jobs-uring-home", "as jobs-uring, but the ring thread does the work", &["home", "io_uring"]),
-    jobs(
-        "jobs-epoll",
-        "epoll driver, one ring thread, each request handled as a job on one other thread",
-        &["away", "epoll"],
-    ),
+    jobs("jobs-epoll", "one ring thread, each request is a job on one other thread", &["away", "epoll"]),
     jobs("jobs-epoll-home", "as jobs-epoll, but the ring thread does the work", &["home", "epoll"]),
     rust("monoio", "monoio-http on monoio, io_uring, one thread"),
     rust("compio", "httparse on compio, io_uring, one thread"),
@@ -259,6 +214,10 @@ pub(crate) const CATALOGUE: &[Entry] = &[
 ];
 
 impl Entry {
+    const fn serving(self, serves: Serves) -> Self {
+        Self { serves, ..self }
+    }
+
     /// Returns the entry with this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         CATALOGUE.iter().find(|entry| entry.name == name)
@@ -299,10 +258,10 @@ impl Entry {
     pub(crate) fn at(&self, program: &str, place: &ServerEnvironment<'_>) -> Setup {
         let inside = |name: &str| format!("{}/{name}", place.folder);
         let path = inside(&format!("{}.conf", self.name));
-        let config = self.config.map(|config| (path.clone(), config(place)));
+        let config = self.config.map(|config| (path.clone(), config.text(place)));
         let last = if config.is_some() { path } else { format!("127.0.0.1:{}", place.port) };
         let argv = [program].iter().chain(self.args).map(|&word| word.to_owned()).chain([last]).collect();
-        let beside = self.beside.map(|(name, text)| (inside(name), text.to_owned()));
+        let beside = matches!(self.config, Some(Config::H2o)).then(|| (inside(BODY_FILE), "ok\n".to_owned()));
         Setup {
             server: Server { name: self.name.to_owned(), argv, thread: self.thread.map(str::to_owned) },
             files: config.into_iter().chain(beside).collect(),

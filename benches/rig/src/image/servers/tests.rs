@@ -5,6 +5,7 @@
 use clap::ValueEnum;
 
 use super::*;
+use crate::plan::AUTHORIZATION;
 
 fn setup(name: &str) -> Setup {
     Entry::named(name).unwrap().at("p", &ServerEnvironment::GUEST)
@@ -31,6 +32,16 @@ fn deferred_accept_is_the_only_difference_to_plain() {
         let without = text(&format!("{name}-plain"));
         assert_ne!(with, without);
         assert_eq!(with.replace(word, ""), without.replace("false", ""), "{name}");
+    }
+}
+
+#[test]
+fn the_token_that_is_sent_is_the_one_that_is_wanted() {
+    let (_, token) = AUTHORIZATION.split_once("Bearer ").unwrap();
+    for name in ["doorbell-uring", "doorbell-epoll"] {
+        let guarded = text(&format!("{name}-guard"));
+        let guards = guarded.strip_prefix(&text(name)).expect("the guards are the only difference");
+        assert!(guards.contains(&format!("\"{token}\"")), "{guards}");
     }
 }
 
