@@ -2,7 +2,6 @@
 //!
 //! Does not know about: the causes of errors.
 
-use std::fmt;
 use std::process::ExitCode;
 
 /// Exit code of a command. The named codes from 64 on follow sysexits.h.
@@ -31,7 +30,8 @@ pub enum Exit {
 }
 
 /// An error message for the user, with the exit code.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
@@ -68,11 +68,3 @@ impl Failure {
         Self { exit, message: message.into() }
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
