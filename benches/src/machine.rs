@@ -21,11 +21,12 @@ pub struct Machine {
     limits: Limits,
     date: Date,
     carry: Vec<u8>,
-    out: Out,
+    pub(crate) out: Out,
     conn: Conn,
     seen: Seen,
     input: Vec<u8>,
-    now: Time,
+    pub(crate) client: Client<'static>,
+    pub(crate) now: Time,
 }
 
 /// A router with one redirect and, for all other routes, a prepared reply.
@@ -54,6 +55,7 @@ impl Machine {
             carry: Vec::new(),
             out: Out::with_capacity(16 * 1024),
             input: input.to_vec(),
+            client: Client::UNKNOWN,
             now: Time::ZERO,
         })
     }
@@ -98,6 +100,14 @@ impl Machine {
         }
     }
 
+    /// Opens a new connection ten microseconds after the previous one, and calls [`Self::handle`].
+    pub fn handle_anew(&mut self) -> Next {
+        self.now = self.now.after(Duration::from_micros(10));
+        self.conn = Conn::new(self.now, &self.limits);
+        self.out.clear();
+        self.handle()
+    }
+
     /// Marks the output as sent. The buffer is kept, as in a worker.
     pub fn send(&mut self) {
         self.out.head_is_sent();
@@ -131,7 +141,7 @@ impl Machine {
             carry: &mut self.carry,
             out: &mut self.out,
             closing: false,
-            client: &Client::UNKNOWN,
+            client: &self.client,
         };
         (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)
     }
