@@ -110,16 +110,16 @@ impl Ring {
             return self.stray();
         }
         if !more {
-            debug_assert!(self.in_flight > 0, "every final completion has a push");
-            // With nothing in flight, a surplus completion makes the count wrap. The count then
-            // never reaches zero, so tear-down leaks the memory, which is safe.
+            // With nothing in flight, a second final completion of an operation makes the count
+            // wrap. The count then never reaches zero, so tear-down leaks the memory, which
+            // is safe.
             self.in_flight = self.in_flight.wrapping_sub(1);
         }
         let kind = match tag {
             Some(Tag::Recv) => EventKind::Received(self.decode_recv(cqe)),
             Some(Tag::Send) => {
                 let Some(buf) = self.sends.take(token.slot) else {
-                    return self.stray();
+                    return self.surplus(more);
                 };
                 EventKind::Sent { result: number(cqe), buf }
             }
@@ -137,8 +137,9 @@ impl Ring {
             Some(Tag::PollReadable) => EventKind::Readable(number(cqe).map(drop)),
             Some(Tag::ShutDown) => EventKind::ShutDown(number(cqe).map(drop)),
             Some(Tag::Cancel) => return None,
-            Some(Tag::CloseQuiet) | None => return self.stray(),
+            Some(Tag::CloseQuiet) | None => return self.surplus(more),
         };
+        debug_assert!(more || self.in_flight != u64::MAX, "every final completion has a push");
         Some(Event { token, kind, more })
     }
 
@@ -222,6 +223,13 @@ impl Ring {
     const fn bad(&mut self, errno: Errno) -> Errno {
         self.counters.bad_results += 1;
         errno
+    }
+
+    /// Ignores a completion of no operation in flight, which therefore ends none.
+    #[cold]
+    fn surplus(&mut self, more: bool) -> Option<Event> {
+        self.in_flight = self.in_flight.wrapping_add(u64::from(!more));
+        self.stray()
     }
 
     #[cold]
