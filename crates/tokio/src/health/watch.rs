@@ -67,7 +67,7 @@ pub(crate) struct Watch {
 }
 
 /// Clears [`Watch::runner`] when dropped.
-struct Turn<'w>(&'w Watch);
+struct RunnerGuard<'w>(&'w Watch);
 
 /// The reason why each internal check is down; `None` while it is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl Watch {
         }
         let mut reported = locked(&self.reported);
         *locked(&self.runner) = Some(this);
-        let _turn = Turn(self);
+        let _guard = RunnerGuard(self);
         while self.is_due.swap(false, Ordering::SeqCst) {
             let reasons = self.reasons(nanos_now());
             self.accept_failed.store(reasons.accept.is_some(), Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl Watch {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for RunnerGuard<'_> {
     fn drop(&mut self) {
         *locked(&self.0.runner) = None;
     }

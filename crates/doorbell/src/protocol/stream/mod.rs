@@ -68,11 +68,11 @@
 
 mod any;
 mod conn;
+mod event;
 mod handler;
 mod mail;
 mod memory;
 mod protocol;
-mod turn;
 
 pub use self::any::AnyStream;
 pub use self::conn::{StreamConn, Wait};

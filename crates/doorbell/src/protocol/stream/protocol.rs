@@ -1,6 +1,6 @@
 //! A handler as a listener's protocol: its limits, and its events as the worker reports them.
 //!
-//! Does not know about: sockets, the worker, the step after an event (see `turn.rs`).
+//! Does not know about: sockets, the worker, the step after an event (see `event.rs`).
 
 use core::any::Any;
 use core::fmt;
@@ -12,10 +12,10 @@ use doorbell_http::Next;
 use super::super::local::{Notify, StreamMemory};
 use super::super::{Io, Local, Protocol};
 use super::conn::{After, Requested, StreamConn, Wait};
+use super::event::ConnEvent;
 use super::handler::StreamHandler;
 use super::mail::MessageCounters;
 use super::memory::Memory;
-use super::turn::Turn;
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
 use crate::time::Time;
@@ -123,7 +123,11 @@ impl<H: StreamHandler> Stream<H> {
 impl<H: StreamHandler> Stream<H> {
     /// Begins an event. Also returns the input, which an event does not change. `None` if `local`
     /// has no [`Memory`] of the listener, which never happens for a listener of this protocol.
-    fn turn<'a>(&'a self, conn: &'a mut StreamConn, io: Io<'a>) -> Option<(Turn<'a, H>, &'a mut Vec<u8>)> {
+    fn begin<'a>(
+        &'a self,
+        conn: &'a mut StreamConn,
+        io: Io<'a>,
+    ) -> Option<(ConnEvent<'a, H>, &'a mut Vec<u8>)> {
         let Io { now, input, out, draining, local, client, .. } = io;
         let listener = ListenerIndex(client.listener()?);
         let memory: &mut dyn Any = local.stream(listener)?;
@@ -132,7 +136,7 @@ impl<H: StreamHandler> Stream<H> {
             (&mut out.head, Requested { writable: conn.wants_writable, ..Requested::default() });
         conn.earlier_len = out.len();
         Some((
-            Turn { stream: self, conn, slot, out, client, now, draining, requested, restarts: false },
+            ConnEvent { stream: self, conn, slot, out, client, now, draining, requested, restarts: false },
             input,
         ))
     }
@@ -149,11 +153,11 @@ impl<H: StreamHandler> Stream<H> {
         conn: &mut StreamConn,
         io: Io<'_>,
         after: After,
-        event: impl FnOnce(&mut Turn<'_, H>, &[u8]),
+        handle: impl FnOnce(&mut ConnEvent<'_, H>, &[u8]),
     ) -> Next {
-        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
-        event(&mut turn, input);
-        turn.next(after, input.len())
+        let Some((mut event, input)) = self.begin(conn, io) else { return Next::Close };
+        handle(&mut event, input);
+        event.next(after, input.len())
     }
 }
 
@@ -182,29 +186,29 @@ impl<H: StreamHandler> Protocol for Stream<H> {
     }
 
     fn greet(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.event(conn, io, After::Open, |turn, _| turn.open())
+        self.event(conn, io, After::Open, |event, _| event.open())
     }
 
     fn handle_input(&self, conn: &mut StreamConn, fresh: &[u8], io: Io<'_>) -> Next {
-        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
+        let Some((mut event, input)) = self.begin(conn, io) else { return Next::Close };
         if fresh.is_empty() {
-            turn.resume();
+            event.resume();
         }
         let mut rest = 0;
         if input.is_empty() {
-            let used = turn.frames(fresh);
+            let used = event.frames(fresh);
             rest += fresh.len() - used;
             if rest != 0 {
                 input.extend_from_slice(&fresh[used..]);
             }
         } else {
             input.extend_from_slice(fresh);
-            let used = turn.frames(input);
+            let used = event.frames(input);
             rest += input.len() - used;
             input.drain(..used);
         }
-        let after = if turn.end(input) { After::End } else { After::Data };
-        turn.next(after, rest)
+        let after = if event.end(input) { After::End } else { After::Data };
+        event.next(after, rest)
     }
 
     fn handle_sent(&self, conn: &mut StreamConn, now: Time) {
@@ -214,21 +218,21 @@ impl<H: StreamHandler> Protocol for Stream<H> {
     }
 
     fn handle_message(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        self.event(conn, io, After::Message, |turn, _| turn.messages())
+        self.event(conn, io, After::Message, |event, _| event.messages())
     }
 
     fn handle_eof(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
-        if turn.slot.conn.is_none() {
+        let Some((mut event, input)) = self.begin(conn, io) else { return Next::Close };
+        if event.slot.conn.is_none() {
             // No event has occurred, so the handler has no state of the connection.
-            turn.conn.end(Next::Close, CloseReason::ClientFin);
+            event.conn.end(Next::Close, CloseReason::ClientFin);
             return Next::Close;
         }
-        turn.conn.peer_finished = true;
-        turn.end(input);
-        let next = turn.next(After::End, input.len());
-        if turn.conn.reason == CloseReason::Done && turn.conn.ending.is_some() {
-            turn.conn.reason =
+        event.conn.peer_finished = true;
+        event.end(input);
+        let next = event.next(After::End, input.len());
+        if event.conn.reason == CloseReason::Done && event.conn.ending.is_some() {
+            event.conn.reason =
                 if input.is_empty() { CloseReason::ClientFin } else { CloseReason::ClientGone };
         }
         next
@@ -241,13 +245,13 @@ impl<H: StreamHandler> Protocol for Stream<H> {
             Wait::Frame => CloseReason::HeaderTimeout,
             Wait::Job => CloseReason::JobTimeout,
         };
-        let Some((mut turn, input)) = self.turn(conn, io) else { return Next::Close };
-        turn.slot.link.give_up_job();
-        turn.call(|handler, state, cx| handler.timeout(state, wait, cx));
-        let answered = !turn.out.is_empty();
-        let next = turn.next(After::Timeout, input.len());
-        if turn.conn.reason == CloseReason::Done && turn.conn.ending.is_some() && !answered {
-            turn.conn.reason = reason;
+        let Some((mut event, input)) = self.begin(conn, io) else { return Next::Close };
+        event.slot.link.give_up_job();
+        event.call(|handler, state, cx| handler.timeout(state, wait, cx));
+        let answered = !event.out.is_empty();
+        let next = event.next(After::Timeout, input.len());
+        if event.conn.reason == CloseReason::Done && event.conn.ending.is_some() && !answered {
+            event.conn.reason = reason;
         }
         next
     }
@@ -273,11 +277,11 @@ impl<H: StreamHandler> Protocol for Stream<H> {
     }
 
     fn handle_drain(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
-        let Some((mut turn, _)) = self.turn(conn, io) else { return Next::CloseLinger };
-        if turn.slot.conn.is_some() {
-            turn.call(|handler, state, cx| handler.drain(state, cx));
+        let Some((mut event, _)) = self.begin(conn, io) else { return Next::CloseLinger };
+        if event.slot.conn.is_some() {
+            event.call(|handler, state, cx| handler.drain(state, cx));
         }
-        turn.conn.end(Next::CloseLinger, CloseReason::Done);
+        event.conn.end(Next::CloseLinger, CloseReason::Done);
         Next::CloseLinger
     }
 

@@ -12,8 +12,8 @@ use super::protocol::Stream;
 use crate::error::CloseReason;
 use crate::time::Time;
 
-/// One event of one connection, not a turn of the worker: the state that the handler's calls use.
-pub(super) struct Turn<'a, H: StreamHandler> {
+/// One event of one connection: the state that the handler's calls use.
+pub(super) struct ConnEvent<'a, H: StreamHandler> {
     pub(super) stream: &'a Stream<H>,
     pub(super) conn: &'a mut StreamConn,
     pub(super) slot: &'a mut Slot<H>,
@@ -27,7 +27,7 @@ pub(super) struct Turn<'a, H: StreamHandler> {
     pub(super) restarts: bool,
 }
 
-impl<H: StreamHandler> Turn<'_, H> {
+impl<H: StreamHandler> ConnEvent<'_, H> {
     /// Calls the handler, with the state of the connection, which is first created if necessary.
     /// `None` if the connection ends or is handed over, so that no event may follow.
     pub(super) fn call<R>(
