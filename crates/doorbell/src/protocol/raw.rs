@@ -270,4 +270,41 @@ mod tests {
             "the silence ends with the first byte"
         );
     }
+
+    /// Greets with the number of seconds since [`Time::ZERO`].
+    struct Clock;
+
+    impl RawHandler for Clock {
+        fn greet(&self, _reply: &mut Vec<u8>) -> Option<RawNext> {
+            Some(RawNext::Continue)
+        }
+
+        fn handle(&self, _received: &[u8], _reply: &mut Vec<u8>) -> RawNext {
+            RawNext::Continue
+        }
+
+        fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
+            reply.push(u8::try_from(now.since(Time::ZERO).as_secs()).unwrap());
+            Some(RawNext::Continue)
+        }
+    }
+
+    /// A PROXY header or a TLS handshake may precede the greeting.
+    #[test]
+    fn a_greeting_gets_the_time_at_which_it_is_written() {
+        let raw = AnyStream::from(Raw::new(Clock).timeout(TIMEOUT));
+        let (mut conn, mut out) = (raw.open(Time::ZERO), Out::new());
+        let mut local = Local::of(vec![raw.memory(1, &(Arc::new(|| ()) as Notify))]);
+        raw.identify(&mut conn, ConnId { slot: SlotIndex(0), generation: Generation::new(0) });
+        let io = Io {
+            now: Time::ZERO.after(Duration::from_secs(3)),
+            date: &Date::new(0),
+            input: &mut Vec::new(),
+            out: &mut out,
+            draining: false,
+            local: &mut local,
+            client: &Client::UNKNOWN.with_listener(0),
+        };
+        assert_eq!((raw.greet(&mut conn, io), out.head), (Next::Read, vec![3]));
+    }
 }
