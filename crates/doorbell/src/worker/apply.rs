@@ -188,8 +188,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.send_in_flight {
                     self.driver.reset_on_close(id);
                 }
+                let is_idle = self.is_idle(id);
                 let conn = self.table.live_mut(id);
-                let reason = match (conn.has_received, conn.replied && conn.input.is_empty()) {
+                let is_between = is_idle && !conn.send_in_flight && conn.input.is_empty();
+                let reason = match (conn.has_received, conn.replied && is_between) {
                     (false, _) => CloseReason::Empty,
                     (true, true) => CloseReason::ResetAfterReply,
                     (true, false) => CloseReason::ClientReset,
@@ -314,11 +316,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn fail_send(&mut self, id: ConnId) -> Todo {
         self.driver.reset_on_close(id);
-        Todo::Close(if self.table.live_mut(id).replied {
-            CloseReason::ResetAfterReply
-        } else {
-            CloseReason::SendFailed
-        })
+        Todo::Close(CloseReason::SendFailed)
     }
 
     fn after_send(&mut self, id: ConnId) -> Todo {

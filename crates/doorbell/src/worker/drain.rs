@@ -238,10 +238,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// True if no part of a request has arrived. False while a PROXY header is awaited or
     /// incomplete.
-    fn is_idle(&mut self, id: ConnId) -> bool {
+    pub(super) fn is_idle(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
-        let is_idle = conn.protocol.as_ref().is_some_and(|state| protocol.is_idle(state));
+        let is_idle = conn.protocol.as_ref().is_none_or(|state| protocol.is_idle(state));
         is_idle && conn.arriving != Arriving::Header
     }
 

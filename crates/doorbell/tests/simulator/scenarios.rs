@@ -405,3 +405,43 @@ fn clients_of_the_last_call_are_served_and_later_ones_refused() {
     assert!(world.log(silent).accepted_at.is_some());
     assert!(Duration::from_nanos(finished_at) < Duration::from_secs(3), "{finished_at}");
 }
+
+/// A client that resets the connection before the end of the reply or of its request, although
+/// earlier output was sent completely: the head of the reply, or an earlier reply.
+#[test]
+fn a_reset_within_a_reply_or_a_request_is_not_counted_as_one_after_the_reply() {
+    const FIRST: &str = "GET /echo/1/10 HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (requests, expected) in [
+        // The connection waits for input while the body of the reply is sent.
+        (["GET /job/1/50000 HTTP/1.1\r\nHost: a\r\n\r\n", ""], CloseReason::ClientReset),
+        (["GET /bytes/1/50000 HTTP/1.1\r\nHost: a\r\n\r\n", ""], CloseReason::SendFailed),
+        (
+            [FIRST, "POST /body/1/9 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1"],
+            CloseReason::ClientReset,
+        ),
+        ([FIRST, "POST /body/1/9 HTTP/1.1\r\nHost"], CloseReason::ClientReset),
+        ([FIRST, ""], CloseReason::ResetAfterReply),
+        ([FIRST, FIRST], CloseReason::ResetAfterReply),
+    ] {
+        let mut stage = quiet(1);
+        let peer = stage.sim.world_mut().add_peer(PeerPlan {
+            listener: HTTP,
+            addr: Some(Ipv4Addr::LOCALHOST.into()),
+            connect_after: Duration::ZERO,
+            script: Vec::new(),
+            reading: Reading::Never,
+            window_len: 20_000,
+            ignores_fin: false,
+        });
+        for request in requests.into_iter().filter(|request| !request.is_empty()) {
+            stage.sim.world_mut().push_step(peer, PeerStep::Send(request.into()));
+            stage.run_for(Duration::from_millis(100));
+        }
+        stage.sim.world_mut().push_step(peer, PeerStep::Reset);
+        stage.run_for(Duration::from_millis(100));
+        let snapshot = stage.snapshot();
+        let reasons: Vec<_> =
+            CloseReason::ALL.iter().filter(|reason| snapshot.closed_because(**reason) > 0).collect();
+        assert_eq!(reasons, [&expected], "{requests:?}");
+    }
+}
