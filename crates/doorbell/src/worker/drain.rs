@@ -195,7 +195,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Sends the last output of an idle connection and ends it, unless input has arrived: its
     /// pending receive reports it, and the reply then ends the connection.
     pub(super) fn announce_close(&mut self, id: ConnId) {
-        if self.driver.has_input(id) {
+        // After its end, a stream stays readable.
+        let is_at_end = self.table.live_mut(id).peer_finished;
+        if !is_at_end && self.driver.has_input(id) {
             return self.park(id);
         }
         let next = self.pass_input(id, Input::Drain);

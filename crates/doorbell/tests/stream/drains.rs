@@ -5,12 +5,12 @@
 #![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use doorbell::stream::{ConnHandle, Stream};
+use doorbell::stream::{ConnHandle, Context, Stream, StreamHandler};
 use doorbell::{Engine, Listen, Server, ServerBuilder};
 
 use super::handlers::Lines;
@@ -81,6 +81,50 @@ fn a_client_that_only_listens_gets_the_last_output() {
             drop(stream);
             server.wait().unwrap();
         }
+    }
+}
+
+/// Replies to each input, also after the end of the input.
+struct KeepsWriting;
+
+impl StreamHandler for KeepsWriting {
+    type Conn = ();
+    type Message = ();
+
+    fn open(&self, _cx: &mut Context<'_, Self>) {}
+
+    fn data(&self, _conn: &mut (), input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        cx.write(b"data\n");
+        input.len()
+    }
+
+    fn end(&self, _conn: &mut (), _rest: &[u8], cx: &mut Context<'_, Self>) {
+        cx.write(b"end\n");
+    }
+
+    fn drain(&self, _conn: &mut (), cx: &mut Context<'_, Self>) {
+        cx.write(b"draining\n");
+    }
+}
+
+/// The socket stays readable after the end of the stream, but no input follows.
+#[test]
+fn a_client_that_has_finished_sending_gets_the_last_output() {
+    for engine in engines() {
+        let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+        let server = Server::builder()
+            .engine(engine)
+            .drain_timeout(PAUSE * 8)
+            .listen(listen, Stream::new(KeepsWriting));
+        let server = server.start().unwrap();
+        let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+        stream.write_all(b"?").unwrap();
+        assert_eq!(read(&mut stream, 5), b"data\n");
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read(&mut stream, 4), b"end\n");
+        server.handle().drain();
+        assert_eq!(rest(&mut stream), "draining\n", "{engine:?}");
+        server.wait().unwrap();
     }
 }
 
