@@ -14,22 +14,25 @@ mod promise;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use doorbell::{Engine, Http1, Listen, Server};
+use doorbell::{Descriptors, Engine, Http1, Listen, Request, Server};
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::peers::{
     End, Load, Mode, Reply, Shape, Unique, exchange, finish, misbehave, process, wait_until,
 };
 
-use promise::{addr, alone, answer, builder, on_both_engines, serve, sized, workers};
+use promise::{addr, alone, answer, anywhere, builder, on_both_engines, serve, sized, workers};
 
 on_both_engines! {
     an_idle_stop_is_quick_and_frees_the_port
     a_stop_with_clients_is_quick
     a_drain_finishes_requests_in_progress
+    a_drain_answers_requests_that_have_arrived
     a_drain_waits_for_a_slow_reader_and_no_longer
     overlapping_restarts_lose_no_request
     nothing_leaks
@@ -100,6 +103,53 @@ fn a_drain_finishes_requests_in_progress(engine: Engine) {
     assert_eq!((reply.status, reply.field("connection"), got.end), (200, Some("close"), End::Fin));
     drain.join().unwrap().unwrap();
     assert!(TcpStream::connect(server_addr).is_err());
+}
+
+/// Clients send their next request while a handler blocks the worker, and then the drain begins. A
+/// wait with io_uring reports only a part of the requests.
+fn a_drain_answers_requests_that_have_arrived(engine: Engine) {
+    let _turn = alone();
+    for descriptors in [Descriptors::Auto, Descriptors::Direct] {
+        let (release, released) = channel::<()>();
+        let (blocks, blocked) = channel::<()>();
+        let both = Mutex::new((blocks, released));
+        let service = doorbell::service_fn(move |request: &Request<'_>, reply| {
+            if request.path() == "/block" {
+                let (blocks, released) = &*both.lock().unwrap();
+                blocks.send(()).unwrap();
+                released.recv().unwrap();
+            }
+            answer(request, reply)
+        });
+        let server = builder(engine)
+            .workers(workers(1))
+            .descriptors(descriptors)
+            .listen(anywhere(), Http1::new(service))
+            .start()
+            .unwrap();
+        let request = Shape::Envoy.request(addr(&server), "/livez");
+        let mut clients: Vec<_> = (0..400).map(|_| TcpStream::connect(addr(&server)).unwrap()).collect();
+        for client in &mut clients {
+            client.write_all(&request).unwrap();
+            misbehave::read_replies(client, 1, false).unwrap();
+        }
+        let mut blocker = TcpStream::connect(addr(&server)).unwrap();
+        blocker.write_all(&Shape::Envoy.request(addr(&server), "/block")).unwrap();
+        blocked.recv().unwrap();
+        for client in &mut clients {
+            client.write_all(&request).unwrap();
+        }
+        server.handle().drain();
+        release.send(()).unwrap();
+        let ends: Vec<_> = clients
+            .iter_mut()
+            .map(|client| finish(client, Duration::from_secs(20)))
+            .filter(|got| Reply::parse(&got.bytes, false).is_none_or(|reply| reply.status != 200))
+            .collect();
+        assert!(ends.is_empty(), "{descriptors:?}: {} without a reply: {:?}", ends.len(), ends.first());
+        drop(blocker);
+        server.wait().unwrap();
+    }
 }
 
 fn a_drain_waits_for_a_slow_reader_and_no_longer(engine: Engine) {

@@ -64,8 +64,9 @@
 //! - **D-20** After [`Driver::release`] of a connection on which no operation was started, its slot
 //!   is free. The connection continues in the driver that [adopts](Driver::adopt) the descriptor,
 //!   as if that driver had accepted it. A driver with direct descriptors supports neither.
-//! - **D-21** [`Driver::has_input`] returns true if bytes or the end of the stream have arrived that
-//!   no receive has reported, unless the connection has a direct descriptor.
+//! - **D-21** When [`Driver::has_input`] returns a value, it is true exactly if bytes have arrived
+//!   that no receive has reported, or the stream has ended. It returns no value while only a pending
+//!   `recv` can tell.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -162,9 +163,9 @@ pub trait Driver {
     fn adopt(&mut self, fd: OwnedFd) -> Option<SlotIndex>;
 
     /// True if bytes or the end of the stream wait to be received (D-21): a pending `recv` reports
-    /// after one of the next waits. Costs a system call, so it is for draining. False for direct
-    /// descriptors unless [`Driver::find_unsent`] succeeded.
-    fn has_input(&self, conn: ConnId) -> bool;
+    /// after one of the next waits. Costs a system call, so it is for draining. `None` for direct
+    /// descriptors, and while a `recv` in a ring is pending, which may have taken the bytes.
+    fn has_input(&self, conn: ConnId) -> Option<bool>;
 
     /// Number of bytes that the peer has not acknowledged. Costs a system call, so it is for checks
     /// after a deadline. `None` after an error, and for direct descriptors unless

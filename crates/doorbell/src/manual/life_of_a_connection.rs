@@ -39,8 +39,9 @@
 //! # Draining
 //!
 //! [`Handle::drain`](crate::Handle::drain): idle connections are closed with a FIN; a request that
-//! has already arrived is answered, unless the connection has a direct descriptor. A connection
-//! that has sent no request yet is closed after [`linger_timeout`](crate::Limits::linger_timeout).
+//! has already arrived is answered. With direct descriptors only a receive shows whether a request
+//! has arrived, so idle connections stay open for several turns, at least 64 ms. A connection that
+//! has sent no request yet is closed after [`linger_timeout`](crate::Limits::linger_timeout).
 //! Requests in progress are finished, each further reply has `Connection: close`, and clients in
 //! the backlog are served. Then the listeners close. An inherited socket is released at once; no
 //! client is lost, because the owner of the socket keeps it open. At the deadline all remaining

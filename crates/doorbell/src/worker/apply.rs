@@ -97,6 +97,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Todo::HandOver => self.hand_over(id),
                 Todo::Next(next) => self.follow(id, next),
                 Todo::Park => return self.park(id),
+                Todo::ParkBriefly => return self.park_briefly(id),
                 Todo::Received(received) => self.on_received(id, received),
                 Todo::Recv(_) | Todo::Resume if calls_left == 0 => return self.postpone(id),
                 Todo::Recv(expect) => {

@@ -5,6 +5,7 @@
 use core::time::Duration;
 
 use super::handler_call::Input;
+use super::pause::PAUSE_MIN;
 use super::{Todo, Worker};
 use crate::conn::{Arriving, Phase};
 use crate::control::Command;
@@ -183,25 +184,43 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let has_received = conn.has_received;
         if !self.has_served(id) && (!has_received || self.is_idle(id)) {
             // If the client sends no request, the connection is closed at this deadline.
-            let conn = self.table.live_mut(id);
-            conn.deadline = conn.deadline.min(until);
-            let deadline = conn.deadline;
-            self.wheel.arm(id.slot, deadline);
+            self.expire_by(id, until);
         } else if self.is_idle(id) {
-            self.announce_close(id);
+            let todo = self.end_idle(id);
+            if matches!(todo, Todo::ParkBriefly) {
+                self.pause.begin(self.now, self.shared.counters.turns.value(), self.table.live());
+            }
+            self.drive(id, todo);
         }
+    }
+
+    fn expire_by(&mut self, id: ConnId, until: Time) {
+        let conn = self.table.live_mut(id);
+        conn.deadline = conn.deadline.min(until);
+        let deadline = conn.deadline;
+        self.wheel.arm(id.slot, deadline);
     }
 
     /// Sends the last output of an idle connection and ends it, unless input has arrived: its
     /// pending receive reports it, and the reply then ends the connection.
-    pub(super) fn announce_close(&mut self, id: ConnId) {
-        // After its end, a stream stays readable.
-        let is_at_end = self.table.live_mut(id).peer_finished;
-        if !is_at_end && self.driver.has_input(id) {
-            return self.park(id);
+    fn end_idle(&mut self, id: ConnId) -> Todo {
+        match self.has_input(id) {
+            Some(false) => Todo::Next(self.pass_input(id, Input::Drain)),
+            Some(true) => Todo::Park,
+            None => Todo::ParkBriefly,
         }
-        let next = self.pass_input(id, Input::Drain);
-        self.drive(id, Todo::Next(next));
+    }
+
+    /// Waits for input for as long as the driver may need to report what has arrived.
+    pub(super) fn park_briefly(&mut self, id: ConnId) {
+        self.park(id);
+        self.expire_by(id, self.now.after(PAUSE_MIN));
+    }
+
+    /// Whether input has arrived that no receive has reported. `None` if the driver cannot tell.
+    fn has_input(&mut self, id: ConnId) -> Option<bool> {
+        // After its end, a stream stays readable.
+        if self.table.live_mut(id).peer_finished { Some(false) } else { self.driver.has_input(id) }
     }
 
     /// Ends a connection that waits for input, if the server drains and the connection became idle
@@ -211,24 +230,27 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             && self.table.live_mut(id).phase() == Phase::Open
             && self.is_idle(id)
             && !self.may_ask_first(id);
-        if ends { Todo::Next(self.pass_input(id, Input::Drain)) } else { Todo::Park }
+        if ends { self.end_idle(id) } else { Todo::Park }
     }
 
-    /// Ends a connection whose client has sent nothing by the deadline, which a drain moves to an
-    /// earlier time.
+    /// Ends an idle connection whose client has sent nothing by the deadline, which a drain moves
+    /// to an earlier time.
     pub(super) fn finish_silent(&mut self, id: ConnId) {
+        if self.has_input(id) == Some(true) {
+            return self.park(id);
+        }
         let conn = self.table.live_mut(id);
         let is_greeted = self.server.arrivals[conn.listener.index()].is_greeted(conn);
-        match is_greeted {
-            true => self.announce_close(id),
-            false if self.driver.has_input(id) => self.park(id),
-            false => self.drive(id, Todo::Close(CloseReason::Drain)),
-        }
+        let todo = match conn.has_received || is_greeted {
+            true => Todo::Next(self.pass_input(id, Input::Drain)),
+            false => Todo::Close(CloseReason::Drain),
+        };
+        self.drive(id, todo);
     }
 
     /// True while the client's first request may still arrive: nothing has arrived except a whole
     /// PROXY header or a handshake.
-    pub(super) fn may_ask_first(&mut self, id: ConnId) -> bool {
+    fn may_ask_first(&mut self, id: ConnId) -> bool {
         !self.has_served(id) && self.is_idle(id)
     }
 

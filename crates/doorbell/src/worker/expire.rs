@@ -80,8 +80,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Handles the expiry of the deadline of the protocol or of a drain.
     fn time_out(&mut self, id: ConnId) {
-        if self.drain.shortens_timeouts() && self.may_ask_first(id) {
-            return self.announce_close(id);
+        if self.drain.shortens_timeouts() && self.is_idle(id) {
+            return self.finish_silent(id);
         }
         let waited = self.table.live_mut(id).arriving == Arriving::JobResult;
         let next = self.pass_input(id, Input::Timeout);

@@ -117,6 +117,7 @@ enum Todo {
     HandOver,
     Next(Next),
     Park,
+    ParkBriefly,
     Received(Received),
     Recv(Expect),
     Resume,

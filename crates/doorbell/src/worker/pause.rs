@@ -6,6 +6,8 @@
 //! arrived. In a late turn it may have arrived long before the deadline of its connection. So the
 //! worker first runs as many turns as waits need to report input of each connection once. A request
 //! longer than a few receive buffers may still be timed out.
+//!
+//! A drain also begins a pause if the driver cannot look for input on idle connections.
 
 use core::time::Duration;
 
@@ -15,7 +17,7 @@ use crate::time::Time;
 const DELAY_MAX: Duration = Duration::from_millis(20);
 
 /// Minimum duration of a pause.
-const PAUSE_MIN: Duration = Duration::from_millis(64);
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(64);
 
 /// Number of connections whose input a wait reports at least, if so many have input. Linux reports
 /// 20 with io_uring, and 256 with epoll.
@@ -46,10 +48,16 @@ impl Pause {
     #[cold]
     pub(super) fn holds(&mut self, due: Time, now: Time, turn: u64, conns: u32) -> bool {
         if due > self.until && now.since(due) > DELAY_MAX {
-            let turns = u64::from(conns.div_ceil(REPORTED_MIN));
-            *self = Self { until: now.after(PAUSE_MIN), until_turn: turn + turns };
+            self.begin(now, turn, conns);
         }
         now < self.until || turn < self.until_turn
+    }
+
+    /// Begins a pause, which lasts until the input that has arrived on `conns` connections is
+    /// reported.
+    pub(super) fn begin(&mut self, now: Time, turn: u64, conns: u32) {
+        let turns = u64::from(conns.div_ceil(REPORTED_MIN));
+        *self = Self { until: now.after(PAUSE_MIN), until_turn: turn + turns };
     }
 }
 

@@ -27,7 +27,8 @@ macro_rules! suite {
                     d4_cancel_without_operations_reports_nothing, d5_a_short_send_reports_its_length_and_returns_the_buffer,
                     d8_bytes_stay_readable_until_recycled, received_bytes_are_exact_in_any_split,
                     drained_is_never_claimed_too_early,
-                    d12_unsent_bytes_decrease_when_the_peer_reads, d21_input_that_was_not_received_is_seen, the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
+                    d12_unsent_bytes_decrease_when_the_peer_reads, d21_input_that_was_not_received_is_seen,
+                    d21_input_that_a_receive_has_taken_is_not_denied, the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
                 ending: d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end, d6_many_slots_are_closed_and_used_again, d6_a_half_close_does_not_reach_the_next_connection_in_the_slot,
                     d7_reply_and_fin_share_a_segment, d9_wait_ends_after_its_timeout, d9_wait_ends_by_the_requested_time, d9_wait_ends_when_woken,
                     d9_a_wake_before_the_wait_is_not_lost, d9_wait_ends_with_a_completion,

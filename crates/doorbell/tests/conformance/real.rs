@@ -84,6 +84,8 @@ pub(super) fn uring_plain(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     tuning.direct_calls = false;
     tuning.receive = Receiving::SingleShot;
     tuning.poll_first = false;
+    // A system call of the thread may run a receive, as on Linux before 6.1.
+    tuning.defer_taskrun = false;
     let options = UringOptions { accept_mode: AcceptMode::SingleShot, tuning, ..UringOptions::default() };
     uring(slots, &options)
 }

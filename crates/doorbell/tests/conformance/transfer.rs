@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use doorbell::driver::{Driver, Errno, Expect, Payload, Received, SendBuf, Step};
+use doorbell::driver::{Driver, DriverKind, Errno, Expect, Payload, Received, SendBuf, Step};
 
 use super::bench::{Bench, Came, Got, Stand};
 
@@ -357,16 +357,30 @@ impl<B: Bench> Stand<B> {
 
 pub(super) fn d21_input_that_was_not_received_is_seen<B: Bench>(mut stand: Stand<B>) {
     let (peer, conn) = stand.pair();
-    let is_seen = stand.bench.knows_addrs();
-    assert!(!stand.bench.driver().has_input(conn), "nothing was sent yet");
+    let seen = |is_seen| stand.bench.knows_addrs().then_some(is_seen);
+    let (no_input, input) = (seen(false), seen(true));
+    assert_eq!(stand.bench.driver().has_input(conn), no_input, "nothing was sent yet");
     stand.bench.send(peer, b"?");
     stand.settle();
-    assert_eq!(stand.bench.driver().has_input(conn), is_seen, "bytes");
+    assert_eq!(stand.bench.driver().has_input(conn), input, "bytes");
     assert_eq!(stand.recv_exact(conn, 1), b"?");
-    assert!(!stand.bench.driver().has_input(conn), "the bytes were received");
+    assert_eq!(stand.bench.driver().has_input(conn), no_input, "the bytes were received");
     stand.bench.half_close(peer);
     stand.settle();
-    assert_eq!(stand.bench.driver().has_input(conn), is_seen, "the end of the stream");
+    assert_eq!(stand.bench.driver().has_input(conn), input, "the end of the stream");
     assert_eq!(stand.recv_wait(conn, Expect::Later), Got::Eof);
+    stand.close(conn);
+}
+
+pub(super) fn d21_input_that_a_receive_has_taken_is_not_denied<B: Bench>(mut stand: Stand<B>) {
+    let (peer, conn) = stand.pair();
+    assert_eq!(stand.recv(conn, Expect::Later), None);
+    stand.settle();
+    stand.bench.send(peer, b"?");
+    // In the simulation, the bytes are still on their way.
+    if stand.bench.driver().kind() != DriverKind::Simulated {
+        assert_ne!(stand.bench.driver().has_input(conn), Some(false));
+    }
+    assert_eq!(stand.received(conn), Got::Data { bytes: b"?".to_vec(), drained: true });
     stand.close(conn);
 }

@@ -153,7 +153,7 @@ impl<D: Driver> Driver for Faulty<D> {
         self.inner.cancel(conn);
     }
 
-    fn has_input(&self, conn: ConnId) -> bool {
+    fn has_input(&self, conn: ConnId) -> Option<bool> {
         self.inner.has_input(conn)
     }
 

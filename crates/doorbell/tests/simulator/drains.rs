@@ -13,10 +13,10 @@ use doorbell::id::ListenerIndex;
 use doorbell::worker::{Flow, ServerShared, Worker};
 use doorbell::{CloseReason, HttpLimits, Limits, ProxyProtocol};
 use doorbell_testkit::sim::{
-    FaultKind, FaultPlan, PeerIndex, PeerPlan, PeerStep, Reading, Rng, Sim, SimConfig,
+    FaultKind, FaultPlan, PeerIndex, PeerPlan, PeerStep, Reading, Rng, Sim, SimConfig, Unsent,
 };
 
-use super::cast::Kind;
+use super::cast::{HTTP, Kind};
 use super::run::Stage;
 use super::service::raw;
 
@@ -28,7 +28,12 @@ const BEGINNINGS: [&[u8]; 2] = [b"", b"\r\n"];
 
 /// Creates a worker with a client that sent these first bytes 100 ms ago.
 fn begun(beginning: &[u8]) -> (Stage, PeerIndex) {
-    let config = SimConfig { traced: true, ..SimConfig::quiet(1, 0) };
+    begun_on(Unsent::Known, beginning)
+}
+
+/// Like [`begun`], on a driver whose sockets can be queried like this.
+fn begun_on(unsent: Unsent, beginning: &[u8]) -> (Stage, PeerIndex) {
+    let config = SimConfig { traced: true, unsent, ..SimConfig::quiet(1, 0) };
     let mut stage = Stage::new(Limits::default(), HttpLimits::default(), config);
     let peer = stage.add_kind(Kind::Silent, &mut Rng::new(1), Duration::from_nanos(1));
     if !beginning.is_empty() {
@@ -122,15 +127,17 @@ fn a_client_without_a_proxy_header_is_closed_by_a_drain_after_the_linger_timeout
 /// A connection that got its reply is closed at once, because it has no request that could be lost.
 #[test]
 fn a_kept_connection_that_is_idle_is_closed_as_the_drain_begins() {
-    let (mut stage, peer) = begun(REQUEST);
-    assert!(stage.sim.world().log(peer).received.starts_with(b"HTTP/1.1 200 "));
-    let asked_at = stage.sim.world().now();
-    drain(&stage);
-    while stage.turn() {}
-    let log = stage.sim.world().log(peer).clone();
-    let took = Duration::from_nanos(log.fin_at.expect("an orderly end") - asked_at);
-    assert!(took < Duration::from_millis(50), "{took:?}");
-    assert_eq!(log.reset, None);
+    for (unsent, within_ms) in [(Unsent::Known, 50), (Unsent::Hidden, 150)] {
+        let (mut stage, peer) = begun_on(unsent, REQUEST);
+        assert!(stage.sim.world().log(peer).received.starts_with(b"HTTP/1.1 200 "));
+        let asked_at = stage.sim.world().now();
+        drain(&stage);
+        while stage.turn() {}
+        let log = stage.sim.world().log(peer).clone();
+        let took = Duration::from_nanos(log.fin_at.expect("an orderly end") - asked_at);
+        assert!(took < Duration::from_millis(within_ms), "{took:?}");
+        assert_eq!((log.reset, end(&stage, peer).1), (None, CloseReason::Done));
+    }
 }
 
 /// Sends a request that arrives within 1 ms, and which the driver reports up to 20 ms later.
@@ -142,16 +149,50 @@ fn send_reported_late(stage: &mut Stage, peer: PeerIndex) {
 
 #[test]
 fn a_next_request_that_arrived_before_the_drain_is_answered() {
-    for wait_ms in (0..20).step_by(4) {
-        let (mut stage, peer) = begun(REQUEST);
-        let before = stage.sim.world().log(peer).received.len();
-        stage.run_for(Duration::from_millis(wait_ms));
-        send_reported_late(&mut stage, peer);
-        drain(&stage);
-        while stage.turn() {}
-        let log = stage.sim.world().log(peer).clone();
-        assert!(log.received.len() > before, "{wait_ms}: {log:?}");
-        assert_eq!((log.reset, stage.snapshot().requests), (None, 2), "{wait_ms}");
+    for unsent in [Unsent::Known, Unsent::Hidden] {
+        for wait_ms in (0..20).step_by(4) {
+            let (mut stage, peer) = begun_on(unsent, REQUEST);
+            let before = stage.sim.world().log(peer).received.len();
+            stage.run_for(Duration::from_millis(wait_ms));
+            send_reported_late(&mut stage, peer);
+            drain(&stage);
+            while stage.turn() {}
+            let log = stage.sim.world().log(peer).clone();
+            assert!(log.received.len() > before, "{unsent:?} {wait_ms}: {log:?}");
+            assert_eq!((log.reset, stage.snapshot().requests), (None, 2), "{unsent:?} {wait_ms}");
+        }
+    }
+}
+
+/// The reply of a job is being sent as the drain begins, and the next request has arrived. The
+/// driver reports the end of the send and the request in either order.
+#[test]
+fn a_request_that_arrived_during_a_send_is_answered_after_it() {
+    const JOB: &[u8] = b"GET /job/1/50000 HTTP/1.1\r\nHost: a\r\n\r\n";
+    for unsent in [Unsent::Known, Unsent::Hidden] {
+        for seed in 0..40 {
+            let config = SimConfig { traced: true, unsent, ..SimConfig::quiet(seed, 0) };
+            let mut stage = Stage::new(Limits::default(), HttpLimits::default(), config);
+            let peer = stage.sim.world_mut().add_peer(PeerPlan {
+                listener: HTTP,
+                addr: Some(Ipv4Addr::LOCALHOST.into()),
+                connect_after: Duration::ZERO,
+                script: vec![PeerStep::Send(JOB.to_vec())],
+                reading: Reading::Slow { len: 20_000, every: Duration::from_millis(100) },
+                window_len: 40_000,
+                ignores_fin: false,
+            });
+            while stage.snapshot().bytes_out == 0 {
+                assert!(stage.turn());
+            }
+            drain(&stage);
+            // The send ends when the client reads, after 100 ms.
+            stage.run_for(Duration::from_millis(78 + seed % 20));
+            send_reported_late(&mut stage, peer);
+            while stage.turn() {}
+            let log = stage.sim.world().log(peer).clone();
+            assert_eq!((log.reset, stage.snapshot().requests), (None, 2), "{unsent:?} {seed}");
+        }
     }
 }
 

@@ -219,7 +219,7 @@ impl Driver for SimDriver {
         self.world.borrow_mut().adopt(fd)
     }
 
-    fn has_input(&self, conn: ConnId) -> bool {
+    fn has_input(&self, conn: ConnId) -> Option<bool> {
         self.world.borrow().has_input(conn)
     }
 

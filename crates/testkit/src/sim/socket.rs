@@ -311,11 +311,12 @@ impl World {
         });
     }
 
-    pub(super) fn has_input(&self, conn: ConnId) -> bool {
+    pub(super) fn has_input(&self, conn: ConnId) -> Option<bool> {
         let slot = &self.slots[conn.slot.index()];
         // A receive that has completed and is not reported yet has taken the bytes.
         let is_received = slot.recv_busy && slot.recv.is_none();
-        is_received || slot.peer.is_some_and(|peer| self.peers[peer.0].readable())
+        let is_readable = || is_received || slot.peer.is_some_and(|peer| self.peers[peer.0].readable());
+        (self.config.unsent == Unsent::Known).then(is_readable)
     }
 
     pub(super) fn unsent(&self, conn: ConnId) -> Option<u32> {

@@ -340,8 +340,8 @@ impl Driver for Epoll {
         }
     }
 
-    fn has_input(&self, conn: ConnId) -> bool {
-        self.sockets[conn.slot.index()].as_ref().is_some_and(|socket| sock::readable(&socket.fd))
+    fn has_input(&self, conn: ConnId) -> Option<bool> {
+        self.sockets[conn.slot.index()].as_ref().map(|socket| sock::readable(&socket.fd))
     }
 
     fn unsent(&self, conn: ConnId) -> Option<u32> {

@@ -421,8 +421,10 @@ impl Driver for Uring {
         self.admit_passed(fd)
     }
 
-    fn has_input(&self, conn: ConnId) -> bool {
-        self.sockets[conn.slot.index()].as_ref().and_then(Socket::fd).is_some_and(sock::readable)
+    fn has_input(&self, conn: ConnId) -> Option<bool> {
+        let socket = self.sockets[conn.slot.index()].as_ref()?;
+        let receives = socket.recv && socket.poll == Poll::Off;
+        socket.fd().filter(|_| !receives).map(sock::readable)
     }
 
     fn unsent(&self, conn: ConnId) -> Option<u32> {
