@@ -178,7 +178,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn finish_if_idle(&mut self, id: ConnId) {
         let until = self.linger_until();
         let conn = self.table.live_mut(id);
-        if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight {
+        // A postponed connection continues in the next turn, often with input.
+        if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight || conn.postponed {
             return;
         }
         let has_received = conn.has_received;

@@ -20,6 +20,8 @@ use super::cast::{HTTP, Kind};
 use super::run::Stage;
 use super::service::raw;
 
+const REQUEST_OF_ONE_BYTE: &[u8] = b"GET /echo/1/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+
 const REQUEST: &[u8] = b"GET /shared HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// First bytes of a client: nothing, or an empty line, which does not begin a request (RFC 9112
@@ -194,6 +196,39 @@ fn a_request_that_arrived_during_a_send_is_answered_after_it() {
             assert_eq!((log.reset, stage.snapshot().requests), (None, 2), "{unsent:?} {seed}");
         }
     }
+}
+
+/// A client has sent more requests than a turn handles, so its connection is postponed.
+#[test]
+fn a_drain_ends_pipelined_requests_with_an_announced_close() {
+    const PIPELINED: usize = 400;
+    let http_limits = HttpLimits { output_bytes_max: 100, ..HttpLimits::default() };
+    let config = SimConfig {
+        traced: true,
+        at_once_millionths: 1_000_000,
+        recv_buf_len: 16_384,
+        ..SimConfig::quiet(1, 0)
+    };
+    let mut stage = Stage::new(Limits::default(), http_limits, config);
+    let peer = stage.sim.world_mut().add_peer(PeerPlan {
+        listener: HTTP,
+        addr: Some(Ipv4Addr::LOCALHOST.into()),
+        connect_after: Duration::ZERO,
+        script: vec![PeerStep::Send(REQUEST_OF_ONE_BYTE.repeat(PIPELINED))],
+        reading: Reading::Eager,
+        window_len: 1 << 20,
+        ignores_fin: false,
+    });
+    while stage.snapshot().requests == 0 {
+        assert!(stage.turn());
+    }
+    drain(&stage);
+    while stage.turn() {}
+    let log = stage.sim.world().log(peer).clone();
+    let received = String::from_utf8_lossy(&log.received);
+    let replies = received.matches("HTTP/1.1 200 ").count();
+    assert!((1..PIPELINED).contains(&replies), "{replies}");
+    assert_eq!(received.matches("\r\nConnection: close\r\n").count(), 1, "{replies}");
 }
 
 #[test]
