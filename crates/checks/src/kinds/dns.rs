@@ -46,7 +46,7 @@ pub(crate) struct DnsRunner {
     ids: RandomState,
 }
 
-impl_kind_runner!(DnsRunner, is_connectionless: true);
+impl_kind_runner!(DnsRunner, is_connectionless: |_any| true);
 
 impl DnsRunner {
     pub(crate) fn build(check: &DnsCheck, with: &Materials<'_>) -> Result<Self, String> {

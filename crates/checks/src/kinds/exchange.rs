@@ -10,18 +10,19 @@ use crate::options::{FieldValue, Url};
 use crate::progress::{Progress, Seen, Stage};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::header::{CONNECTION, HOST, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION};
 use hyper::http::uri::Scheme;
 use hyper::{Request, Response, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::pin::pin;
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Maximum size of a response head and of the read buffer.
-pub(crate) const HEAD_BYTES_MAX: u16 = 32 << 10;
-pub(crate) const FIELDS_MAX: usize = 100;
+const HEAD_BYTES_MAX: u16 = 32 << 10;
+const FIELDS_MAX: usize = 100;
 
 /// Size of the HTTP/2 flow-control windows (RFC 9113 5.2), and maximum size of frames.
 const WINDOW: u32 = 64 << 10;
@@ -50,19 +51,8 @@ impl Exchange<'_> {
         let Self { mut request, len_max, progress } = self;
         progress.enter(Stage::Response);
         let interim = InterimCounter::of(&mut request);
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
-        let begun = builder.handshake(TokioIo::new(interim.limit(stream))).await;
-        let (mut sender, mut conn) = begun.map_err(|error| broken(&error))?;
-        let answered = {
-            let mut work = pin!(answer(sender.send_request(request), len_max, progress));
-            tokio::select! {
-                done = &mut work => done,
-                // Responses already read are still delivered; if the connection failed, the request
-                // returns the cause.
-                _ended = &mut conn => work.await,
-            }
-        };
+        let (mut sender, mut conn) = http1(interim.limit(stream)).await?;
+        let answered = drive(&mut conn, pin!(answer(sender.send_request(request), len_max, progress))).await;
         interim.check()?;
         if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
             progress.leave(conn.into_parts().io.into_inner());
@@ -80,32 +70,64 @@ impl Exchange<'_> {
         let request = for_http2(request, url)?;
         progress.enter(Stage::Response);
         let first = FirstBytes::default();
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .max_frame_size(FRAME_MAX)
-            .max_header_list_size(HEAD_BYTES_MAX.into());
-        let (mut sender, conn) = builder
-            .handshake(TokioIo::new(recording(stream, &first)))
-            .await
-            .map_err(|error| broken(&error))?;
-        let mut conn = Box::pin(conn);
-        let mut work = pin!(answer(sender.send_request(request), len_max, progress));
-        let answered = tokio::select! {
-            done = &mut work => done,
-            ended = &mut conn => {
-                // If the request was never sent, its future fails only once the connection is
-                // dropped.
-                drop(conn);
-                match (work.await, ended) {
-                    (Err(_), Err(error)) => Err(broken(&error)),
-                    (done, _) => done,
-                }
-            }
+        let begun = http2(HEAD_BYTES_MAX.into()).handshake(TokioIo::new(recording(stream, &first)));
+        let (mut sender, conn) = begun.await.map_err(|error| broken(&error))?;
+        let work = pin!(answer(sender.send_request(request), len_max, progress));
+        let answered = match drive_http2(Box::pin(conn), work).await {
+            (Err(_), Some(error)) => Err(broken(&error)),
+            (answered, _) => answered,
         };
         answered.map_err(|issue| if first.is_http1() { Issue::failure(HTTP1) } else { issue })
     }
+}
+
+/// A client of HTTP/1.1 on a new connection.
+pub(crate) async fn http1<S: Stream, B: Body<Data = Bytes, Error = Infallible> + 'static>(
+    stream: S,
+) -> Result<(http1::SendRequest<B>, http1::Connection<TokioIo<S>, B>), Issue> {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
+    builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))
+}
+
+/// Drives a connection until `work`, a request on it, is done.
+pub(crate) async fn drive<T>(
+    conn: &mut (impl Future + Unpin),
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> T {
+    tokio::select! {
+        done = &mut work => done,
+        // Responses already read are still delivered; if the connection failed, the request returns
+        // the cause.
+        _ended = conn => work.await,
+    }
+}
+
+/// The settings of an HTTP/2 client.
+pub(crate) fn http2(header_list_max: u32) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_frame_size(FRAME_MAX)
+        .max_header_list_size(header_list_max);
+    builder
+}
+
+/// Drives an HTTP/2 connection until `work`, a request on it, is done. Also returns the error of
+/// the connection if it ended before.
+pub(crate) async fn drive_http2<T>(
+    mut conn: Pin<Box<impl Future<Output = hyper::Result<()>>>>,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> (T, Option<hyper::Error>) {
+    let ended = tokio::select! {
+        done = &mut work => return (done, None),
+        ended = &mut conn => ended,
+    };
+    // Responses already read are still delivered. If the request was never sent, its future fails
+    // only once the connection is dropped.
+    drop(conn);
+    (work.await, ended.err())
 }
 
 /// Converts a configured header field to the types of hyper.

@@ -4,27 +4,25 @@
 //! Does not know about: the methods of services other than health.
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Tls, handshake};
 use crate::finding::{CUT, Issue, Verdict, at_most};
 use crate::kinds::channel::Channel;
-use crate::kinds::exchange::{field, is_cut_http2};
+use crate::kinds::exchange::{Stream, drive_http2, field, http2, is_cut_http2};
 use crate::kinds::expectations::in_time;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, recording};
 use crate::kinds::materials::Materials;
+use crate::kinds::session::{Security, Session};
 use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
 use crate::kinds::unary::Unary;
 use crate::kinds::watch::Watch;
-use crate::options::{Address, ClientTls, GrpcCheck, GrpcMode};
-use crate::progress::{Progress, Stage};
+use crate::options::{Address, GrpcCheck, GrpcMode};
+use crate::progress::Progress;
 use crate::scheduler::run_requests::ChangeNotice;
 use bytes::Bytes;
 use hyper::Uri;
-use hyper::client::conn::http2;
 use hyper::header::{HeaderName, HeaderValue, USER_AGENT};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use std::pin::pin;
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -35,10 +33,8 @@ use tonic_health::pb::health_client::HealthClient;
 /// Maximum length of a response message. The response of a health check contains only a number.
 pub(super) const MESSAGE_LEN_MAX: usize = 4096;
 
-/// Maximum size of header lists and of frames, and size of the flow-control windows (RFC 9113 5.2).
+/// Maximum size of header lists.
 const HEADER_LIST_MAX: u32 = 16 << 10;
-const FRAME_MAX: u32 = 16 << 10;
-const WINDOW: u32 = 64 << 10;
 
 /// Maximum length of the server's error message in a reason.
 const MESSAGE_SHOWN_MAX: usize = 128;
@@ -48,7 +44,7 @@ const MESSAGE_SHOWN_MAX: usize = 128;
 pub(crate) struct GrpcRunner {
     check: GrpcCheck,
     dialer: Dialer,
-    tls: Tls,
+    security: Option<Security>,
     origin: Uri,
     /// Header fields that are added to each call.
     fields: Arc<[(HeaderName, HeaderValue)]>,
@@ -62,10 +58,8 @@ pub(crate) struct GrpcRunner {
 impl GrpcRunner {
     pub(crate) fn build(check: &GrpcCheck, with: &mut Materials<'_>) -> Result<Self, String> {
         let dialer = with.dialer(&check.address, check.resolve);
-        let (scheme, tls) = match &check.tls {
-            Some(tls) => ("https", with.shared.tls.take(tls, &["h2"], true)?),
-            None => ("http", Tls::None),
-        };
+        let security = Security::build(check.tls.as_ref(), check.address.host(), &["h2"], with)?;
+        let scheme = if security.is_some() { "https" } else { "http" };
         let authority = match &check.address {
             _ if check.authority.is_some() => check.authority.clone().unwrap_or_default(),
             Address::Tcp(at) => at.to_string(),
@@ -77,7 +71,7 @@ impl GrpcRunner {
         let traces = (check.traceparent && !given(TRACEPARENT)).then(Unsampled::default);
         let (fields, unary) = (fields_of(check, given)?, Unary::build(check)?);
         let (check, watch) = (check.clone(), Watch::new(with.pace));
-        Ok(Self { check, dialer, tls, origin, fields, traces, unary, watch })
+        Ok(Self { check, dialer, security, origin, fields, traces, unary, watch })
     }
 
     /// Sets the [`ChangeNotice`] through which a watch reports a changed status.
@@ -116,20 +110,8 @@ impl GrpcRunner {
         // In HTTP/2 the client closes first. It closes with FIN, because a reset would look like a
         // fault.
         conn.close_with_fin();
-        match &self.check.tls {
-            Some(ClientTls { server_name, .. }) => {
-                progress.enter(Stage::Handshake);
-                let name = server_name.as_deref().unwrap_or_else(|| self.check.address.host());
-                let stream = handshake(&self.tls, name, conn).await?;
-                progress.see_tls(stream.get_ref().1, &self.tls);
-                progress.enter(Stage::Response);
-                Ok(self.call(stream).await)
-            }
-            None => {
-                progress.enter(Stage::Response);
-                Ok(self.call(conn).await)
-            }
-        }
+        let session = Session::begin(conn, self.security.as_ref(), progress).await?;
+        Ok(self.call(session).await)
     }
 
     fn health(&self) -> HealthCheckRequest {
@@ -146,42 +128,22 @@ impl GrpcRunner {
         request
     }
 
-    async fn call<S>(&self, stream: S) -> Result<CallResponse, Status>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn call(&self, session: Session) -> Result<CallResponse, Status> {
         let first = FirstBytes::default();
-        let called = self.call_over(recording(stream, &first)).await;
+        let called = self.call_over(recording(session, &first)).await;
         called.map_err(|status| if first.is_http1() { Status::unavailable(HTTP1) } else { status })
     }
 
-    async fn call_over<S>(&self, stream: S) -> Result<CallResponse, Status>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .max_frame_size(FRAME_MAX)
-            .max_header_list_size(HEADER_LIST_MAX);
-        let (sender, conn) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    async fn call_over(&self, stream: impl Stream) -> Result<CallResponse, Status> {
+        let begun = http2(HEADER_LIST_MAX).handshake(TokioIo::new(stream));
+        let (sender, conn) = begun.await.map_err(|error| broken(&error))?;
         let channel = Channel(sender, Arc::clone(&self.fields));
         if self.check.mode == GrpcMode::Watch {
             let client = self.health_client(channel);
             return self.watch.begin(client, self.request(self.health()), conn).await.map(CallResponse::from);
         }
-        let mut conn = Box::pin(conn);
-        let mut work = pin!(self.call_on(channel));
-        let ended = tokio::select! {
-            done = &mut work => return done,
-            ended = &mut conn => ended,
-        };
-        // Responses that were already read are still delivered. If the request was never sent, its
-        // future fails only once the connection is dropped.
-        drop(conn);
-        match (work.await, ended) {
-            (Err(status), Err(error)) if status.code() == Code::Cancelled => Err(broken(&error)),
+        match drive_http2(Box::pin(conn), pin!(self.call_on(channel))).await {
+            (Err(status), Some(error)) if status.code() == Code::Cancelled => Err(broken(&error)),
             (done, _) => done,
         }
     }

@@ -60,7 +60,7 @@ fn is_reply(received: &[u8], kind: u8, request: &[u8]) -> bool {
     received.first() == Some(&kind) && received.get(HEADER_LEN..) == request.get(HEADER_LEN..)
 }
 
-impl_kind_runner!(IcmpRunner, is_connectionless: true);
+impl_kind_runner!(IcmpRunner, is_connectionless: |_any| true);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use crate::kinds::lines::{Lines, server_text, shown};
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session};
 use crate::options::{MailCheck, MailProtocol};
-use crate::progress::{Progress, Stage};
+use crate::progress::Progress;
 use tokio::time::Instant;
 
 /// Maximum length of a line; an IMAP server lists its capabilities in one line.
@@ -34,18 +34,16 @@ impl MailRunner {
     pub(crate) fn build(check: &MailCheck, with: &mut Materials<'_>) -> Result<Self, String> {
         let dialer = with.dialer(&check.address, check.resolve);
         let tls = check.tls.clone().or_else(|| check.starttls.then(Default::default));
-        let security = Security::build(tls.as_ref(), check.address.host(), check.certificate, &[], with)?;
+        let security = Security::build(tls.as_ref(), check.address.host(), &[], with)?;
         let sends_first = security.is_some() && !check.starttls;
         let dialer = if sends_first { dialer } else { dialer.peer_sends_first() };
         Ok(Self { check: check.clone(), dialer, security })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
-        let mut session = Session::Plain(self.dialer.connect(progress).await?);
-        progress.enter(Stage::Response);
-        if let Some(security) = self.security.as_ref().filter(|_| !self.check.starttls) {
-            session = session.secure(security, progress).await?;
-        }
+        let conn = self.dialer.connect(progress).await?;
+        let at_once = self.security.as_ref().filter(|_| !self.check.starttls);
+        let mut session = Session::begin(conn, at_once, progress).await?;
         self.reply(&mut session, None).await?;
         self.hello(&mut session).await?;
         if let Some(security) = self.security.as_ref().filter(|_| self.check.starttls) {
@@ -61,7 +59,7 @@ impl MailRunner {
         };
         let _gone = session.send(goodbye.as_bytes()).await;
         progress.leave(session);
-        let certificate = Security::evaluate(self.security.as_ref(), progress);
+        let certificate = Security::evaluate(self.security.as_ref(), progress, &self.check.certificate);
         worse(certificate, in_time(latency, self.check.latency))
     }
 

@@ -30,7 +30,6 @@ pub(crate) mod postgres;
 #[cfg(feature = "process")]
 pub(crate) mod process;
 pub(crate) mod redis;
-#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
 mod session;
 pub(crate) mod tcp;
 pub(crate) mod tls;
@@ -75,16 +74,18 @@ pub(crate) trait KindRunner: Debug + Send + Sync {
     fn run<'a>(&'a self, progress: &'a Progress, start: Instant) -> BoxedRun<'a>;
 }
 
-/// Implements [`KindRunner`] for a runner with a `dialer` and a method `run`.
+/// Implements [`KindRunner`] for a runner with a `dialer` and a method `run`, and properties that
+/// are not the default.
 macro_rules! impl_kind_runner {
-    ($runner:ty $(, is_connectionless: $is_connectionless:literal)?) => {
+    ($runner:ty $(, $property:ident: |$it:ident| $value:expr)?) => {
         impl crate::kinds::KindRunner for $runner {
             fn dialer(&self) -> Option<&Dialer> {
                 Some(&self.dialer)
             }
 
-            $(fn is_connectionless(&self) -> bool {
-                $is_connectionless
+            $(fn $property(&self) -> bool {
+                let $it = self;
+                $value
             })?
 
             fn run<'a>(&'a self, progress: &'a Progress, start: Instant) -> crate::kinds::BoxedRun<'a> {

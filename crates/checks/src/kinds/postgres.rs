@@ -9,12 +9,12 @@
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
 use crate::kinds::expectations::in_time;
+use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
-use crate::kinds::session::{CLEAR_TEXT, Security, Session, broken};
-use crate::kinds::{BoxedRun, KindRunner};
+use crate::kinds::session::{CLEAR_TEXT, NOBODY, Security, Session, broken, evaluate_writable};
 use crate::options::PostgresCheck;
-use crate::progress::{Progress, Stage};
+use crate::progress::Progress;
 use bytes::BytesMut;
 use doorbell_config::Secret;
 use fallible_iterator::FallibleIterator as _;
@@ -23,16 +23,14 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 use postgres_protocol::message::backend::{DataRowBody, ErrorResponseBody, Header, Message};
 use postgres_protocol::message::frontend;
 use std::io;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
 
 /// Maximum length of a message; all expected messages are short.
 const MESSAGE_LEN_MAX: i32 = 64 << 10;
 
-/// User name if no user is configured; it does not have to exist on the server.
-const NOBODY: &str = "doorbell";
-
 /// Checks one server.
+#[derive(Debug)]
 pub(crate) struct PostgresRunner {
     check: PostgresCheck,
     dialer: Dialer,
@@ -40,25 +38,7 @@ pub(crate) struct PostgresRunner {
     startup: BytesMut,
 }
 
-impl std::fmt::Debug for PostgresRunner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresRunner").field("check", &self.check).finish_non_exhaustive()
-    }
-}
-
-impl KindRunner for PostgresRunner {
-    fn dialer(&self) -> Option<&Dialer> {
-        Some(&self.dialer)
-    }
-
-    fn blocks(&self) -> bool {
-        self.check.access.password.is_some()
-    }
-
-    fn run<'a>(&'a self, progress: &'a Progress, start: Instant) -> BoxedRun<'a> {
-        Box::pin(self.run(progress, start))
-    }
-}
+impl_kind_runner!(PostgresRunner, blocks: |postgres| postgres.check.access.password.is_some());
 
 impl PostgresRunner {
     pub(crate) fn build(check: &PostgresCheck, with: &mut Materials<'_>) -> Result<Self, String> {
@@ -69,15 +49,13 @@ impl PostgresRunner {
         let mut startup = BytesMut::new();
         frontend::startup_message(named.chain([("application_name", "doorbell")]), &mut startup)
             .map_err(|error| error.to_string())?;
-        let (address, access) = (&check.address, &check.access);
-        let security = Security::build(access.tls.as_ref(), address.host(), access.certificate, &[], with)?;
+        let security = Security::build(check.access.tls.as_ref(), check.address.host(), &[], with)?;
         Ok(Self { check: check.clone(), dialer, security, startup })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let conn = self.dialer.connect(progress).await?;
-        progress.enter(Stage::Response);
-        let mut session = Session::Plain(conn);
+        let mut session = Session::begin(conn, None, progress).await?;
         if let Some(security) = &self.security {
             request_tls(&mut session).await?;
             session = session.secure(security, progress).await?;
@@ -96,10 +74,12 @@ impl PostgresRunner {
             let _gone = server.session.send(&goodbye).await;
             progress.leave(server.session);
         } else {
-            server.session.close().await;
+            let _gone = server.session.shutdown().await;
+            server.session.close_with_fin();
         }
-        let certificate = Security::evaluate(self.security.as_ref(), progress);
-        worse(worse(met, certificate), in_time(latency, self.check.access.latency))
+        let access = &self.check.access;
+        let certificate = Security::evaluate(self.security.as_ref(), progress, &access.certificate);
+        worse(worse(met, certificate), in_time(latency, access.latency))
     }
 
     /// Waits for the start of the session, and returns whether it has started. Without a configured
@@ -214,11 +194,7 @@ impl PostgresRunner {
             }
         }
         let value = value.ok_or_else(|| Issue::failure("the server returned no row"))?;
-        Ok(match (self.check.access.writable, value == "off") {
-            (Some(true), false) => Err(Issue::failure("the server is read-only")),
-            (Some(false), true) => Err(Issue::failure("the server accepts writes, expected read-only")),
-            _ => Ok(()),
-        })
+        Ok(self.check.access.writable.map_or(Ok(()), |wanted| evaluate_writable(wanted, value == "off")))
     }
 
     fn issue(&self, refusal: &Refusal) -> Issue {

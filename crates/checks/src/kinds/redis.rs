@@ -5,16 +5,15 @@
 //! Does not know about: the values of keys.
 
 use crate::connect::dialer::Dialer;
-use crate::connect::tls::{Tls, handshake};
-use crate::finding::{Issue, Verdict, cause_of};
+use crate::finding::{Issue, Verdict};
 use crate::kinds::expectations::in_time;
 use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::{Lines, server_text, shown};
 use crate::kinds::materials::Materials;
+use crate::kinds::session::{Security, Session};
 use crate::options::RedisCheck;
-use crate::progress::{Progress, Stage};
+use crate::progress::Progress;
 use doorbell_health::Outcome;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
 /// Maximum length of a reply; all expected replies are short.
@@ -24,7 +23,7 @@ const REPLY_LEN_MAX: usize = 512;
 pub(crate) struct RedisRunner {
     check: RedisCheck,
     dialer: Dialer,
-    tls: Tls,
+    security: Option<Security>,
     /// All commands, including the password.
     commands: Vec<u8>,
 }
@@ -52,39 +51,21 @@ impl RedisRunner {
         if let Some(key) = &check.maintenance_key {
             command(&mut commands, &["EXISTS", key]);
         }
-        let tls = match &check.tls {
-            Some(tls) => with.shared.tls.take(tls, &[], true)?,
-            None => Tls::None,
-        };
-        Ok(Self { check: check.clone(), dialer, tls, commands })
+        let security = Security::build(check.tls.as_ref(), check.address.host(), &[], with)?;
+        Ok(Self { check: check.clone(), dialer, security, commands })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
-        let mut conn = self.dialer.connect(progress).await?;
-        match &self.check.tls {
-            Some(tls) => {
-                progress.enter(Stage::Handshake);
-                let name = tls.server_name.as_deref().unwrap_or_else(|| self.check.address.host());
-                let mut stream = handshake(&self.tls, name, conn).await?;
-                progress.see_tls(stream.get_ref().1, &self.tls);
-                progress.enter(Stage::Response);
-                self.exchange(&mut stream).await?;
-                stream.get_mut().0.close_with_fin();
-            }
-            None => {
-                progress.enter(Stage::Response);
-                self.exchange(&mut conn).await?;
-                conn.close_with_fin();
-            }
-        }
+        let conn = self.dialer.connect(progress).await?;
+        let mut session = Session::begin(conn, self.security.as_ref(), progress).await?;
+        self.exchange(&mut session).await?;
+        session.close_with_fin();
         in_time(start.elapsed(), self.check.latency)
     }
 
-    async fn exchange(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Verdict {
-        let broken = |error: std::io::Error| Issue::failure(cause_of(&error));
-        stream.write_all(&self.commands).await.map_err(broken)?;
-        stream.flush().await.map_err(broken)?;
-        let mut lines = Lines::new(stream, REPLY_LEN_MAX);
+    async fn exchange(&self, session: &mut Session) -> Verdict {
+        session.send(&self.commands).await?;
+        let mut lines = Lines::new(session, REPLY_LEN_MAX);
         if self.check.password.is_some() {
             match read(lines.next().await?)? {
                 Reply::Error(text) => return Err(Issue::failure(format!("AUTH: {}", self.reason(&text)))),

@@ -5,16 +5,16 @@
 use crate::connect::connector::Conn;
 use crate::connect::tls::{Protocols, Tls, handshake};
 use crate::finding::{CUT, Issue, Verdict, cause_of};
+use crate::kinds::exchange::Stream;
 use crate::kinds::materials::Materials;
-use crate::kinds::tls;
-use crate::options::{CertificateRule, ClientTls};
+#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
+use crate::options::CertificateRule;
+use crate::options::ClientTls;
 use crate::progress::{Progress, Stage};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
-use tokio::io::AsyncWriteExt as _;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
 /// Reason of a failure: the server needs the password in clear text, and
@@ -25,12 +25,25 @@ use tokio_rustls::client::TlsStream;
 pub(crate) const CLEAR_TEXT: &str =
     "the server asks for the password in clear text, which needs `tls` with `verify`";
 
-/// TLS of the connections of one check, and limits on the remaining lifetime of the certificates.
+/// User name if no user of a database is configured. The server may refuse it.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(crate) const NOBODY: &str = "doorbell";
+
+/// The verdict on a database server, by whether it accepts writes.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(crate) fn evaluate_writable(wanted: bool, is_writable: bool) -> Verdict {
+    match (wanted, is_writable) {
+        (true, false) => Err(Issue::failure("the server is read-only")),
+        (false, true) => Err(Issue::failure("the server accepts writes, expected read-only")),
+        _ => Ok(()),
+    }
+}
+
+/// TLS of the connections of one check.
 #[derive(Debug)]
 pub(crate) struct Security {
     tls: Tls,
     server_name: String,
-    certificate: CertificateRule,
 }
 
 impl Security {
@@ -38,18 +51,18 @@ impl Security {
     pub(crate) fn build(
         tls: Option<&ClientTls>,
         host: &str,
-        certificate: CertificateRule,
         protocols: Protocols,
         with: &mut Materials<'_>,
     ) -> Result<Option<Self>, String> {
         let Some(tls) = tls else { return Ok(None) };
         let server_name = tls.server_name.as_deref().unwrap_or(host).to_owned();
-        Ok(Some(Self { tls: with.shared.tls.take(tls, protocols, true)?, server_name, certificate }))
+        Ok(Some(Self { tls: with.shared.tls.take(tls, protocols, true)?, server_name }))
     }
 
     /// Evaluates the remaining lifetime of the certificates of a completed handshake.
-    pub(crate) fn evaluate(security: Option<&Self>, progress: &Progress) -> Verdict {
-        security.map_or(Ok(()), |security| tls::evaluate(progress, &security.certificate))
+    #[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
+    pub(crate) fn evaluate(security: Option<&Self>, progress: &Progress, rule: &CertificateRule) -> Verdict {
+        security.map_or(Ok(()), |_| crate::kinds::tls::evaluate(progress, rule))
     }
 }
 
@@ -61,6 +74,20 @@ pub(crate) enum Session {
 }
 
 impl Session {
+    /// Starts a session on a connection, with TLS if `security` is given.
+    pub(crate) async fn begin(
+        conn: Conn,
+        security: Option<&Security>,
+        progress: &Progress,
+    ) -> Result<Self, Issue> {
+        let plain = Self::Plain(conn);
+        let Some(security) = security else {
+            progress.enter(Stage::Response);
+            return Ok(plain);
+        };
+        plain.secure(security, progress).await
+    }
+
     /// Performs a TLS handshake on the connection. Handshake bytes that the caller has already read
     /// would be lost.
     pub(crate) async fn secure(self, security: &Security, progress: &Progress) -> Result<Self, Issue> {
@@ -72,12 +99,18 @@ impl Session {
         Ok(Self::Tls(Box::new(stream)))
     }
 
+    fn stream(&mut self) -> Pin<&mut dyn Stream> {
+        match self {
+            Self::Plain(conn) => Pin::new(conn),
+            Self::Tls(stream) => Pin::new(stream),
+        }
+    }
+
     #[cfg(feature = "mysql")]
     pub(crate) const fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 
-    #[cfg(any(feature = "mail", feature = "mysql", feature = "postgres"))]
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Verdict {
         let sent = async {
             self.write_all(bytes).await?;
@@ -86,12 +119,9 @@ impl Session {
         sent.await.map_err(broken)
     }
 
-    /// Makes the connection close with FIN, as [`Conn::close_with_fin`] does, and ends the TLS
-    /// session.
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn close(mut self) {
-        let _gone = self.shutdown().await;
-        match &mut self {
+    /// Makes the connection close with FIN, as [`Conn::close_with_fin`] does.
+    pub(crate) fn close_with_fin(&mut self) {
+        match self {
             Self::Plain(conn) => conn.close_with_fin(),
             Self::Tls(stream) => stream.get_mut().0.close_with_fin(),
         }
@@ -100,33 +130,36 @@ impl Session {
 
 impl AsyncRead for Session {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(conn) => Pin::new(conn).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
+        self.get_mut().stream().poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Session {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(conn) => Pin::new(conn).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        self.get_mut().stream().poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().stream().poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(conn) => conn.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(conn) => Pin::new(conn).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        self.get_mut().stream().poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(conn) => Pin::new(conn).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        self.get_mut().stream().poll_shutdown(cx)
     }
 }
 

@@ -78,4 +78,4 @@ impl UdpRunner {
     }
 }
 
-impl_kind_runner!(UdpRunner, is_connectionless: true);
+impl_kind_runner!(UdpRunner, is_connectionless: |_any| true);

@@ -7,7 +7,7 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};
-use crate::kinds::exchange::{FIELDS_MAX, HEAD_BYTES_MAX, broken as broken_http, field};
+use crate::kinds::exchange::{broken as broken_http, drive, field, http1};
 use crate::kinds::expectations::{contains, in_time};
 use crate::kinds::http::OUR_NAME;
 use crate::kinds::impl_kind_runner;
@@ -16,20 +16,18 @@ use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
 use crate::kinds::session::{Security, Session, broken};
 use crate::options::{WebsocketCheck, address_of};
-use crate::progress::{Progress, Stage};
+use crate::progress::Progress;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http_body_util::Empty;
-use hyper::client::conn::http1;
 use hyper::header::{
     CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_VERSION, UPGRADE, USER_AGENT,
 };
 use hyper::{Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
 use std::pin::pin;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -80,23 +78,20 @@ impl WebsocketRunner {
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         let target = url.target.parse().map_err(|_| unusable())?;
         let tls = url.is_https.then_some(&check.tls);
-        let security = Security::build(tls, &url.at.host, check.certificate, &["http/1.1"], with)?;
+        let security = Security::build(tls, &url.at.host, &["http/1.1"], with)?;
         Ok(Self { check: check.clone(), target, headers, dialer, security })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
-        let mut session = Session::Plain(self.dialer.connect(progress).await?);
-        progress.enter(Stage::Response);
-        if let Some(security) = &self.security {
-            session = session.secure(security, progress).await?;
-        }
+        let conn = self.dialer.connect(progress).await?;
+        let session = Session::begin(conn, self.security.as_ref(), progress).await?;
         let mut socket = self.upgrade(session, progress).await?;
         self.exchange(&mut socket).await?;
         let latency = start.elapsed();
         let goodbye = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         let _gone = socket.close(Some(goodbye)).await;
         progress.leave(socket.into_inner());
-        let certificate = Security::evaluate(self.security.as_ref(), progress);
+        let certificate = Security::evaluate(self.security.as_ref(), progress, &self.check.certificate);
         worse(certificate, in_time(latency, self.check.latency))
     }
 
@@ -114,18 +109,8 @@ impl WebsocketRunner {
         let value = HeaderValue::try_from(&key).map_err(|_| Issue::error("the key cannot be sent"))?;
         request.headers_mut().insert(SEC_WEBSOCKET_KEY, value);
         let interim = InterimCounter::of(&mut request);
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD_BYTES_MAX.into()).max_headers(FIELDS_MAX);
-        let begun = builder.handshake(TokioIo::new(interim.limit(session))).await;
-        let (mut sender, mut conn) = begun.map_err(|error| broken_http(&error))?;
-        let response = {
-            let mut work = pin!(sender.send_request(request));
-            tokio::select! {
-                response = &mut work => response,
-                // A response that was already read is still delivered.
-                _ended = &mut conn => work.await,
-            }
-        };
+        let (mut sender, mut conn) = http1(interim.limit(session)).await?;
+        let response = drive(&mut conn, pin!(sender.send_request(request))).await;
         interim.check()?;
         let response = response.map_err(|error| broken_http(&error))?;
         progress.see(|seen| seen.status = Some(response.status().as_u16()));

@@ -18,9 +18,9 @@ use crate::kinds::expectations::in_time;
 use crate::kinds::impl_kind_runner;
 use crate::kinds::lines::server_text;
 use crate::kinds::materials::Materials;
-use crate::kinds::session::{CLEAR_TEXT, Security, Session, broken};
+use crate::kinds::session::{CLEAR_TEXT, NOBODY, Security, Session, broken, evaluate_writable};
 use crate::options::MysqlCheck;
-use crate::progress::{Progress, Stage};
+use crate::progress::Progress;
 use doorbell_config::Secret;
 use packet::{Greeting, NATIVE, Refusal, hashed, parse_row, parse_switch, unexpected};
 use tokio::io::AsyncReadExt as _;
@@ -28,9 +28,6 @@ use tokio::time::Instant;
 
 /// Maximum length of a packet; all expected packets are short.
 const PACKET_LEN_MAX: usize = 8 << 10;
-
-/// User name of the login if no user is configured; the server may refuse it.
-const NOBODY: &str = "doorbell";
 
 const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
@@ -52,15 +49,13 @@ impl MysqlRunner {
         if check.username.as_ref().is_some_and(|user| user.contains('\0')) {
             return Err("a user name contains no zero byte".to_owned());
         }
-        let (address, access) = (&check.address, &check.access);
-        let security = Security::build(access.tls.as_ref(), address.host(), access.certificate, &[], with)?;
+        let security = Security::build(check.access.tls.as_ref(), check.address.host(), &[], with)?;
         Ok(Self { check: check.clone(), dialer: dialer.peer_sends_first(), security })
     }
 
     async fn run(&self, progress: &Progress, start: Instant) -> Verdict {
         let conn = self.dialer.connect(progress).await?;
-        progress.enter(Stage::Response);
-        let mut server = Server { session: Session::Plain(conn), next: 0 };
+        let mut server = Server { session: Session::begin(conn, None, progress).await?, next: 0 };
         let greeting = server.read().await?;
         let greeting = match Refusal::parse(&greeting) {
             Some(refusal) => return Err(self.issue(&refusal)),
@@ -76,7 +71,7 @@ impl MysqlRunner {
         let has_session = self.log_in(&mut server, greeting).await?;
         let met = match (&self.check.username, self.check.access.writable) {
             (None, _) => Ok(()),
-            (Some(_), None) => self.ping(&mut server).await?,
+            (Some(_), None) => Ok(self.command(&mut server, &[COM_PING]).await?),
             (Some(_), Some(wanted)) => self.query(&mut server, wanted).await?,
         };
         let latency = start.elapsed();
@@ -84,8 +79,9 @@ impl MysqlRunner {
             let _gone = server.command(&[COM_QUIT]).await;
         }
         progress.leave(server.session);
-        let certificate = Security::evaluate(self.security.as_ref(), progress);
-        worse(worse(met, certificate), in_time(latency, self.check.access.latency))
+        let access = &self.check.access;
+        let certificate = Security::evaluate(self.security.as_ref(), progress, &access.certificate);
+        worse(worse(met, certificate), in_time(latency, access.latency))
     }
 
     /// Logs in. The result is false if no user is configured and the server refuses the login.
@@ -133,17 +129,10 @@ impl MysqlRunner {
         }
     }
 
-    async fn ping(&self, server: &mut Server) -> Result<Verdict, Issue> {
-        server.command(&[COM_PING]).await?;
-        self.read_success(server).await?;
-        Ok(Ok(()))
-    }
-
     /// Reads a variable of the server. The response consists of five packets: the number of
     /// columns, a column, the end of the columns, the row, the end of the rows.
     async fn query(&self, server: &mut Server, wanted: bool) -> Result<Verdict, Issue> {
-        server.command(&[&[COM_QUERY], &b"SELECT @@global.read_only"[..]].concat()).await?;
-        self.read_success(server).await?;
+        self.command(server, &[&[COM_QUERY], &b"SELECT @@global.read_only"[..]].concat()).await?;
         for _column_and_mark in 0..2 {
             server.read().await?;
         }
@@ -151,15 +140,12 @@ impl MysqlRunner {
         let value = parse_row(&row).ok_or_else(unexpected)?;
         let is_writable = matches!(value, b"0" | b"OFF");
         server.read().await?;
-        Ok(match (wanted, is_writable) {
-            (true, false) => Err(Issue::failure("the server is read-only")),
-            (false, true) => Err(Issue::failure("the server accepts writes, expected read-only")),
-            _ => Ok(()),
-        })
+        Ok(evaluate_writable(wanted, is_writable))
     }
 
-    /// Reads the first packet of a response, which may be an error.
-    async fn read_success(&self, server: &mut Server) -> Verdict {
+    /// Sends a command, and reads the first packet of the response, which may be an error.
+    async fn command(&self, server: &mut Server, content: &[u8]) -> Verdict {
+        server.command(content).await?;
         let packet = server.read().await?;
         Refusal::parse(&packet).map_or(Ok(()), |refusal| Err(self.issue(&refusal)))
     }
