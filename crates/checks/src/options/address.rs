@@ -220,7 +220,6 @@ impl HostPort {
     }
 
     /// Parses a host without a port: a name, `192.0.2.1`, `2001:db8::1` or `[2001:db8::1]`.
-    #[cfg(feature = "icmp")]
     #[must_use]
     pub fn parse_host(text: &str) -> Option<Self> {
         if text.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()) {
@@ -260,6 +259,20 @@ impl fmt::Display for HostPort {
             return f.write_str(&self.host);
         }
         write!(f, "{}:{}", self.bracketed(), self.port)
+    }
+}
+
+/// The form of a host without a port.
+impl Text for HostPort {
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
+        Self::parse_host(&text).or_else(|| {
+            let help = "write a name or an address without a port, as in \"db.internal\" or \"2001:db8::1\"";
+            entry.refuse("bad-value", format!("{text:?} is not a host"), help)
+        })
+    }
+
+    fn blank() -> Self {
+        Self::default()
     }
 }
 
@@ -358,7 +371,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "icmp")]
     #[test]
     fn hosts_without_ports() {
         for (text, expected) in [

@@ -5,7 +5,6 @@
 use super::address::{Address, ClientTls, Resolve};
 use super::latency::LatencyRule;
 use super::remote::CertificateRule;
-use super::session;
 use doorbell_config::{Problem, Secret, Section, Table};
 
 /// Login, expectations and connection of a database check.
@@ -46,6 +45,6 @@ impl DatabaseAccess {
                 at.problem(problem.help("add `username`, or remove it"));
             }
         }
-        session::needs_tls(at, self.tls.is_some(), "add `tls = {}`, or remove it");
+        CertificateRule::needs_tls(at, self.tls.is_some(), "add `tls = {}`, or remove it");
     }
 }

@@ -176,8 +176,9 @@ fn authority(entry: &Entry<'_>) -> Option<Option<String>> {
 /// Metadata: header fields, except those of the protocol.
 mod metadata {
     use super::fields;
+    pub(super) use super::fields::{dump, form};
     use crate::options::FieldValue;
-    use doorbell_config::{Entry, Json, Key, Problem};
+    use doorbell_config::{Entry, Problem};
 
     pub(super) fn read(entry: &Entry<'_>) -> Option<Vec<(String, FieldValue)>> {
         let metadata = fields::read(entry)?;
@@ -191,13 +192,5 @@ mod metadata {
             entry.problem(Problem::error("bad-header", entry.span(), message).help(help));
         }
         Some(metadata)
-    }
-
-    pub(super) fn dump(metadata: &[(String, FieldValue)]) -> Option<Json> {
-        fields::dump(metadata)
-    }
-
-    pub(super) fn form(key: &Key) -> Json {
-        fields::form(key)
     }
 }

@@ -7,16 +7,22 @@ use doorbell_config::{Entry, Json, Key, TEXTS, Value as _};
 /// Maximum number of bytes that are sent or expected.
 const BYTES_MAX: usize = 4096;
 
-/// Parses pairs of digits; spaces are ignored.
-pub(super) fn parse(text: &str) -> Option<Vec<u8>> {
+/// Parses bytes that are written as pairs of hexadecimal digits; spaces are ignored.
+#[must_use]
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u32> = text
         .chars()
         .filter(|char| !char.is_ascii_whitespace())
         .map(|char| char.to_digit(16))
         .collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();
-    let is_whole = rest.is_empty() && pairs.len() <= BYTES_MAX;
-    is_whole.then(|| pairs.iter().filter_map(|[high, low]| u8::try_from(high << 4 | low).ok()).collect())
+    let byte = |[high, low]: &[u32; 2]| u8::try_from(high << 4 | low).ok();
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+/// Parses at most [`BYTES_MAX`] bytes.
+pub(super) fn parse(text: &str) -> Option<Vec<u8>> {
+    unhex(text).filter(|bytes| bytes.len() <= BYTES_MAX)
 }
 
 /// Formats bytes as pairs of digits.
@@ -79,6 +85,8 @@ mod tests {
             (" ", Some(b"")),
             ("0", None),
             ("0g", None),
+            ("0x", None),
+            ("+1", None),
             ("é0", None),
             ("0 0 0", None),
         ] {

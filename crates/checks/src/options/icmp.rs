@@ -12,7 +12,7 @@ use doorbell_config::Table;
 pub struct IcmpCheck {
     /// Name or address of the host. `net.ipv4.ping_group_range` must contain a group of doorbell,
     /// also for IPv6. Required.
-    #[key(required = "\"192.0.2.1\"", with = host)]
+    #[key(required = "\"192.0.2.1\"")]
     pub host: HostPort,
     /// Bytes of content of the request, which the reply must repeat. Requests that are longer than
     /// the MTU are sent in fragments.
@@ -39,27 +39,5 @@ impl IcmpCheck {
     #[must_use]
     pub fn new(host: HostPort) -> Self {
         Self { host, ..Self::default() }
-    }
-}
-
-/// Form of the host: a name or an address.
-mod host {
-    use super::HostPort;
-    use doorbell_config::{Entry, Json, Key, Value as _};
-
-    pub(super) fn read(entry: &Entry<'_>) -> Option<HostPort> {
-        let text = entry.string()?;
-        HostPort::parse_host(&text).or_else(|| {
-            let help = "write a name or an address without a port, as in \"db.internal\" or \"2001:db8::1\"";
-            entry.refuse("bad-value", format!("{text:?} is not a host"), help)
-        })
-    }
-
-    pub(super) fn dump(host: &HostPort) -> Option<Json> {
-        Some(host.host.clone().into())
-    }
-
-    pub(super) fn form(key: &Key) -> Json {
-        String::form(key)
     }
 }

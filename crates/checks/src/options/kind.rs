@@ -3,85 +3,12 @@
 //! Does not know about: the meaning of a kind's keys, and how a check runs.
 
 use super::address::{Address, ClientTls, HostPort, Url};
-#[cfg(feature = "alias")]
-use super::alias::AliasCheck;
-use super::grpc::GrpcCheck;
-use super::http::HttpCheck;
-#[cfg(feature = "icmp")]
-use super::icmp::IcmpCheck;
-#[cfg(feature = "link")]
-use super::link::LinkCheck;
-use super::local::{ExecCheck, FileCheck, GaugeCheck};
 #[cfg(feature = "mail")]
-use super::mail::{MailCheck, MailProtocol};
-#[cfg(feature = "mysql")]
-use super::mysql::MysqlCheck;
-#[cfg(feature = "postgres")]
-use super::postgres::PostgresCheck;
-#[cfg(feature = "process")]
-use super::process::ProcessCheck;
-use super::remote::{DnsCheck, RedisCheck, TcpCheck, TlsCheck};
+use super::mail::MailProtocol;
 use super::target::Target;
-#[cfg(feature = "udp")]
-use super::udp::UdpCheck;
-#[cfg(feature = "websocket")]
-use super::websocket::{self, WebsocketCheck};
 use doorbell_config::{Dump, Entry, Json, JsonMap, Key, Problem, Section, Table, form, quoted};
 use std::collections::BTreeMap;
-use std::convert::identity;
 use std::time::Duration;
-
-/// What a check does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CheckKind {
-    /// The state of another check or endpoint.
-    #[cfg(feature = "alias")]
-    Alias(Box<AliasCheck>),
-    /// A question to a name server.
-    Dns(Box<DnsCheck>),
-    /// A program.
-    Exec(ExecCheck),
-    /// A file.
-    File(FileCheck),
-    /// A metric of this machine.
-    Gauge(GaugeCheck),
-    /// A call of `Check` or `Watch` of `grpc.health.v1`, or of a unary method of another service.
-    Grpc(Box<GrpcCheck>),
-    /// An HTTP request.
-    Http(Box<HttpCheck>),
-    /// An ICMP or ICMPv6 echo.
-    #[cfg(feature = "icmp")]
-    Icmp(Box<IcmpCheck>),
-    /// The states at other instances, which arrive on links.
-    #[cfg(feature = "link")]
-    Link(LinkCheck),
-    /// The greeting of a mail server.
-    #[cfg(feature = "mail")]
-    Mail(Box<MailCheck>),
-    /// The greeting of a MySQL server, and optionally a login.
-    #[cfg(feature = "mysql")]
-    Mysql(Box<MysqlCheck>),
-    /// The start of a PostgreSQL session, and optionally a login.
-    #[cfg(feature = "postgres")]
-    Postgres(Box<PostgresCheck>),
-    /// Processes of this machine.
-    #[cfg(feature = "process")]
-    Process(ProcessCheck),
-    /// `PING` of a Redis server.
-    Redis(Box<RedisCheck>),
-    /// A connection, and optionally bytes on it.
-    Tcp(TcpCheck),
-    /// A TLS handshake and the certificates.
-    Tls(Box<TlsCheck>),
-    /// No run: results are pushed, and are valid for this time.
-    Ttl(Duration),
-    /// A datagram, and optionally a reply.
-    #[cfg(feature = "udp")]
-    Udp(Box<UdpCheck>),
-    /// A WebSocket connection.
-    #[cfg(feature = "websocket")]
-    Websocket(Box<WebsocketCheck>),
-}
 
 /// Results that are pushed.
 #[derive(Clone, Debug, Table)]
@@ -96,15 +23,27 @@ struct Ttl {
 type Kind = (&'static str, fn() -> JsonMap, fn(&mut Section<'_>) -> CheckKind);
 
 macro_rules! kinds {
-    ($($(#[$attr:meta])* $word:literal $variant:ident $wrap:expr, $table:ty;)*) => {
+    ($(
+        #[doc = $doc:literal]
+        $(#[cfg($feature:meta)])?
+        $word:literal $variant:ident($kept:ty), $table:ty;
+    )*) => {
+        /// What a check does.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum CheckKind {
+            $(#[doc = $doc] $(#[cfg($feature)])? $variant($kept),)*
+            /// No run: results are pushed, and are valid for this time.
+            Ttl(Duration),
+        }
+
         const KINDS: &[Kind] = &[
-            $($(#[$attr])* ($word, <$table as Table>::properties, |at| <$table as Table>::take(at).into()),)*
+            $($(#[cfg($feature)])? ($word, <$table as Table>::properties, |at| <$table>::take(at).into()),)*
             ("ttl", <Ttl as Table>::properties, |at| CheckKind::Ttl(Ttl::take(at).ttl)),
         ];
 
-        $($(#[$attr])* impl From<$table> for CheckKind {
+        $($(#[cfg($feature)])? impl From<$table> for CheckKind {
             fn from(check: $table) -> Self {
-                Self::$variant($wrap(check))
+                Self::$variant(check.into())
             }
         })*
 
@@ -113,14 +52,14 @@ macro_rules! kinds {
             #[must_use]
             pub const fn word(&self) -> &'static str {
                 match self {
-                    $($(#[$attr])* Self::$variant(_) => $word,)*
+                    $($(#[cfg($feature)])? Self::$variant(_) => $word,)*
                     Self::Ttl(_) => "ttl",
                 }
             }
 
             fn show_keys(&self, to: &mut Dump) {
                 match self {
-                    $($(#[$attr])* Self::$variant(table) => table.show(to),)*
+                    $($(#[cfg($feature)])? Self::$variant(table) => table.show(to),)*
                     Self::Ttl(ttl) => Ttl { ttl: *ttl }.show(to),
                 }
             }
@@ -129,7 +68,7 @@ macro_rules! kinds {
             #[must_use]
             pub fn tls(&self) -> Option<&ClientTls> {
                 match self {
-                    $($(#[$attr])* Self::$variant(target) => target.tls(),)*
+                    $($(#[cfg($feature)])? Self::$variant(target) => target.tls(),)*
                     Self::Ttl(_) => None,
                 }
             }
@@ -139,7 +78,7 @@ macro_rules! kinds {
             #[must_use]
             pub fn remote(&self) -> Option<&HostPort> {
                 match self {
-                    $($(#[$attr])* Self::$variant(target) => target.remote(),)*
+                    $($(#[cfg($feature)])? Self::$variant(target) => target.remote(),)*
                     Self::Ttl(_) => None,
                 }
             }
@@ -147,34 +86,53 @@ macro_rules! kinds {
     };
 }
 
+// Each kind: its documentation, its name, its variant, and the table of its keys.
 kinds! {
+    /// The state of another check or endpoint.
     #[cfg(feature = "alias")]
-    "alias" Alias Box::new, AliasCheck;
-    "dns" Dns Box::new, DnsCheck;
-    "exec" Exec identity, ExecCheck;
-    "file" File identity, FileCheck;
-    "gauge" Gauge identity, GaugeCheck;
-    "grpc" Grpc Box::new, GrpcCheck;
-    "http" Http Box::new, HttpCheck;
+    "alias" Alias(Box<super::AliasCheck>), super::AliasCheck;
+    /// A question to a name server.
+    "dns" Dns(Box<super::DnsCheck>), super::DnsCheck;
+    /// A program.
+    "exec" Exec(super::ExecCheck), super::ExecCheck;
+    /// A file.
+    "file" File(super::FileCheck), super::FileCheck;
+    /// A metric of this machine.
+    "gauge" Gauge(super::GaugeCheck), super::GaugeCheck;
+    /// A call of `Check` or `Watch` of `grpc.health.v1`, or of a unary method of another service.
+    "grpc" Grpc(Box<super::GrpcCheck>), super::GrpcCheck;
+    /// An HTTP request.
+    "http" Http(Box<super::HttpCheck>), super::HttpCheck;
+    /// An ICMP or ICMPv6 echo.
     #[cfg(feature = "icmp")]
-    "icmp" Icmp Box::new, IcmpCheck;
+    "icmp" Icmp(Box<super::IcmpCheck>), super::IcmpCheck;
+    /// The states at other instances, which arrive on links.
     #[cfg(feature = "link")]
-    "link" Link identity, LinkCheck;
+    "link" Link(super::LinkCheck), super::LinkCheck;
+    /// The greeting of a mail server.
     #[cfg(feature = "mail")]
-    "mail" Mail Box::new, MailCheck;
+    "mail" Mail(Box<super::MailCheck>), super::MailCheck;
+    /// The greeting of a MySQL server, and optionally a login.
     #[cfg(feature = "mysql")]
-    "mysql" Mysql Box::new, MysqlCheck;
+    "mysql" Mysql(Box<super::MysqlCheck>), super::MysqlCheck;
+    /// The start of a PostgreSQL session, and optionally a login.
     #[cfg(feature = "postgres")]
-    "postgres" Postgres Box::new, PostgresCheck;
+    "postgres" Postgres(Box<super::PostgresCheck>), super::PostgresCheck;
+    /// Processes of this machine.
     #[cfg(feature = "process")]
-    "process" Process identity, ProcessCheck;
-    "redis" Redis Box::new, RedisCheck;
-    "tcp" Tcp identity, TcpCheck;
-    "tls" Tls Box::new, TlsCheck;
+    "process" Process(super::ProcessCheck), super::ProcessCheck;
+    /// `PING` of a Redis server.
+    "redis" Redis(Box<super::RedisCheck>), super::RedisCheck;
+    /// A connection, and optionally bytes on it.
+    "tcp" Tcp(super::TcpCheck), super::TcpCheck;
+    /// A TLS handshake and the certificates.
+    "tls" Tls(Box<super::TlsCheck>), super::TlsCheck;
+    /// A datagram, and optionally a reply.
     #[cfg(feature = "udp")]
-    "udp" Udp Box::new, UdpCheck;
+    "udp" Udp(Box<super::UdpCheck>), super::UdpCheck;
+    /// A WebSocket connection.
     #[cfg(feature = "websocket")]
-    "websocket" Websocket Box::new, WebsocketCheck;
+    "websocket" Websocket(Box<super::WebsocketCheck>), super::WebsocketCheck;
 }
 
 /// Subtables of a check whose keys depend on the kind, and the documentation of these subtables.
@@ -225,10 +183,12 @@ impl Table for CheckKind {
     }
 }
 
-/// The JSON Schema of the keys of these kinds, in which each key names the kinds that have it.
+/// The JSON Schema of the keys of these kinds, if their features are enabled, in which each key names the kinds that have it.
 pub(super) fn properties_among(words: &[&str]) -> JsonMap {
     let (mut all, mut docs) = (JsonMap::new(), Docs::new());
+    let mut known = Vec::new();
     for (word, properties, _) in KINDS.iter().filter(|(word, ..)| words.contains(word)) {
+        known.push(*word);
         let mut own = properties();
         take_docs(&mut own, "", word, &mut docs);
         form::merge(&mut all, own);
@@ -246,7 +206,7 @@ pub(super) fn properties_among(words: &[&str]) -> JsonMap {
         all.entry(table).and_modify(|form| form["description"] = doc.into());
     }
     let mut form = TYPE.schema();
-    form["enum"] = words.into();
+    form["enum"] = known.into();
     all.insert(TYPE.name.to_owned(), form);
     all
 }
@@ -260,7 +220,8 @@ pub(super) fn take_among(at: &mut Section<'_>, words: &[&str]) -> CheckKind {
         if at.place(TYPE.name).is_none() {
             let message = format!("{} `{}` has no `type`", at.noun(), at.name);
             let problem = Problem::error("missing-key", at.span.clone(), message);
-            at.problem(problem.help(format!("add `type = `, one of {}", quoted(words))));
+            let words: Vec<_> = kinds.iter().map(|(word, _)| *word).collect();
+            at.problem(problem.help(format!("add `type = `, one of {}", quoted(&words))));
         }
         // Without a type, the valid keys are unknown.
         at.accept_others();
@@ -294,23 +255,26 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
     }
 }
 
-/// A URL scheme that is followed by a host and an optional port: the scheme, its default port, and
-/// its check.
-type Scheme = (&'static str, u16, fn(Address) -> CheckKind);
+/// A URL scheme that is followed by a host and a port: the scheme, the default port if there is
+/// one, and the check.
+type Scheme = (&'static str, Option<u16>, fn(Address) -> CheckKind);
 
 const BY_ADDRESS: &[Scheme] = &[
     #[cfg(feature = "mail")]
-    ("imap://", 143, |at| MailCheck::new(MailProtocol::Imap, at).into()),
+    ("imap://", Some(143), |at| super::MailCheck::new(MailProtocol::Imap, at).into()),
     #[cfg(feature = "mysql")]
-    ("mysql://", 3306, |at| MysqlCheck::new(at).into()),
+    ("mysql://", Some(3306), |at| super::MysqlCheck::new(at).into()),
     #[cfg(feature = "mail")]
-    ("pop3://", 110, |at| MailCheck::new(MailProtocol::Pop3, at).into()),
+    ("pop3://", Some(110), |at| super::MailCheck::new(MailProtocol::Pop3, at).into()),
     #[cfg(feature = "postgres")]
-    ("postgres://", 5432, |at| PostgresCheck::new(at).into()),
-    ("redis://", 6379, |at| RedisCheck::new(at).into()),
+    ("postgres://", Some(5432), |at| super::PostgresCheck::new(at).into()),
+    ("redis://", Some(6379), |at| super::RedisCheck::new(at).into()),
     #[cfg(feature = "mail")]
-    ("smtp://", 25, |at| MailCheck::new(MailProtocol::Smtp, at).into()),
-    ("tls://", 443, |at| TlsCheck::new(at).into()),
+    ("smtp://", Some(25), |at| super::MailCheck::new(MailProtocol::Smtp, at).into()),
+    ("tcp://", None, |at| super::TcpCheck::new(at).into()),
+    ("tls://", Some(443), |at| super::TlsCheck::new(at).into()),
+    #[cfg(feature = "udp")]
+    ("udp://", None, |at| super::UdpCheck::new(at).into()),
 ];
 
 impl CheckKind {
@@ -320,37 +284,30 @@ impl CheckKind {
     /// `smtp://HOST`, `imap://HOST`, `pop3://HOST`, `ws://..` or `wss://..`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
-        if let Some(address) = target.strip_prefix("tcp://") {
-            return HostPort::parse(address, None).map(Address::Tcp).map(TcpCheck::new).map(Self::from);
-        }
         #[cfg(feature = "icmp")]
         if let Some(host) = target.strip_prefix("icmp://") {
-            return HostPort::parse_host(host).map(IcmpCheck::new).map(Self::from);
+            return HostPort::parse_host(host).map(super::IcmpCheck::new).map(Self::from);
         }
-        #[cfg(feature = "udp")]
-        if let Some(address) = target.strip_prefix("udp://") {
-            return HostPort::parse(address, None).map(Address::Tcp).map(UdpCheck::new).map(Self::from);
-        }
-        if let Some(path) = target.strip_prefix("unix:") {
-            return Address::parse(&format!("unix:{path}")).map(TcpCheck::new).map(Self::from);
+        if target.starts_with("unix:") {
+            return Address::parse(target).map(super::TcpCheck::new).map(Self::from);
         }
         for &(scheme, port, of) in BY_ADDRESS {
             if let Some(address) = target.strip_prefix(scheme) {
-                return HostPort::parse(address, Some(port)).map(|at| of(Address::Tcp(at)));
+                return HostPort::parse(address, port).map(|at| of(Address::Tcp(at)));
             }
         }
         #[cfg(feature = "websocket")]
-        if let Some(url) = websocket::url::parse(target) {
-            return Some(WebsocketCheck::new(url).into());
+        if let Some(url) = super::websocket::url::parse(target) {
+            return Some(super::WebsocketCheck::new(url).into());
         }
         for (scheme, tls) in [("grpc://", None), ("grpcs://", Some(ClientTls::default()))] {
             if let Some(rest) = target.strip_prefix(scheme) {
                 let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
-                let default = GrpcCheck::new(Address::Tcp(HostPort::parse(address, None)?));
-                return Some(GrpcCheck { service: service.to_owned(), tls, ..default }.into());
+                let default = super::GrpcCheck::new(Address::Tcp(HostPort::parse(address, None)?));
+                return Some(super::GrpcCheck { service: service.to_owned(), tls, ..default }.into());
             }
         }
-        Url::parse(target).map(HttpCheck::new).map(Self::from)
+        Url::parse(target).map(super::HttpCheck::new).map(Self::from)
     }
 
     /// Whether the check follows a state of this program.

@@ -5,7 +5,6 @@
 use super::address::{Address, ClientTls, Resolve};
 use super::latency::LatencyRule;
 use super::remote::CertificateRule;
-use super::session;
 use super::target::target;
 use doorbell_config::{Entry, Section, Table, Words};
 
@@ -59,7 +58,7 @@ impl MailCheck {
 
     fn check(&self, at: &Section<'_>) {
         let help = "add `starttls = true` or `tls = {}`, or remove it";
-        session::needs_tls(at, self.starttls || self.tls.is_some(), help);
+        CertificateRule::needs_tls(at, self.starttls || self.tls.is_some(), help);
     }
 }
 

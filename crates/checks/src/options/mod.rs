@@ -33,8 +33,6 @@ mod postgres;
 mod process;
 mod proxy_header;
 mod remote;
-#[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
-mod session;
 mod status;
 mod target;
 #[cfg(feature = "udp")]
@@ -53,6 +51,7 @@ use doorbell_config::{Problem, Section, Table};
 use doorbell_health::Severity;
 pub use egress::EgressOptions;
 pub use grpc::{GrpcCheck, GrpcMode, GrpcStatus};
+pub use hex::unhex;
 pub use http::{
     FieldValue, FollowRedirects, HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Pattern, RequestVersion,
 };

@@ -101,7 +101,7 @@ pub struct RedisCheck {
 #[table(check = Self::check)]
 pub struct DnsCheck {
     /// Name server, such as "10.0.0.10" or "10.0.0.10:5353". Required.
-    #[key(required = "\"10.0.0.10\"", with = server)]
+    #[key(required = "\"10.0.0.10\"", read = server)]
     pub server: HostPort,
     /// Name to look up. Required.
     #[key(required = "\"example.com\"", read = name)]
@@ -166,6 +166,17 @@ pub enum DnsCode {
 }
 
 impl CertificateRule {
+    /// Reports limits that have no effect, because the check does not use TLS.
+    #[cfg(any(feature = "mail", feature = "mysql", feature = "postgres", feature = "websocket"))]
+    pub(super) fn needs_tls(at: &Section<'_>, has_tls: bool, help: &str) {
+        for key in ["expect.certificate_expires_after", "degraded.certificate_expires_within"] {
+            if let Some(place) = at.right_place(key).filter(|_| !has_tls) {
+                let problem = Problem::error("missing-key", place, "without TLS there is no certificate");
+                at.problem(problem.help(help));
+            }
+        }
+    }
+
     /// Whether the rule has no requirement.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -282,24 +293,11 @@ fn name(entry: &Entry<'_>) -> Option<String> {
     entry.refuse("bad-value", format!("{text:?} is not a valid DNS name"), help)
 }
 
-/// Form of the server: a host and an optional port.
-mod server {
-    use super::HostPort;
-    use doorbell_config::{Entry, Json, Key, Value as _};
-
-    pub(super) fn read(entry: &Entry<'_>) -> Option<HostPort> {
-        let text = entry.string()?;
-        HostPort::parse(&text, Some(53)).or_else(|| {
-            let help = "write \"10.0.0.10\", \"10.0.0.10:53\" or \"[2001:db8::53]:53\"";
-            entry.refuse("bad-value", format!("{text:?} is not a server"), help)
-        })
-    }
-
-    pub(super) fn dump(server: &HostPort) -> Option<Json> {
-        Some(server.to_string().into())
-    }
-
-    pub(super) fn form(key: &Key) -> Json {
-        String::form(key)
-    }
+/// Reads a host and an optional port.
+fn server(entry: &Entry<'_>) -> Option<HostPort> {
+    let text = entry.string()?;
+    HostPort::parse(&text, Some(53)).or_else(|| {
+        let help = "write \"10.0.0.10\", \"10.0.0.10:53\" or \"[2001:db8::53]:53\"";
+        entry.refuse("bad-value", format!("{text:?} is not a server"), help)
+    })
 }

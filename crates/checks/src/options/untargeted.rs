@@ -7,18 +7,7 @@ use doorbell_config::{Dump, JsonMap, Key, Section, Table};
 use std::time::Duration;
 
 /// Kinds that contact one target.
-const KINDS: &[&str] = &[
-    "dns",
-    "grpc",
-    "http",
-    #[cfg(feature = "icmp")]
-    "icmp",
-    "redis",
-    "tcp",
-    "tls",
-    #[cfg(feature = "udp")]
-    "udp",
-];
+const KINDS: [&str; 8] = ["dns", "grpc", "http", "icmp", "redis", "tcp", "tls", "udp"];
 
 /// Keys of the target.
 const TARGET: [&str; 4] = ["address", "host", "server", "url"];
@@ -39,14 +28,14 @@ impl Table for UntargetedKind {
     }
 
     fn properties() -> JsonMap {
-        let mut properties = kind::properties_among(KINDS);
+        let mut properties = kind::properties_among(&KINDS);
         TARGET.iter().for_each(|key| drop(properties.remove(*key)));
         properties
     }
 
     fn take(at: &mut Section<'_>) -> Self {
         at.without(&TARGET);
-        Self(kind::take_among(at, KINDS))
+        Self(kind::take_among(at, &KINDS))
     }
 
     fn show(&self, to: &mut Dump) {

@@ -7,7 +7,6 @@ use super::fields;
 use super::http::FieldValue;
 use super::latency::LatencyRule;
 use super::remote::CertificateRule;
-use super::session;
 use super::target::{remote_of, target};
 use doorbell_config::{Problem, Section, Table};
 
@@ -54,7 +53,7 @@ impl WebsocketCheck {
 
     fn check(&self, at: &Section<'_>) {
         let may_be_tls = self.url.is_https || !at.has_valid("url");
-        session::needs_tls(at, may_be_tls, "write a wss URL, or remove it");
+        CertificateRule::needs_tls(at, may_be_tls, "write a wss URL, or remove it");
         let is_own = |name: &str| {
             let name = name.to_ascii_lowercase();
             name.starts_with("sec-websocket-") && name != "sec-websocket-protocol"

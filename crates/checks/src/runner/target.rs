@@ -5,33 +5,13 @@
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Finding, Issue, Verdict};
-use crate::kinds::KindRunner;
-#[cfg(feature = "alias")]
-use crate::kinds::alias::AliasRunner;
-use crate::kinds::dns::DnsRunner;
-use crate::kinds::exec::ExecRunner;
 use crate::kinds::file::FileRunner;
 use crate::kinds::gauge::GaugeRunner;
 use crate::kinds::grpc::GrpcRunner;
 use crate::kinds::http::HttpRunner;
-#[cfg(feature = "icmp")]
-use crate::kinds::icmp::IcmpRunner;
-#[cfg(feature = "mail")]
-use crate::kinds::mail::MailRunner;
 use crate::kinds::materials::{Materials, SharedResources};
-#[cfg(feature = "mysql")]
-use crate::kinds::mysql::MysqlRunner;
-#[cfg(feature = "postgres")]
-use crate::kinds::postgres::PostgresRunner;
-#[cfg(feature = "process")]
-use crate::kinds::process::ProcessRunner;
-use crate::kinds::redis::RedisRunner;
 use crate::kinds::tcp::TcpRunner;
-use crate::kinds::tls::TlsRunner;
-#[cfg(feature = "udp")]
-use crate::kinds::udp::UdpRunner;
-#[cfg(feature = "websocket")]
-use crate::kinds::websocket::WebsocketRunner;
+use crate::kinds::{self, KindRunner};
 use crate::options::{Check, CheckKind};
 use crate::progress::Progress;
 use crate::runner::RunResult;
@@ -63,33 +43,33 @@ impl TargetRunner {
         let with = &mut Materials { pace: &check.pace, shared };
         let kind = match &check.kind {
             #[cfg(feature = "alias")]
-            CheckKind::Alias(alias) => other(AliasRunner::build(alias, with)),
-            CheckKind::Dns(dns) => other(DnsRunner::build(dns, with)),
-            CheckKind::Exec(exec) => other(Ok(ExecRunner::new(exec.clone()))),
+            CheckKind::Alias(alias) => other(kinds::alias::AliasRunner::build(alias, with)),
+            CheckKind::Dns(dns) => other(kinds::dns::DnsRunner::build(dns, with)),
+            CheckKind::Exec(exec) => other(Ok(kinds::exec::ExecRunner::new(exec.clone()))),
             CheckKind::File(file) => Ok(Kind::File(FileRunner::new(file.clone()))),
             CheckKind::Gauge(gauge) => Ok(Kind::Gauge(GaugeRunner::new(gauge.clone()))),
             CheckKind::Grpc(grpc) => GrpcRunner::build(grpc, with).map(Box::new).map(Kind::Grpc),
             CheckKind::Http(http) => HttpRunner::build(http, with).map(Box::new).map(Kind::Http),
             #[cfg(feature = "icmp")]
-            CheckKind::Icmp(icmp) => other(Ok(IcmpRunner::new(icmp, with))),
+            CheckKind::Icmp(icmp) => other(Ok(kinds::icmp::IcmpRunner::new(icmp, with))),
             #[cfg(feature = "link")]
             CheckKind::Link(_) => return Ok(None),
             #[cfg(feature = "mail")]
-            CheckKind::Mail(mail) => other(MailRunner::build(mail, with)),
+            CheckKind::Mail(mail) => other(kinds::mail::MailRunner::build(mail, with)),
             #[cfg(feature = "mysql")]
-            CheckKind::Mysql(mysql) => other(MysqlRunner::build(mysql, with)),
+            CheckKind::Mysql(mysql) => other(kinds::mysql::MysqlRunner::build(mysql, with)),
             #[cfg(feature = "postgres")]
-            CheckKind::Postgres(postgres) => other(PostgresRunner::build(postgres, with)),
+            CheckKind::Postgres(postgres) => other(kinds::postgres::PostgresRunner::build(postgres, with)),
             #[cfg(feature = "process")]
-            CheckKind::Process(process) => other(Ok(ProcessRunner::new(process.clone()))),
-            CheckKind::Redis(redis) => other(RedisRunner::build(redis, with)),
+            CheckKind::Process(process) => other(Ok(kinds::process::ProcessRunner::new(process.clone()))),
+            CheckKind::Redis(redis) => other(kinds::redis::RedisRunner::build(redis, with)),
             CheckKind::Tcp(tcp) => Ok(Kind::Tcp(Box::new(TcpRunner::new(tcp, with)))),
-            CheckKind::Tls(tls) => other(TlsRunner::build(tls, with)),
+            CheckKind::Tls(tls) => other(kinds::tls::TlsRunner::build(tls, with)),
             CheckKind::Ttl(_) => return Ok(None),
             #[cfg(feature = "udp")]
-            CheckKind::Udp(udp) => other(Ok(UdpRunner::new(udp, with))),
+            CheckKind::Udp(udp) => other(Ok(kinds::udp::UdpRunner::new(udp, with))),
             #[cfg(feature = "websocket")]
-            CheckKind::Websocket(socket) => other(WebsocketRunner::build(socket, with)),
+            CheckKind::Websocket(socket) => other(kinds::websocket::WebsocketRunner::build(socket, with)),
         };
         let kind = kind.map_err(|why| format!("check {}: {why}", check.name))?;
         Ok(Some(Self { kind, timeout: check.pace.timeout }))

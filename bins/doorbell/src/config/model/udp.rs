@@ -3,6 +3,7 @@
 //! Does not know about: opening sockets, how the state of an endpoint is determined.
 
 use super::super::bind::addresses;
+use doorbell_checks::options::unhex;
 use doorbell_config::{At, Link, Problem, Section, Table, Words};
 use std::net::SocketAddr;
 
@@ -118,28 +119,6 @@ impl Udp {
             let message = format!("udp listener `{}` has no reply", self.name);
             let problem = Problem::error("missing-key", at.span.clone(), message);
             at.problem(problem.help("add `text = \"pong\"` or `hex = \"706f6e67\"`"));
-        }
-    }
-}
-
-/// Reads pairs of hexadecimal digits.
-fn unhex(hex: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let byte = |[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?);
-    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hexadecimal_bytes() {
-        assert_eq!(unhex(""), Some(Vec::new()));
-        assert_eq!(unhex("00fFa1"), Some(vec![0, 0xff, 0xa1]));
-        for wrong in ["0", "0x", "é", "zz", "+1"] {
-            assert_eq!(unhex(wrong), None, "{wrong}");
         }
     }
 }
