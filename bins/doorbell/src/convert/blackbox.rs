@@ -2,11 +2,11 @@
 //!
 //! Does not know about: the options of the `dns`, `http` and `tcp` probers.
 
-use super::keys::{KEEP, Keys, Placed};
-use super::unconverted::Unconverted;
+use super::keys::{KEEP, Keys, Placed, Unconverted};
 use super::yaml::{Unreadable, parse};
 use super::{dns, http, tcp};
 use crate::config::parse_duration;
+use doorbell_config::literal;
 use serde_json::{Map, Value as Json, json};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -76,19 +76,17 @@ fn module(name: &str, mut keys: Keys<'_>) -> Option<Module> {
         "icmp" => icmp(section),
         "tcp" => tcp::module(section),
         _ => {
-            keys.report(prober.line, prober.name, "doorbell has no such prober", KEEP);
+            keys.report(&prober, "doorbell has no such prober", KEEP);
             None
         }
     }?;
     if let Some(timeout) = timeout {
         match parse_duration(timeout.value).filter(|time| TIMEOUT.contains(time)) {
             Some(_) => drop(module.insert("timeout".to_owned(), timeout.value.into())),
-            None => keys.report(
-                timeout.line,
-                timeout.name,
-                "this is not a duration from 100ms to 2m",
-                "add `timeout` to the module",
-            ),
+            None => {
+                let why = "this is not a duration from 100ms to 2m";
+                keys.report(&timeout, why, "add `timeout` to the module");
+            }
         }
     }
     // Like the exporter, ignore sections of other probers.
@@ -124,7 +122,7 @@ fn icmp(mut keys: Keys<'_>) -> Option<Module> {
             Some(number) => drop(module.insert(ours.to_owned(), number.into())),
             None => {
                 let why = format!("this is not a number from {} to {}", range.start(), range.end());
-                keys.report(text.line, theirs, &why, "correct the line");
+                keys.report(&text, &why, "correct the line");
                 is_expressible = false;
             }
         }
@@ -139,11 +137,6 @@ pub(super) fn typed(kind: &str) -> Module {
     Map::from_iter([("type".to_owned(), kind.into())])
 }
 
-/// A text in which `${..}` is not expanded.
-pub(super) fn literal(text: &str) -> Json {
-    doorbell_config::literal(text)
-}
-
 /// A reference to the secret in a file.
 pub(super) fn secret_in(path: &str) -> Json {
     format!("${{file:{path}}}").into()
@@ -154,18 +147,13 @@ pub(super) fn resolve(keys: &mut Keys<'_>, module: &mut Module) {
     let family = keys.text("preferred_ip_protocol");
     let fallback = keys.placed_flag("ip_protocol_fallback");
     let is_strict = fallback.is_some_and(|fallback| !fallback.value);
-    let prefer = match family.map(|family| family.value) {
-        Some("ip4") => "ipv4",
-        Some("ip6") => "ipv6",
+    let prefer = match family {
+        Some(Placed { value: "ip4", .. }) => "ipv4",
+        Some(Placed { value: "ip6", .. }) => "ipv6",
         None if is_strict => "ipv6",
         // By default, `[blackbox]` prefers IPv6, as the exporter does.
         None => return,
-        Some(_) => {
-            family.iter().for_each(|family| {
-                keys.report(family.line, family.name, "this is neither ip4 nor ip6", "correct the line")
-            });
-            return;
-        }
+        Some(other) => return keys.report(&other, "this is neither ip4 nor ip6", "correct the line"),
     };
     let mut resolve = json!({ "prefer": prefer });
     if is_strict {
@@ -191,7 +179,7 @@ pub(super) fn tls(keys: &mut Keys<'_>, name: &str) -> Module {
         }
     }
     if let Some(version) = keys.text("min_version").filter(|version| version.value != "TLS12") {
-        keys.report(version.line, version.name, "doorbell uses TLS 1.2 and 1.3", "remove it");
+        keys.report(&version, "doorbell uses TLS 1.2 and 1.3", "remove it");
     }
     const IN_FILES: (&str, &str) = ("certificates and keys are read from files", "write it to a file");
     keys.finish(&[

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: other probers.
 
-use super::blackbox::{Module, SOURCE, literal, resolve, typed};
+use super::blackbox::{Module, SOURCE, resolve, typed};
 use super::keys::{KEEP, Keys};
 use doorbell_checks::options::{DnsCode, DnsRecord};
-use doorbell_config::{Words as _, quoted};
+use doorbell_config::{Words as _, literal, quoted};
 use serde_json::json;
 
 const OVER_UDP: &str = "a dns check asks over UDP, and over TCP only if the answer is truncated";
@@ -38,9 +38,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
         Some(record) if records.contains(&record.value) => {
             module.insert("record".to_owned(), record.value.into());
         }
-        Some(record) => {
-            keys.report(record.line, record.name, "a dns check does not ask for this type", &instead)
-        }
+        Some(record) => keys.report(&record, "a dns check does not ask for this type", &instead),
         None => keys.report_table("without `query_type` the exporter asks for ANY", &instead),
     }
     let codes = keys.texts("valid_rcodes");
@@ -55,7 +53,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
         }
         [code, ..] => {
             let why = "a dns check expects one code: NOERROR, NXDOMAIN or REFUSED";
-            keys.report(code.line, code.name, why, KEEP);
+            keys.report(&code, why, KEEP);
         }
     }
     resolve(&mut keys, &mut module);

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: other probers.
 
-use super::blackbox::{Module, literal, resolve, secret_in, tls, typed};
+use super::blackbox::{Module, resolve, secret_in, tls, typed};
 use super::keys::{KEEP, Keys, Placed};
 use doorbell_checks::options::Pattern;
-use doorbell_config::is_credential;
+use doorbell_config::{is_credential, literal};
 use serde_json::{Map, Value as Json, json};
 
 /// Keys without an equivalent: the reason, and what to do instead.
@@ -66,16 +66,18 @@ pub(super) fn module(name: &str, mut keys: Keys<'_>) -> Module {
 fn headers(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
     let Some(table) = keys.table("headers") else { return };
     let mut headers = Map::new();
-    for Placed { line, name, value } in table.all_texts() {
+    for field in table.all_texts() {
+        let Placed { name, value, .. } = field;
+        let place = Placed { name: "headers", ..field };
         let lower = name.to_ascii_lowercase();
         if ["connection", "content-length", "transfer-encoding", "upgrade"].contains(&&*lower) {
-            keys.report(line, "headers", "doorbell writes this field itself", "remove it");
+            keys.report(&place, "doorbell writes this field itself", "remove it");
             continue;
         }
         let is_secret = is_credential(name);
         let file = format!("{file}-{lower}");
         if is_secret {
-            keys.report(line, "headers", SECRET_WHY, &format!("write it to {file}"));
+            keys.report(&place, SECRET_WHY, &format!("write it to {file}"));
         }
         headers.insert(name.to_owned(), if is_secret { secret_in(&file) } else { literal(value) });
     }
@@ -85,7 +87,7 @@ fn headers(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
 fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
     let secret = |from: &mut Keys<'_>, clear: &str, in_file: &str| -> Option<Json> {
         if let Some(text) = from.text(clear) {
-            from.report(text.line, clear, SECRET_WHY, &format!("write it to {file}"));
+            from.report(&text, SECRET_WHY, &format!("write it to {file}"));
             return Some(secret_in(file));
         }
         from.text(in_file).map(|path| secret_in(path.value))
@@ -113,7 +115,7 @@ fn credentials(keys: &mut Keys<'_>, module: &mut Module, file: &str) {
         match scheme {
             Some(scheme) => {
                 let instead = "add `Authorization` to `headers`, with the value in a file";
-                authorization.report(scheme.line, "type", "only `Bearer` has a key of its own", instead);
+                authorization.report(&scheme, "only `Bearer` has a key of its own", instead);
             }
             None => bearer = bearer.or(token),
         }
@@ -150,7 +152,7 @@ fn expect(keys: &mut Keys<'_>) -> Module {
             expect.insert("body_matches".to_owned(), literal(pattern.value));
         } else {
             let why = "a module can have only one such expression";
-            keys.report(pattern.line, pattern.name, why, "write an expression that stands for both");
+            keys.report(&pattern, why, "write an expression that stands for both");
         }
     }
     fields(keys, &mut expect);
@@ -161,17 +163,13 @@ fn versions(keys: &mut Keys<'_>, expect: &mut Module) {
     let versions = keys.texts("valid_http_versions");
     let version = match versions.as_slice() {
         [] => return,
-        [one] => match one.value {
-            "HTTP/1.0" | "HTTP/1.1" => one.value,
-            "HTTP/2" | "HTTP/2.0" => "HTTP/2",
-            _ => "",
-        },
+        [Placed { value: version @ ("HTTP/1.0" | "HTTP/1.1"), .. }] => *version,
+        [Placed { value: "HTTP/2" | "HTTP/2.0", .. }] => "HTTP/2",
         _ => "",
     };
     if version.is_empty() {
-        let line = versions[0].line;
         let why = "a module can require only one version";
-        keys.report(line, "valid_http_versions", why, "set `http_version` in `expect`, or remove it");
+        keys.report(&versions[0], why, "set `http_version` in `expect`, or remove it");
     } else {
         expect.insert("http_version".to_owned(), version.into());
     }
@@ -186,12 +184,10 @@ fn fields(keys: &mut Keys<'_>, expect: &mut Module) {
         let (field, pattern) = (rule.text("header"), rule.text("regexp"));
         let may_lack = rule.flag("allow_missing");
         match (field, pattern) {
-            _ if may_lack => rule.report(
-                node.line,
-                "allow_missing",
-                "an expected header field must be present",
-                "remove the rule, or write a [check.NAME]",
-            ),
+            _ if may_lack => {
+                let why = "an expected header field must be present";
+                rule.report(&node.placed("allow_missing"), why, "remove the rule, or write a [check.NAME]");
+            }
             (Some(field), Some(pattern)) if is_pattern(&rule, pattern) => {
                 fields.insert(field.value.to_owned(), literal(pattern.value));
             }
@@ -202,7 +198,7 @@ fn fields(keys: &mut Keys<'_>, expect: &mut Module) {
     const REFUSED: &str = "fail_if_header_matches";
     for node in keys.list(REFUSED) {
         let why = "a module cannot refuse a header field";
-        keys.report(node.line, REFUSED, why, "expect the right value with `expect.headers`");
+        keys.report(&node.placed(REFUSED), why, "expect the right value with `expect.headers`");
     }
     if !fields.is_empty() {
         expect.insert("headers".to_owned(), fields.into());
@@ -221,7 +217,7 @@ pub(super) fn is_pattern(keys: &Keys<'_>, pattern: Placed<'_, &str>) -> bool {
     let is_valid = Pattern::new(pattern.value).is_ok();
     if !is_valid {
         let why = "doorbell does not support this regular expression";
-        keys.report(pattern.line, pattern.name, why, "rewrite it without look-around and Unicode classes");
+        keys.report(&pattern, why, "rewrite it without look-around and Unicode classes");
     }
     is_valid
 }

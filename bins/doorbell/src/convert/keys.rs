@@ -2,12 +2,29 @@
 //!
 //! Does not know about: the meaning of keys.
 
-use super::unconverted::Unconverted;
 use super::yaml::{Entry, Node, Value};
 use std::cell::RefCell;
+use std::fmt;
 
 /// What to do instead, if there is no equivalent.
 pub(super) const KEEP: &str = "keep the exporter for this module";
+
+/// A line that was not converted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unconverted {
+    pub(super) line: usize,
+    /// Path of the key or table, as in `modules.m.icmp.ttl`.
+    key: String,
+    why: String,
+    instead: String,
+}
+
+impl fmt::Display for Unconverted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, key, why, instead } = self;
+        write!(f, "{line}: {key}: {why}; {instead}")
+    }
+}
 
 /// A table that is being converted.
 pub(super) struct Keys<'n> {
@@ -23,6 +40,19 @@ pub(super) struct Placed<'n, T> {
     pub(super) line: usize,
     pub(super) name: &'n str,
     pub(super) value: T,
+}
+
+impl Entry {
+    fn placed(&self) -> Placed<'_, ()> {
+        Placed { line: self.line, name: &self.name, value: () }
+    }
+}
+
+impl Node {
+    /// The line of a value of the key `name`.
+    pub(super) const fn placed<'n>(&self, name: &'n str) -> Placed<'n, ()> {
+        Placed { line: self.line, name, value: () }
+    }
 }
 
 impl<'n> Keys<'n> {
@@ -42,8 +72,8 @@ impl<'n> Keys<'n> {
     }
 
     /// Reports a key of this table.
-    pub(super) fn report(&self, line: usize, name: &str, why: &str, instead: &str) {
-        self.push(line, self.path_of(name), why, instead);
+    pub(super) fn report<T>(&self, at: &Placed<'_, T>, why: &str, instead: &str) {
+        self.push(at.line, self.path_of(at.name), why, instead);
     }
 
     /// Reports this table as a whole.
@@ -72,7 +102,7 @@ impl<'n> Keys<'n> {
         match &entry.value.value {
             Value::Text(text) => Some(Placed { line: entry.line, name: &entry.name, value: text }),
             Value::List(_) | Value::Table(_) => {
-                self.report(entry.line, name, "this is not text", "correct the line");
+                self.report(&entry.placed(), "this is not text", "correct the line");
                 None
             }
         }
@@ -85,12 +115,13 @@ impl<'n> Keys<'n> {
 
     /// Takes true or false, with the line and name of the key.
     pub(super) fn placed_flag(&mut self, name: &str) -> Option<Placed<'n, bool>> {
-        let Placed { line, name, value } = self.text(name)?;
+        let text = self.text(name)?;
+        let Placed { line, name, value } = text;
         match &*value.to_ascii_lowercase() {
             "true" | "yes" | "on" => Some(Placed { line, name, value: true }),
             "false" | "no" | "off" => Some(Placed { line, name, value: false }),
             _ => {
-                self.report(line, name, "this is neither true nor false", "correct the line");
+                self.report(&text, "this is neither true nor false", "correct the line");
                 None
             }
         }
@@ -103,7 +134,7 @@ impl<'n> Keys<'n> {
             Value::List(list) => list,
             Value::Text(text) if text.is_empty() => &[],
             Value::Table(_) | Value::Text(_) => {
-                self.report(entry.line, name, "this is not a list", "correct the line");
+                self.report(&entry.placed(), "this is not a list", "correct the line");
                 &[]
             }
         }
@@ -116,7 +147,7 @@ impl<'n> Keys<'n> {
             match &node.value {
                 Value::Text(text) => texts.push(Placed { line: node.line, name, value: text.as_str() }),
                 Value::List(_) | Value::Table(_) => {
-                    self.report(node.line, name, "this is not text", "correct the line");
+                    self.report(&node.placed(name), "this is not text", "correct the line");
                 }
             }
         }
@@ -129,7 +160,7 @@ impl<'n> Keys<'n> {
         let mut is_known = true;
         for (name, only, why) in known {
             if let Some(text) = self.text(name).filter(|text| !text.value.eq_ignore_ascii_case(only)) {
-                self.report(text.line, text.name, why, KEEP);
+                self.report(&text, why, KEEP);
                 is_known = false;
             }
         }
@@ -185,7 +216,7 @@ impl<'n> Keys<'n> {
             let explained = known.iter().find(|(name, ..)| *name == entry.name);
             let unknown = ("", "this key is unknown", "correct the line");
             let (_, why, instead) = explained.unwrap_or(&unknown);
-            self.report(entry.line, &entry.name, why, instead);
+            self.report(&entry.placed(), why, instead);
         }
     }
 }

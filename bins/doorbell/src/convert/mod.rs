@@ -10,7 +10,6 @@ mod dns;
 mod http;
 mod keys;
 mod tcp;
-mod unconverted;
 mod yaml;
 
 pub(crate) use blackbox::convert as blackbox;

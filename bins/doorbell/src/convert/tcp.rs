@@ -2,10 +2,11 @@
 //!
 //! Does not know about: other probers.
 
-use super::blackbox::{Module, SOURCE, literal, resolve, tls, typed};
+use super::blackbox::{Module, SOURCE, resolve, tls, typed};
 use super::http::is_pattern;
 use super::keys::Keys;
-use serde_json::Map;
+use doorbell_config::literal;
+use serde_json::json;
 
 const DIALOG: &str = "a tcp check sends once and then reads once";
 const INSTEAD: &str = "keep the exporter for this module, or use `tcp_connect`";
@@ -17,7 +18,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
     let steps = keys.list("query_response");
     let mut module = match is_tls {
         Some(place) if !steps.is_empty() => {
-            keys.report(place.line, place.name, "a tcp check does not use TLS", INSTEAD);
+            keys.report(&place, "a tcp check does not use TLS", INSTEAD);
             return None;
         }
         Some(_) => {
@@ -33,7 +34,7 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
         let mut step = keys.element("query_response", node);
         if let Some(pattern) = step.text("expect") {
             if is_read {
-                step.report(pattern.line, pattern.name, DIALOG, INSTEAD);
+                step.report(&pattern, DIALOG, INSTEAD);
                 return None;
             }
             if !is_pattern(&step, pattern) {
@@ -42,22 +43,19 @@ pub(super) fn module(mut keys: Keys<'_>) -> Option<Module> {
             is_read = true;
             // The exporter compares line by line.
             let lines = format!("(?mR){}", pattern.value);
-            module.insert(
-                "expect".to_owned(),
-                Map::from_iter([("matches".to_owned(), literal(&lines))]).into(),
-            );
+            module.insert("expect".to_owned(), json!({ "matches": literal(&lines) }));
         }
         if let Some(text) = step.text("send") {
             if is_read {
                 let why = "a tcp check sends nothing after it has read; the result is the same";
-                step.report(text.line, text.name, why, "remove it");
+                step.report(&text, why, "remove it");
             } else {
                 sent.push_str(text.value);
                 sent.push('\n');
             }
         }
         if let Some(starttls) = step.placed_flag("starttls").filter(|flag| flag.value) {
-            step.report(starttls.line, starttls.name, "a tcp check cannot start TLS", INSTEAD);
+            step.report(&starttls, "a tcp check cannot start TLS", INSTEAD);
             return None;
         }
         step.finish(&[
