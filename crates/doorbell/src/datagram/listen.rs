@@ -168,12 +168,7 @@ impl DatagramListen {
             Addr::Udp(addr) => patient(|| self.bind_udp(*addr, workers)),
             Addr::Inherited(fd) => {
                 let fd = fd.try_clone().map_err(|error| ("dup", error));
-                fd.and_then(|fd| self.take_over(vec![fd], 1)).and_then(|mut bound| {
-                    if let Some(fd) = bound.fds.pop() {
-                        bound.fds = copies(fd, workers).map_err(|error| ("dup", error))?;
-                    }
-                    Ok(Bound { is_shared: true, ..bound })
-                })
+                fd.and_then(|fd| self.take_over(vec![fd], workers))
             }
         };
         bound.map_err(|(call, error)| self.failed(call, error))
@@ -207,9 +202,9 @@ impl DatagramListen {
         Ok(self.bound(fds, addr, false))
     }
 
-    /// Uses bound sockets, and opens more for workers without one.
-    fn take_over(&self, given: Vec<OwnedFd>, workers: u16) -> Result<Bound, Failure> {
-        let mut fds: Vec<OwnedFd> = given;
+    /// Uses bound sockets, and opens more for workers without one. All workers share an inherited
+    /// socket.
+    fn take_over(&self, mut fds: Vec<OwnedFd>, workers: u16) -> Result<Bound, Failure> {
         fds.truncate(usize::from(workers));
         let mut local = None;
         for fd in &fds {
@@ -222,7 +217,7 @@ impl DatagramListen {
         }
         let addr = local.ok_or_else(|| ("getsockname", io::ErrorKind::InvalidInput.into()))?;
         let shares_port = SockRef::from(&fds[0]).reuse_port().map_err(|error| ("getsockopt", error))?;
-        if !shares_port && workers > 1 {
+        if matches!(self.addr, Addr::Inherited(_)) || (!shares_port && workers > 1) {
             let fd = fds.swap_remove(0);
             let fds = copies(fd, workers).map_err(|error| ("dup", error))?;
             return Ok(self.bound(fds, addr, true));
