@@ -2,7 +2,7 @@
 //!
 //! Does not know about: particular commands.
 
-use super::command::command;
+use super::command_line;
 use crate::exit::{Exit, Failure};
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -57,7 +57,7 @@ pub struct VersionArgs {
 
 pub(super) fn completions(args: &CompletionsArgs) -> String {
     let mut bytes = Vec::new();
-    clap_complete::generate(args.shell, &mut command(&[]), "doorbell", &mut bytes);
+    clap_complete::generate(args.shell, &mut command_line(), "doorbell", &mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -72,21 +72,21 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
     if let Some(folder) = &args.folder {
         // Writes `doorbell.1`, `doorbell-config.1`, `doorbell-config-dump.1` and so on.
         std::fs::create_dir_all(folder)
-            .and_then(|()| clap_mangen::generate_to(command(&[]), folder))
+            .and_then(|()| clap_mangen::generate_to(command_line(), folder))
             .map_err(failed(&format!(" to {}", folder.display())))?;
         return Ok(String::new());
     }
     let of = match args.page.as_deref() {
         Some("doorbell.toml") => return Ok(super::manual::file_page()),
         Some(name) => {
-            named(command(&[]), name.strip_prefix("doorbell-").unwrap_or(name)).ok_or_else(|| {
+            named(command_line(), name.strip_prefix("doorbell-").unwrap_or(name)).ok_or_else(|| {
                 let message = format!(
                     "unknown page {name:?}: expected a command such as probe or config-dump, or doorbell.toml"
                 );
                 Failure::new(Exit::Usage, message)
             })?
         }
-        None => command(&[]),
+        None => command_line(),
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(of).render(&mut page).map_err(failed(""))?;

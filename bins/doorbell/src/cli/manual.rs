@@ -34,7 +34,7 @@ pub(super) fn file_page() -> String {
 }
 
 /// The keys of a table.
-pub(super) fn properties(form: &Value) -> impl Iterator<Item = (&String, &Value)> {
+pub fn properties(form: &Value) -> impl Iterator<Item = (&String, &Value)> {
     form["properties"].as_object().into_iter().flatten()
 }
 
@@ -83,7 +83,8 @@ fn default(form: &Value) -> Option<String> {
 }
 
 /// Formats the default as in a configuration file, but without quotes around a text.
-pub(super) fn default_shown(form: &Value) -> Option<String> {
+#[must_use]
+pub fn default_shown(form: &Value) -> Option<String> {
     Some(match form.get("default")? {
         Value::Array(list) => {
             format!("[{}]", list.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))

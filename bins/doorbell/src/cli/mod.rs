@@ -4,7 +4,6 @@
 
 mod about;
 pub mod args;
-pub mod book;
 mod command;
 mod convert;
 mod diff;
@@ -14,7 +13,7 @@ mod healthcheck;
 mod history;
 mod init;
 mod load;
-mod manual;
+pub mod manual;
 pub mod operate;
 pub mod options;
 mod output;
@@ -38,6 +37,12 @@ use clap::error::ErrorKind;
 use options::{Global, ServeArgs};
 use output::{colored, print, print_error};
 use std::ffi::OsString;
+
+/// The whole command line, as `doorbell` parses it.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    command::command(&[])
+}
 
 /// Runs one command. The first element of `args` is the name of the program.
 #[must_use]

@@ -3,7 +3,7 @@
 //! Does not know about: pages.
 
 use crate::page::Block;
-use doorbell_proxy::cli::book::command_line;
+use doorbell_proxy::cli::command_line;
 use doorbell_proxy::config::{Outside, Severity, Source, parse_with};
 use std::path::Path;
 

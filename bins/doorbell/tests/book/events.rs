@@ -4,8 +4,8 @@
 //! Does not know about: when events occur.
 
 use crate::messages;
+use crate::page::{GENERATED, cell};
 use crate::source::{items, read, snake};
-use doorbell_proxy::cli::book::{GENERATED, cell};
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\

@@ -3,7 +3,7 @@
 //! Does not know about: what is measured. The text is a made-up scrape that has a sample of every
 //! family.
 
-use doorbell_proxy::cli::book::{GENERATED, cell};
+use crate::page::{GENERATED, cell};
 use std::fmt::Write as _;
 
 const SCRAPE: &str = include_str!("../../src/stats/metrics/golden/metrics.txt");

@@ -145,3 +145,27 @@ fn a_page_is_taken_apart() {
     assert_eq!(blocks, [("toml", "x = 1\n", true), ("text", "e\n", false)]);
     assert_eq!(anchor(" See [this one](x.md) now"), "see-this-one-now");
 }
+
+/// The first line of every generated page.
+pub(crate) const GENERATED: &str =
+    "<!-- Generated: `DOORBELL_BLESS=1 cargo test -p doorbell-proxy --test book` writes this page. -->\n";
+
+/// Escapes text for a cell of a Markdown table.
+pub(crate) fn cell(text: &str) -> String {
+    let mut cell = String::with_capacity(text.len());
+    let mut in_code = false;
+    for letter in text.chars() {
+        match letter {
+            '`' => {
+                in_code = !in_code;
+                cell.push('`');
+            }
+            '\n' => cell.push(' '),
+            '|' => cell.push_str("\\|"),
+            '<' if !in_code => cell.push_str("&lt;"),
+            '*' if !in_code => cell.push_str("\\*"),
+            other => cell.push(other),
+        }
+    }
+    cell
+}

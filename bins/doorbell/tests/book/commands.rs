@@ -2,8 +2,9 @@
 //!
 //! Does not know about: particular commands.
 
-use super::{GENERATED, cell, command_line};
+use crate::page::{GENERATED, cell};
 use clap::{Arg, Command};
+use doorbell_proxy::cli::command_line;
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
@@ -14,8 +15,7 @@ a terminal, and `doorbell man COMMAND` as a manual page.
 ";
 
 /// Renders `reference/commands.md`.
-#[must_use]
-pub fn commands() -> String {
+pub(crate) fn page() -> String {
     let mut root = command_line();
     root.build();
     let mut page = format!("{GENERATED}{INTRODUCTION}");

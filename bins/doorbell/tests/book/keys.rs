@@ -2,9 +2,9 @@
 //!
 //! Does not know about: particular keys.
 
-use super::{GENERATED, cell};
-use crate::cli::manual::{default_shown, properties};
-use crate::config::schema;
+use crate::page::{GENERATED, cell};
+use doorbell_proxy::cli::manual::{default_shown, properties};
+use doorbell_proxy::config::schema;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -27,8 +27,7 @@ in `[check_defaults]` takes its default from there.
 ";
 
 /// Renders `reference/keys.md`.
-#[must_use]
-pub fn keys() -> String {
+pub(crate) fn page() -> String {
     let schema = schema();
     let mut page = format!("{GENERATED}{INTRODUCTION}");
     let single = |form: &Value| tables("", form).is_empty() && names("", form).is_none();
