@@ -10,7 +10,7 @@ use super::LOOKUPS_MAX;
 use super::module::Module;
 use super::request::ProbeRequest;
 use crate::http::forwarded::Networks;
-use crate::probe::Exported;
+use crate::probe::{Exported, Verdict};
 use doorbell_checks::options::{Check, CheckKind, HostPort, Pace, Prefer, Resolve};
 use doorbell_checks::{Phases, Runner, Seen, SharedResources, Trace, lookup_host};
 use doorbell_health::Outcome;
@@ -68,20 +68,21 @@ impl Prober {
     ) -> Result<ProbeResult, Refused> {
         let start = Instant::now();
         let mut request = ProbeRequest::parse(module, target).ok_or(Refused::NotATarget)?;
-        let mut report = Exported::new(module.prober(), limit);
+        let mut exported = Exported::new(module.prober(), limit);
         loop {
             let attempt_start = Instant::now();
             let found = timeout_at(start + limit, self.address_of(request.at(), module.resolve())).await;
             let lookup = attempt_start.elapsed();
-            report.lookup += lookup;
+            exported.lookup += lookup;
+            let report = &mut exported.report;
             let addr = match found {
                 Ok(Ok(addr)) => addr,
                 // If a name has no usable address or its lookup times out, the probe fails, but the
                 // request is valid.
-                Ok(Err(None)) | Err(_) => return Ok(ProbeResult::of(report, start)),
+                Ok(Err(None)) | Err(_) => return Ok(ProbeResult::of(exported, start)),
                 // A redirect to a forbidden address is a failed probe instead of a refused request,
                 // because the target chose the address.
-                Ok(Err(Some(_))) if report.redirects > 0 => return Ok(ProbeResult::of(report, start)),
+                Ok(Err(Some(_))) if report.redirects > 0 => return Ok(ProbeResult::of(exported, start)),
                 Ok(Err(Some(refused))) => return Err(refused),
             };
             let (outcome, seen) =
@@ -91,16 +92,16 @@ impl Prober {
             let next = request.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
             // Redirects that are not followed are counted as well, as in blackbox_exporter.
             report.redirects += u32::from(ProbeRequest::is_redirected(&seen));
-            report.is_success = matches!(outcome, Outcome::Success | Outcome::Degraded);
-            report.is_overdue = outcome == Outcome::Timeout;
+            report.verdict = match (outcome, &next) {
+                (Outcome::Success | Outcome::Degraded, None) => Verdict::Healthy,
+                (Outcome::Timeout, _) => Verdict::TimedOut,
+                _ => Verdict::Unhealthy,
+            };
             // The address is reported even if the connection fails.
             report.seen = Seen { address: Some(addr.ip()), ..seen };
             match next {
-                Some(next) => {
-                    report.is_success = false;
-                    request = next;
-                }
-                None => return Ok(ProbeResult::of(report, start)),
+                Some(next) => request = next,
+                None => return Ok(ProbeResult::of(exported, start)),
             }
         }
     }
@@ -147,8 +148,9 @@ impl Prober {
 }
 
 impl ProbeResult {
-    fn of(report: Exported, start: Instant) -> Self {
-        Self { is_success: report.is_success, text: report.finished(start.elapsed()) }
+    fn of(mut exported: Exported, start: Instant) -> Self {
+        exported.report.total = start.elapsed();
+        Self { is_success: exported.report.verdict == Verdict::Healthy, text: exported.finished() }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Does not know about: frames and datagrams, which are the same for every prober, apart from the
 //! user agent of gRPC.
 
-use super::{Facts, Probe, Report, Verdict};
+use super::{Probe, Report, Verdict};
 use doorbell_checks::options::{
     Address, Check, CheckKind, EgressOptions, FieldValue, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
 };
@@ -29,7 +29,7 @@ pub(super) fn grpc(probe: &Probe, at: &HostPort, service: &str, is_tls: bool) ->
     };
     // The check runner builds the TLS client again; this call only reports an unusable file.
     if let Some(Err(why)) = is_tls.then(|| tls_client(&probe.tls, "h2")) {
-        return Report { reason: format!("TLS: {why}"), ..blank() };
+        return Report { reason: format!("TLS: {why}"), ..Report::default() };
     }
     run(probe, grpc.into(), "SERVING", |reason| {
         match ["NOT_SERVING", "UNKNOWN", GRPC_UNKNOWN].contains(&reason) {
@@ -52,24 +52,11 @@ pub(super) fn icmp(probe: &Probe, host: &HostPort) -> Report {
 
 /// Checks a database, a mail server or a WebSocket.
 pub(super) fn session(probe: &Probe, target: &str) -> Report {
-    let Some(mut kind) = CheckKind::parse(target) else { return blank() };
+    let Some(mut kind) = CheckKind::parse(target) else { return Report::default() };
     if let CheckKind::Websocket(socket) = &mut kind {
         socket.tls = probe.tls.clone();
     }
     run(probe, kind, "answered", |_reason| Verdict::Unhealthy)
-}
-
-fn blank() -> Report {
-    Report {
-        verdict: Verdict::ProtocolFailed,
-        reason: String::new(),
-        status: None,
-        phases: Phases::default(),
-        facts: Facts::default(),
-        total: std::time::Duration::ZERO,
-        sent: Vec::new(),
-        received: Vec::new(),
-    }
 }
 
 /// Runs a check once. `healthy` is the reason of a success; `judge` evaluates the reason of a
@@ -77,7 +64,7 @@ fn blank() -> Report {
 fn run(probe: &Probe, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict) -> Report {
     let pace = Pace { timeout: probe.timeout, connect_timeout: probe.timeout, ..Pace::default() };
     let check = Check { pace, ..Check::new("probe", kind) };
-    let mut report = blank();
+    let mut report = Report::default();
     let runner = Connector::open(&EgressOptions::default())
         .and_then(|connector| Runner::build(&check, &mut SharedResources::new(Arc::new(connector))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -95,7 +82,7 @@ fn run(probe: &Probe, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Ve
     runtime.shutdown_background();
     let stage = seen.stages.last().map_or(Stage::Resolve, |(stage, _)| *stage);
     report.phases = Phases::of(&seen, finding.latency);
-    report.facts.seen = seen;
+    report.seen = seen;
     report.total = finding.latency;
     report.verdict = match finding.outcome {
         Outcome::Success | Outcome::Degraded => Verdict::Healthy,

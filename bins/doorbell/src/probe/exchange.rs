@@ -6,10 +6,11 @@
 
 use super::prober::{Closing, Redirects};
 use super::response::{Content, Head, Response};
-use super::{Facts, Probe, Report, Target, Verdict};
+use super::{Probe, Report, Target, Verdict};
+use crate::config::format_duration;
 use crate::unix::connect_within;
 use doorbell_checks::options::{ClientTls, HostPort, Url};
-use doorbell_checks::{Phases, Seen, cause_of, is_same_origin, tls_client, url_of_location};
+use doorbell_checks::{Seen, cause_of, is_same_origin, tls_client, url_of_location};
 use doorbell_egress::refuse_self_connection;
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
@@ -28,11 +29,8 @@ type Judged = (Verdict, String);
 struct Exchange<'a> {
     probe: &'a Probe,
     start: Instant,
-    phases: Phases,
-    facts: Facts,
-    status: Option<u16>,
-    sent: Vec<u8>,
-    received: Vec<u8>,
+    /// What is known so far; the verdict, its reason and the total time follow at the end.
+    report: Report,
 }
 
 /// A socket whose calls end before a deadline.
@@ -44,21 +42,12 @@ struct Timed<S> {
 
 pub(super) fn run(probe: &Probe) -> Report {
     let start = Instant::now();
-    let mut exchange = Exchange {
-        probe,
-        start,
-        phases: Phases::default(),
-        facts: Facts::default(),
-        status: None,
-        sent: Vec::new(),
-        received: Vec::new(),
-    };
+    let mut exchange = Exchange { probe, start, report: Report::default() };
     let (verdict, reason) = match exchange.run(&probe.target) {
         Ok(reason) => (Verdict::Healthy, reason),
         Err(judged) => judged,
     };
-    let Exchange { phases, facts, status, sent, received, .. } = exchange;
-    Report { verdict, reason, status, phases, facts, total: start.elapsed(), sent, received }
+    Report { verdict, reason, total: start.elapsed(), ..exchange.report }
 }
 
 impl Exchange<'_> {
@@ -78,7 +67,7 @@ impl Exchange<'_> {
                 let stream = self.connect(at)?;
                 let from = Instant::now();
                 let mut secured = self.secure(stream, &at.host, &self.probe.tls)?;
-                self.phases.tls += from.elapsed();
+                self.report.phases.tls += from.elapsed();
                 secured.conn.send_close_notify();
                 // A failure to send close_notify does not affect the result.
                 let _gone = secured.conn.complete_io(&mut secured.sock);
@@ -100,11 +89,11 @@ impl Exchange<'_> {
         let (mut url, mut is_first_origin) = (first.clone(), true);
         let redirects_max = self.probe.prober.redirects_max();
         for _redirect in 0..=redirects_max {
-            let before = std::mem::take(&mut self.phases);
+            let before = std::mem::take(&mut self.report.phases);
             let response = self.one_request(&url, is_first_origin);
-            self.phases += before;
+            self.report.phases += before;
             let head = response?;
-            self.status = Some(head.status);
+            self.report.status = Some(head.status);
             self.record(&head);
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let redirects = self.probe.prober.redirects();
@@ -123,26 +112,26 @@ impl Exchange<'_> {
             }
             is_first_origin &= is_same_origin(&next, first);
             url = next;
-            self.facts.redirects += 1;
+            self.report.redirects += 1;
         }
         Err((Verdict::Unhealthy, format!("more than {redirects_max} redirects")))
     }
 
     fn record(&mut self, head: &Head) {
-        let seen = &mut self.facts.seen;
+        let seen = &mut self.report.seen;
         seen.status = Some(head.status);
         seen.version = Some(head.version);
         seen.content_length = match head.content {
             Content::Length(len) => u64::try_from(len).ok(),
             Content::Chunked | Content::UntilClose => None,
         };
-        seen.body_len = self.received.len().saturating_sub(head.len);
+        seen.body_len = self.report.received.len().saturating_sub(head.len);
         seen.last_modified.clone_from(&head.last_modified);
     }
 
     /// Returns the text of the kubelet's event about a redirect to another host.
     fn warning(&self, content_at: usize) -> String {
-        let content = String::from_utf8_lossy(self.received.get(content_at..).unwrap_or_default());
+        let content = String::from_utf8_lossy(self.report.received.get(content_at..).unwrap_or_default());
         let content = content.trim_end().replace(char::is_control, " ");
         format!("warning: Probe terminated redirects, Response body: {content}")
     }
@@ -154,11 +143,11 @@ impl Exchange<'_> {
         let own: &Probe = self.probe;
         let probe = if is_first_origin { Cow::Borrowed(own) } else { Cow::Owned(own.without_credentials()) };
         let request = probe.prober.request(&probe, url);
-        self.sent.extend_from_slice(&request);
+        self.report.sent.extend_from_slice(&request);
         let head = if url.is_https {
             let from = Instant::now();
             let mut secured = self.secure(stream, &url.at.host, &probe.tls)?;
-            self.phases.tls = from.elapsed();
+            self.report.phases.tls = from.elapsed();
             let head = self.exchange(&mut secured, &request);
             stream = secured.sock;
             head
@@ -209,7 +198,7 @@ impl Exchange<'_> {
                 false => failed(cause_of(&error)),
             })?;
         }
-        self.facts.seen.see_tls(&secured.conn, client.roots.as_deref());
+        self.report.seen.see_tls(&secured.conn, client.roots.as_deref());
         Ok(secured)
     }
 
@@ -218,30 +207,31 @@ impl Exchange<'_> {
         let sent_at = Instant::now();
         sent.map_err(|error| self.io_failure(&error, "response"))?;
         let content_len_max = self.probe.prober.content_len_max();
-        self.received.clear();
+        self.report.received.clear();
         let mut head: Option<Head> = None;
         let mut piece = [0; 8192];
         loop {
             let read = stream.read(&mut piece);
-            if self.received.is_empty() {
-                self.phases.processing = sent_at.elapsed();
+            if self.report.received.is_empty() {
+                self.report.phases.processing = sent_at.elapsed();
             }
-            self.phases.transfer = sent_at.elapsed().saturating_sub(self.phases.processing);
+            self.report.phases.transfer = sent_at.elapsed().saturating_sub(self.report.phases.processing);
             match read {
                 Ok(0) => return self.ended(head, None),
-                Ok(len) => self.received.extend_from_slice(&piece[..len]),
+                Ok(len) => self.report.received.extend_from_slice(&piece[..len]),
                 // rustls reports a missing close_notify as UnexpectedEof.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return self.ended(head, None),
                 Err(error) => return self.ended(head, Some(&error)),
             }
             if head.is_none() {
-                match Response::parse(&self.received, request.starts_with(b"HEAD ")) {
+                match Response::parse(&self.report.received, request.starts_with(b"HEAD ")) {
                     Response::Incomplete => continue,
                     Response::Invalid(why) => return Err((Verdict::ProtocolFailed, why.into())),
                     Response::Head(found) => head = Some(found),
                 }
             }
-            if let Some(found) = head.take_if(|head| head.is_complete(&self.received, content_len_max)) {
+            if let Some(found) = head.take_if(|head| head.is_complete(&self.report.received, content_len_max))
+            {
                 return Ok(found);
             }
         }
@@ -252,7 +242,7 @@ impl Exchange<'_> {
         match (head, error) {
             (Some(head), None) if head.content == Content::UntilClose => Ok(head),
             (_, Some(error)) => Err(self.io_failure(error, "end of the response")),
-            (None, None) if self.received.is_empty() => {
+            (None, None) if self.report.received.is_empty() => {
                 Err((Verdict::ProtocolFailed, "connection closed without a response".into()))
             }
             (_, None) => {
@@ -263,21 +253,22 @@ impl Exchange<'_> {
 
     fn redis(&mut self, mut stream: Timed<TcpStream>) -> Result<String, Judged> {
         const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
-        self.sent.extend_from_slice(PING);
+        self.report.sent.extend_from_slice(PING);
         stream.write_all(PING).map_err(|error| self.io_failure(&error, "response"))?;
-        while !self.received.contains(&b'\n') && self.received.len() < 1024 {
+        while !self.report.received.contains(&b'\n') && self.report.received.len() < 1024 {
             let mut piece = [0; 256];
             match stream.read(&mut piece) {
                 Ok(0) => {
                     return Err((Verdict::ProtocolFailed, "connection closed without a response".into()));
                 }
-                Ok(len) => self.received.extend_from_slice(&piece[..len]),
+                Ok(len) => self.report.received.extend_from_slice(&piece[..len]),
                 Err(error) => return Err(self.io_failure(&error, "response")),
             }
         }
         self.close(stream.socket.as_fd());
-        let line =
-            String::from_utf8_lossy(self.received.split(|byte| *byte == b'\r').next().unwrap_or_default());
+        let line = String::from_utf8_lossy(
+            self.report.received.split(|byte| *byte == b'\r').next().unwrap_or_default(),
+        );
         match line.strip_prefix('-') {
             None if line == "+PONG" => Ok("PONG".into()),
             Some(error) => Err((Verdict::Unhealthy, error.to_owned())),
@@ -288,12 +279,12 @@ impl Exchange<'_> {
     /// Connects to the first address that accepts, and sends the PROXY header.
     fn connect(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let mut stream = self.dial(at)?;
-        self.sent.clear();
+        self.report.sent.clear();
         if let Some(header) = self.probe.proxy_header {
             let addrs = stream.socket.local_addr().and_then(|from| Ok((from, stream.socket.peer_addr()?)));
             let addrs = addrs.map_err(|error| self.io_failure(&error, "connection"))?;
-            self.sent = header.bytes(Some(addrs));
-            stream.write_all(&self.sent).map_err(|error| self.io_failure(&error, "connection"))?;
+            self.report.sent = header.bytes(Some(addrs));
+            stream.write_all(&self.report.sent).map_err(|error| self.io_failure(&error, "connection"))?;
         }
         Ok(stream)
     }
@@ -302,7 +293,7 @@ impl Exchange<'_> {
     fn dial(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let from = Instant::now();
         let addrs = self.resolve(at)?;
-        self.phases.resolve = from.elapsed();
+        self.report.phases.resolve = from.elapsed();
         let from = Instant::now();
         let mut last = (Verdict::ConnectFailed, format!("{}: no address found", at.host));
         for addr in addrs {
@@ -314,8 +305,8 @@ impl Exchange<'_> {
                 .and_then(|socket| refuse_self_connection(socket, addr))
             {
                 Ok(socket) => {
-                    self.phases.connect = from.elapsed();
-                    self.facts.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
+                    self.report.phases.connect = from.elapsed();
+                    self.report.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
                     return Ok(Timed { socket, ends_at: self.start + self.probe.timeout });
                 }
                 Err(error) if error.kind() == ErrorKind::TimedOut => last = self.timeout_error("connection"),
@@ -357,7 +348,7 @@ impl Exchange<'_> {
     }
 
     fn timeout_error(&self, doing: &str) -> Judged {
-        Report::timed_out(self.probe.timeout, doing)
+        (Verdict::TimedOut, format!("no {doing} within {}", format_duration(self.probe.timeout)))
     }
 
     fn io_failure(&self, error: &std::io::Error, doing: &str) -> Judged {

@@ -2,27 +2,21 @@
 //!
 //! Does not know about: how a probe runs.
 
-use doorbell_checks::{CertificateInfo, Phases, Seen};
+use super::{Report, Verdict};
+use doorbell_checks::{CertificateInfo, Phases};
 use hyper::Version;
 use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The observations of one probe.
-#[derive(Clone, Debug)]
+/// The result of one probe, for metrics.
+#[derive(Debug)]
 pub(crate) struct Exported {
     pub(crate) kind: Kind,
     pub(crate) timeout: Duration,
-    pub(crate) is_success: bool,
-    /// Whether the probe failed because of its timeout.
-    pub(crate) is_overdue: bool,
     /// Time of the name lookups.
     pub(crate) lookup: Duration,
-    pub(crate) redirects: u32,
-    /// Sums over the first request and all redirects.
-    pub(crate) phases: Phases,
-    /// Observations of the last response.
-    pub(crate) seen: Seen,
+    pub(crate) report: Report,
 }
 
 /// Kind of a probe, as the value of `prober` in a module of blackbox_exporter.
@@ -38,20 +32,11 @@ pub(crate) enum Kind {
 
 impl Exported {
     pub(crate) fn new(kind: Kind, timeout: Duration) -> Self {
-        Self {
-            kind,
-            timeout,
-            is_success: false,
-            is_overdue: false,
-            lookup: Duration::ZERO,
-            redirects: 0,
-            phases: Phases::default(),
-            seen: Seen::default(),
-        }
+        Self { kind, timeout, lookup: Duration::ZERO, report: Report::default() }
     }
 
     /// The metrics in the text format of Prometheus, sorted by name.
-    pub(crate) fn finished(&self, duration: Duration) -> String {
+    pub(crate) fn finished(&self) -> String {
         let mut all = Metrics::default();
         if self.kind == Kind::Dns {
             self.records(&mut all);
@@ -60,7 +45,7 @@ impl Exported {
         if self.kind == Kind::Dns {
             self.query(&mut all);
         }
-        all.gauge("probe_duration_seconds", "Duration of the probe in seconds", secs(duration));
+        all.gauge("probe_duration_seconds", "Duration of the probe in seconds", secs(self.report.total));
         match self.kind {
             Kind::Dns => {}
             Kind::Grpc => self.grpc(&mut all),
@@ -69,35 +54,39 @@ impl Exported {
             Kind::Tcp => self.regex(&mut all),
         }
         let hash = "Hash of the address, which shows when it changes";
-        all.gauge("probe_ip_addr_hash", hash, self.seen.address.map_or(0, hash_of));
-        let protocol = self.seen.address.map_or(0, |ip| if ip.is_ipv4() { 4 } else { 6 });
+        all.gauge("probe_ip_addr_hash", hash, self.report.seen.address.map_or(0, hash_of));
+        let protocol = self.report.seen.address.map_or(0, |ip| if ip.is_ipv4() { 4 } else { 6 });
         all.gauge("probe_ip_protocol", "IP version, or 0 if no address is known", protocol);
         let is_grpc = self.kind == Kind::Grpc;
         // Without TLS, the exporter reports 0 for gRPC and nothing for other probes.
-        if let Some(ends) = self.seen.certificate_ends.or_else(|| is_grpc.then_some(Duration::ZERO)) {
+        if let Some(ends) = self.report.seen.certificate_ends.or_else(|| is_grpc.then_some(Duration::ZERO)) {
             let what = "Earliest expiry of a certificate of the chain, in unixtime";
             all.gauge("probe_ssl_earliest_cert_expiry", what, secs(ends));
         }
-        if let Some(ends) = self.seen.chain_ends.filter(|_| !is_grpc) {
+        if let Some(ends) = self.report.seen.chain_ends.filter(|_| !is_grpc) {
             let what = "Expiry of the verified chain, in unixtime";
             all.gauge("probe_ssl_last_chain_expiry_timestamp_seconds", what, secs(ends));
         }
-        if let Some(named) = &self.seen.certificate {
+        if let Some(named) = &self.report.seen.certificate {
             let help = "Names of the server's certificate";
-            all.labelled("probe_ssl_last_chain_info", help, &[(&labels_of(named), 1.0)]);
+            all.head("probe_ssl_last_chain_info", help);
+            let _infallible = writeln!(all.0, "probe_ssl_last_chain_info{{{}}} 1", labels_of(named));
         }
-        all.gauge("probe_success", "1 if the probe succeeded", u8::from(self.is_success));
+        all.gauge(
+            "probe_success",
+            "1 if the probe succeeded",
+            u8::from(self.report.verdict == Verdict::Healthy),
+        );
         all.gauge("probe_timeout_seconds", "Timeout of the probe in seconds", secs(self.timeout));
-        if let Some(version) = &self.seen.tls_version {
-            let value = format!("version=\"{}\"", tls_name(version));
-            all.labelled("probe_tls_version_info", "TLS version", &[(&value, 1.0)]);
+        if let Some(version) = &self.report.seen.tls_version {
+            all.labelled("probe_tls_version_info", "TLS version", "version", &[(tls_name(version), 1.0)]);
         }
         all.0
     }
 
     /// The metrics of a DNS query that sort before `probe_dns_lookup_time_seconds`.
     fn records(&self, all: &mut Metrics) {
-        let answer = self.seen.dns.unwrap_or_default();
+        let answer = self.report.seen.dns.unwrap_or_default();
         all.gauge("probe_dns_additional_rrs", "Number of additional records", answer.additional);
         all.gauge("probe_dns_answer_rrs", "Number of records in the answer", answer.answers);
         all.gauge("probe_dns_authority_rrs", "Number of authority records", answer.authority);
@@ -106,16 +95,16 @@ impl Exported {
 
     /// The metrics of a DNS query that sort after `probe_dns_lookup_time_seconds`.
     fn query(&self, all: &mut Metrics) {
-        let is_answered = u8::from(self.seen.dns.is_some());
+        let is_answered = u8::from(self.report.seen.dns.is_some());
         all.gauge("probe_dns_query_succeeded", "1 if the name server answered", is_answered);
-        if let Some(serial) = self.seen.dns.and_then(|answer| answer.serial) {
+        if let Some(serial) = self.report.seen.dns.and_then(|answer| answer.serial) {
             all.gauge("probe_dns_serial", "Serial number of the zone", serial);
         }
     }
 
     fn icmp(&self, all: &mut Metrics) {
         self.exchange(all, "probe_icmp_duration_seconds", ["resolve", "setup", "rtt"]);
-        if let Some(hops) = self.seen.hop_limit {
+        if let Some(hops) = self.report.seen.hop_limit {
             all.gauge("probe_icmp_reply_hop_limit", "Remaining hop limit (TTL) of the reply", hops);
         }
     }
@@ -123,56 +112,47 @@ impl Exported {
     /// The duration of an exchange of datagrams in three phases: lookup, opening a socket, and the
     /// exchange.
     fn exchange(&self, all: &mut Metrics, name: &str, phases: [&str; 3]) {
-        let Phases { resolve, connect, tls: _, processing, transfer } = self.phases;
+        let Phases { resolve, connect, tls: _, processing, transfer } = self.report.phases;
         // The target of the check is already an address, so the rest of `resolve` counts as opening
         // the socket.
         let times = [self.lookup, resolve.saturating_sub(self.lookup) + connect, processing + transfer];
-        let labels = phases.map(|phase| format!("phase=\"{phase}\""));
-        let values: Vec<_> =
-            labels.iter().map(String::as_str).zip(times.map(|time| time.as_secs_f64())).collect();
-        all.labelled(name, "Duration of the phases in seconds", &values);
+        let values: Vec<_> = phases.into_iter().zip(times.map(secs)).collect();
+        all.labelled(name, "Duration of the phases in seconds", "phase", &values);
     }
 
     fn regex(&self, all: &mut Metrics) {
-        let fails = u8::from(self.seen.fails_pattern);
+        let fails = u8::from(self.report.seen.fails_pattern);
         all.gauge("probe_failed_due_to_regex", "1 if a regular expression did not match", fails);
     }
 
     fn http(&self, all: &mut Metrics) {
-        let length = match (self.seen.status, self.seen.content_length) {
+        let length = match (self.report.seen.status, self.report.seen.content_length) {
             (None, _) => "0".to_owned(),
             (_, None) => "-1".to_owned(),
             (_, Some(length)) => length.to_string(),
         };
         self.regex(all);
         all.gauge("probe_http_content_length", "Content-Length of the response, or -1", length);
-        let phases =
-            self.phases.named().map(|(name, took)| (format!("phase=\"{name}\""), took.as_secs_f64()));
-        let phases = phases.each_ref().map(|(label, took)| (label.as_str(), *took));
+        let phases = self.report.phases.named().map(|(name, took)| (name, secs(took)));
         // A name without an address only has the lookup phase.
-        let phases = if self.seen.address.is_some() { &phases[..] } else { &phases[..1] };
-        all.labelled(
-            "probe_http_duration_seconds",
-            "Duration of the phases in seconds, over all redirects",
-            phases,
-        );
-        if let Some(at) = self.seen.last_modified.as_deref().and_then(modified_at) {
-            all.gauge(
-                "probe_http_last_modified_timestamp_seconds",
-                "Last-Modified of the response, in unixtime",
-                secs(at),
-            );
+        let phases = if self.report.seen.address.is_some() { &phases[..] } else { &phases[..1] };
+        let help = "Duration of the phases in seconds, over all redirects";
+        all.labelled("probe_http_duration_seconds", help, "phase", phases);
+        if let Some(at) = self.report.seen.last_modified.as_deref().and_then(modified_at) {
+            let help = "Last-Modified of the response, in unixtime";
+            all.gauge("probe_http_last_modified_timestamp_seconds", help, secs(at));
         }
-        all.gauge("probe_http_redirects", "Number of redirects", self.redirects);
+        all.gauge("probe_http_redirects", "Number of redirects", self.report.redirects);
+        let is_tls = u8::from(self.report.seen.tls_version.is_some());
+        all.gauge("probe_http_ssl", "1 if the last request used TLS", is_tls);
         all.gauge(
-            "probe_http_ssl",
-            "1 if the last request used TLS",
-            u8::from(self.seen.tls_version.is_some()),
+            "probe_http_status_code",
+            "Status code of the response",
+            self.report.seen.status.unwrap_or(0),
         );
-        all.gauge("probe_http_status_code", "Status code of the response", self.seen.status.unwrap_or(0));
-        let body_len = self.seen.body_len;
+        let body_len = self.report.seen.body_len;
         all.gauge("probe_http_uncompressed_body_length", "Length of the content", body_len);
-        let version = match self.seen.version {
+        let version = match self.report.seen.version {
             Some(Version::HTTP_10) => "1",
             Some(Version::HTTP_11) => "1.1",
             Some(Version::HTTP_2) => "2",
@@ -182,26 +162,26 @@ impl Exported {
     }
 
     fn grpc(&self, all: &mut Metrics) {
-        let Phases { resolve, connect, tls, processing, transfer } = self.phases;
+        let Phases { resolve, connect, tls, processing, transfer } = self.report.phases;
         let check = connect + tls + processing + transfer;
-        let phases = [("phase=\"check\"", check.as_secs_f64()), ("phase=\"resolve\"", resolve.as_secs_f64())];
+        let phases = [("check", secs(check)), ("resolve", secs(resolve))];
         // A name without an address only has the lookup phase.
-        let has_address = self.seen.address.is_some();
+        let has_address = self.report.seen.address.is_some();
         let phases = if has_address { &phases[..] } else { &phases[1..] };
-        all.labelled("probe_grpc_duration_seconds", "Duration of the phases in seconds", phases);
+        all.labelled("probe_grpc_duration_seconds", "Duration of the phases in seconds", "phase", phases);
         const ALL: [&str; 4] = ["NOT_SERVING", "SERVICE_UNKNOWN", "SERVING", "UNKNOWN"];
-        let is = |status: &str| if self.seen.serving_status == Some(status) { 1.0 } else { 0.0 };
-        let statuses = ALL.map(|status| (format!("serving_status=\"{status}\""), is(status)));
-        let statuses = statuses.each_ref().map(|(label, value)| (label.as_str(), *value));
+        let is = |status| if self.report.seen.serving_status == Some(status) { 1.0 } else { 0.0 };
         if has_address {
-            all.labelled("probe_grpc_healthcheck_response", "Serving status in the response", &statuses);
+            let statuses = ALL.map(|status| (status, is(status)));
+            let help = "Serving status in the response";
+            all.labelled("probe_grpc_healthcheck_response", help, "serving_status", &statuses);
         }
-        all.gauge("probe_grpc_ssl", "1 if TLS was used", u8::from(self.seen.tls_version.is_some()));
-        let status = match self.seen.grpc_status {
+        all.gauge("probe_grpc_ssl", "1 if TLS was used", u8::from(self.report.seen.tls_version.is_some()));
+        let status = match self.report.seen.grpc_status {
             Some(status) => status,
             None if !has_address => 0,
             // A gRPC client reports DEADLINE_EXCEEDED and UNAVAILABLE itself.
-            None if self.is_overdue => 4,
+            None if self.report.verdict == Verdict::TimedOut => 4,
             None => 14,
         };
         all.gauge("probe_grpc_status_code", "gRPC status code", status);
@@ -218,10 +198,11 @@ impl Metrics {
         let _infallible = writeln!(self.0, "{name} {value}");
     }
 
-    fn labelled(&mut self, name: &str, help: &str, values: &[(&str, f64)]) {
+    /// Adds a metric with one label. Its values are words, which need no escapes.
+    fn labelled(&mut self, name: &str, help: &str, label: &str, values: &[(&str, f64)]) {
         self.head(name, help);
-        for (labels, value) in values {
-            let _infallible = writeln!(self.0, "{name}{{{labels}}} {value}");
+        for (word, value) in values {
+            let _infallible = writeln!(self.0, "{name}{{{label}=\"{word}\"}} {value}");
         }
     }
 
@@ -292,13 +273,14 @@ mod tests {
     #[test]
     fn metrics_of_datagrams() {
         let ms = Duration::from_millis;
-        let lines = |kind, change: fn(&mut Exported)| {
-            let mut report = Exported::new(kind, ms(5000));
+        let lines = |kind, change: fn(&mut Report)| {
+            let mut exported = Exported::new(kind, ms(5000));
             // The check gets an address, so the 1 ms beyond the lookup is the time to open its socket.
-            report.lookup = ms(10);
-            report.phases = Phases { resolve: ms(11), processing: ms(20), ..Phases::default() };
-            change(&mut report);
-            let text = report.finished(ms(40));
+            exported.lookup = ms(10);
+            exported.report.phases = Phases { resolve: ms(11), processing: ms(20), ..Phases::default() };
+            exported.report.total = ms(40);
+            change(&mut exported.report);
+            let text = exported.finished();
             let names = text.lines().filter(|line| !line.starts_with('#'));
             let names: Vec<String> = names.map(str::to_owned).collect();
             assert!(names.is_sorted_by_key(|line| line.split(['{', ' ']).next()), "{text}");
@@ -327,7 +309,8 @@ mod tests {
 
     #[test]
     fn names_and_values() {
-        let mut report = Exported::new(Kind::Http, Duration::from_secs(5));
+        let mut exported = Exported::new(Kind::Http, Duration::from_secs(5));
+        let report = &mut exported.report;
         report.seen.last_modified = Some("Thu, 01 Jan 1970 00:01:00 GMT".to_owned());
         report.seen.tls_version = Some("TLSv1_3".to_owned());
         report.seen.status = Some(204);
@@ -339,7 +322,8 @@ mod tests {
             names: "a.test".to_owned(),
             serial: "01".to_owned(),
         });
-        let text = report.finished(Duration::from_millis(1500));
+        report.total = Duration::from_millis(1500);
+        let text = exported.finished();
         for line in [
             "probe_duration_seconds 1.5",
             "probe_http_last_modified_timestamp_seconds 60",

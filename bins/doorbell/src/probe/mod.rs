@@ -10,7 +10,7 @@ mod response;
 #[cfg(test)]
 mod tests;
 
-use crate::config::{format_duration, is_credential};
+use crate::config::is_credential;
 use doorbell_checks::options::{CheckKind, ClientTls, HostPort, ProxyHeader, Url};
 use doorbell_checks::{Phases, Seen};
 pub(crate) use exported::{Exported, Kind};
@@ -65,27 +65,21 @@ pub(crate) struct Probe {
 }
 
 /// The result of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The connection failed.
     ConnectFailed,
     Healthy,
     /// The TLS handshake failed, or the response is invalid.
+    #[default]
     ProtocolFailed,
     TimedOut,
     /// The response is negative.
     Unhealthy,
 }
 
-/// Observations of the connection and of the last response.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
-    pub(crate) redirects: u32,
-    pub(crate) seen: Seen,
-}
-
 /// The report of one probe.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) verdict: Verdict,
     /// The reason, without a full stop.
@@ -93,7 +87,9 @@ pub(crate) struct Report {
     pub(crate) status: Option<u16>,
     /// Sums over the first request and all redirects.
     pub(crate) phases: Phases,
-    pub(crate) facts: Facts,
+    pub(crate) redirects: u32,
+    /// Observations of the connection and of the last response.
+    pub(crate) seen: Seen,
     pub(crate) total: Duration,
     /// Bytes sent on the last connection.
     pub(crate) sent: Vec<u8>,
@@ -101,29 +97,31 @@ pub(crate) struct Report {
     pub(crate) received: Vec<u8>,
 }
 
-impl Probe {
-    /// Returns the same probe without credentials, for another origin.
-    fn without_credentials(&self) -> Self {
-        let headers = self.headers.iter().filter(|(name, _)| !is_credential(name)).cloned().collect();
-        let tls = ClientTls { cert: None, key: None, ..self.tls.clone() };
-        Self { headers, host: None, tls, ..self.clone() }
-    }
-}
-
 impl Target {
+    /// Whether TLS is used, or may be used after a redirect.
+    pub(crate) fn may_be_tls(&self, prober: Prober) -> bool {
+        match self {
+            Self::Check(text) => text.starts_with("wss://"),
+            Self::Grpc { is_tls, .. } => *is_tls,
+            Self::Http(url) => url.is_https || prober.follows_redirects(),
+            Self::Icmp(_) | Self::Redis(_) | Self::Tcp(_) | Self::Udp(_) | Self::Unix(_) => false,
+            Self::Tls(_) => true,
+        }
+    }
+
     /// Parses a target; `None` if the text has none of the forms.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        if let Some(address) = text.strip_prefix("tcp://") {
-            return HostPort::parse(address, None).map(Self::Tcp);
-        }
-        if let Some(address) = text.strip_prefix("tls://") {
-            return HostPort::parse(address, Some(443)).map(Self::Tls);
-        }
-        if let Some(address) = text.strip_prefix("redis://") {
-            return HostPort::parse(address, Some(6379)).map(Self::Redis);
-        }
-        if let Some(address) = text.strip_prefix("udp://") {
-            return HostPort::parse(address, None).map(Self::Udp);
+        type FromPlace = fn(HostPort) -> Target;
+        let places: [(&str, Option<u16>, FromPlace); 4] = [
+            ("tcp://", None, Self::Tcp),
+            ("tls://", Some(443), Self::Tls),
+            ("redis://", Some(6379), Self::Redis),
+            ("udp://", None, Self::Udp),
+        ];
+        for (scheme, port, target) in places {
+            if let Some(address) = text.strip_prefix(scheme) {
+                return HostPort::parse(address, port).map(target);
+            }
         }
         if let Some(host) = text.strip_prefix("icmp://") {
             return HostPort::parse_host(host).map(Self::Icmp);
@@ -168,6 +166,13 @@ impl fmt::Display for Target {
 }
 
 impl Probe {
+    /// Returns the same probe without credentials, for another origin.
+    fn without_credentials(&self) -> Self {
+        let headers = self.headers.iter().filter(|(name, _)| !is_credential(name)).cloned().collect();
+        let tls = ClientTls { cert: None, key: None, ..self.tls.clone() };
+        Self { headers, host: None, tls, ..self.clone() }
+    }
+
     /// Creates the default probe of a target by a prober.
     pub(crate) fn of(target: Target, prober: Prober) -> Self {
         let tls = ClientTls { verify: prober.verifies(), ..ClientTls::default() };
@@ -208,19 +213,6 @@ impl Probe {
     }
 }
 
-impl Target {
-    /// Whether TLS is used, or may be used after a redirect.
-    pub(crate) fn may_be_tls(&self, prober: Prober) -> bool {
-        match self {
-            Self::Check(text) => text.starts_with("wss://"),
-            Self::Grpc { is_tls, .. } => *is_tls,
-            Self::Http(url) => url.is_https || prober.follows_redirects(),
-            Self::Icmp(_) | Self::Redis(_) | Self::Tcp(_) | Self::Udp(_) | Self::Unix(_) => false,
-            Self::Tls(_) => true,
-        }
-    }
-}
-
 impl Report {
     /// Converts the report into metrics of blackbox_exporter.
     pub(crate) fn exported(&self, probe: &Probe) -> String {
@@ -235,21 +227,8 @@ impl Report {
             | Target::Udp(_)
             | Target::Unix(_) => Kind::Tcp,
         };
-        let Facts { redirects, ref seen } = self.facts;
-        let exported = Exported {
-            is_success: self.verdict == Verdict::Healthy,
-            is_overdue: self.verdict == Verdict::TimedOut,
-            lookup: self.phases.resolve,
-            redirects,
-            phases: self.phases,
-            seen: seen.clone(),
-            ..Exported::new(kind, probe.timeout)
-        };
-        exported.finished(self.total)
-    }
-
-    fn timed_out(timeout: Duration, doing: &str) -> (Verdict, String) {
-        (Verdict::TimedOut, format!("no {doing} within {}", format_duration(timeout)))
+        Exported { kind, timeout: probe.timeout, lookup: self.phases.resolve, report: self.clone() }
+            .finished()
     }
 }
 

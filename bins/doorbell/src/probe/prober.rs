@@ -196,10 +196,8 @@ impl Prober {
         let host = if with_port { url.at.to_string() } else { url.authority() };
         let host = probe.host.clone().unwrap_or(host);
         let own: &[(&str, &str)] = match self {
-            Self::Apache => return http10(probe, target, &[("Host", &host)]),
-            Self::Keepalived => {
-                return http10(probe, target, &[("User-Agent", "KeepAliveClient"), ("Host", &host)]);
-            }
+            Self::Apache => &[("Host", &host)],
+            Self::Keepalived => &[("User-Agent", "KeepAliveClient"), ("Host", &host)],
             Self::Blackbox => &[("User-Agent", BLACKBOX), ("Connection", "close")],
             Self::Azure => &[("User-Agent", "Load Balancer Agent"), ("Connection", "Keep-Alive")],
             Self::Consul => &[
@@ -222,7 +220,10 @@ impl Prober {
             Self::Route53 => &[("User-Agent", ROUTE53)],
         };
         let host_name = if self == Self::Envoy { "host" } else { "Host" };
-        let mut head = format!("GET {target} HTTP/1.1\r\n{host_name}: {host}\r\n");
+        let mut head = match self {
+            Self::Apache | Self::Keepalived => format!("GET {target} HTTP/1.0\r\n"),
+            _ => format!("GET {target} HTTP/1.1\r\n{host_name}: {host}\r\n"),
+        };
         let given = |name: &str| probe.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         let mut fields: Vec<(&str, &str)> = own.iter().filter(|(name, _)| !given(name)).copied().collect();
         // An empty value removes a field of the prober, as in the kubelet.
@@ -264,19 +265,6 @@ fn canonical(name: &str) -> String {
         c
     };
     name.chars().map(letter).collect()
-}
-
-/// Returns an HTTP/1.0 request with the prober's `own` fields and the added fields of `probe`.
-fn http10(probe: &Probe, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
-    let mut head = format!("GET {target} HTTP/1.0\r\n");
-    let given = |name: &str| probe.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-    let added =
-        probe.headers.iter().map(|(name, value)| (&**name, &**value)).filter(|(_, value)| !value.is_empty());
-    for (name, value) in own.iter().copied().filter(|(name, _)| !given(name)).chain(added) {
-        let _infallible = write!(head, "{name}: {value}\r\n");
-    }
-    head.push_str("\r\n");
-    head.into_bytes()
 }
 
 /// Returns the request of `option httpchk`, or of `http-check send` if `probe` has a host or added
