@@ -60,7 +60,11 @@ pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
     let diagnosis = doctor::examine(path, &links);
     let level = diagnosis.level();
     match args.output {
-        ReportForm::Json => print(&format!("{:#}\n", json_of(&diagnosis)))?,
+        ReportForm::Json => {
+            let Diagnosis { findings, changes } = &diagnosis;
+            let report = json!({ "level": level, "findings": findings, "sysctl": changes });
+            print(&format!("{report:#}\n"))?;
+        }
         ReportForm::Text => {
             for finding in &diagnosis.findings {
                 if !global.quiet || finding.level > Level::Hint {
@@ -89,28 +93,6 @@ fn measured(link: &LinkView) -> Link {
         receiving: path(minute.round_trip.p50_us, minute.received_max_bytes_per_s),
     });
     Link { name: link.name.clone(), measured }
-}
-
-fn json_of(diagnosis: &Diagnosis) -> serde_json::Value {
-    let findings = diagnosis.findings.iter().map(|finding| {
-        json!({
-            "topic": finding.topic,
-            "name": finding.name,
-            "level": finding.level.word(),
-            "value": finding.value,
-            "why": finding.why,
-            "fix": finding.fix,
-        })
-    });
-    let changes = diagnosis
-        .changes
-        .iter()
-        .map(|change| json!({ "key": change.key, "value": change.value, "why": change.why }));
-    json!({
-        "level": diagnosis.level().word(),
-        "findings": findings.collect::<Vec<_>>(),
-        "sysctl": changes.collect::<Vec<_>>(),
-    })
 }
 
 /// Parses a bandwidth with a decimal unit into bits per second.

@@ -12,13 +12,15 @@ pub(crate) use links::{Link, Measured};
 pub(crate) use network::{Change, Path, sysctl_file};
 
 use doorbell::io_uring::Cause;
+use serde::Serialize;
 use std::fmt;
 
 /// Reads a file of the system, without trailing whitespace.
 pub(crate) type Read<'a> = crate::workers::Read<'a>;
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
     Ok,
     /// Could be improved; everything works.
@@ -30,7 +32,7 @@ pub(crate) enum Level {
 }
 
 /// The result of one examination.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) topic: &'static str,
     pub(crate) name: String,

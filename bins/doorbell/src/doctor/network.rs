@@ -4,6 +4,7 @@
 //! Does not know about: this process. The settings are documented in ip-sysctl and socket(7).
 
 use super::{Finding, Level, Read};
+use serde::Serialize;
 use std::fmt::Write as _;
 
 /// Bandwidth and round-trip time of the network.
@@ -14,7 +15,7 @@ pub(crate) struct Path {
 }
 
 /// A recommended change of a setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Change {
     pub(crate) key: &'static str,
     pub(crate) value: String,
