@@ -66,7 +66,7 @@ pub(crate) fn run(config: Config, origin: &str, reread: Option<Read>) -> Result<
     let manager = Manager::start(&started, &operator).map_err(no_thread)?;
     let ended = supervisor.serve(&operator, &generations);
     drop(manager);
-    operator.end_events();
+    operator.events().end();
     drop(control_plane);
     drop(watch);
     generations.shared().end_sharing();

@@ -8,7 +8,7 @@ use super::query::Query;
 use crate::config::model::Blackbox;
 use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::stats::process::ProcessStats;
-use crate::stats::server::Item;
+use crate::stats::server::{Item, ItemKind};
 use bytes::Bytes;
 use doorbell_checks::SharedResources;
 use http_body_util::Full;
@@ -132,7 +132,7 @@ impl ProbeCache {
     }
 
     fn count(&self, module: &str, result: &'static str) {
-        self.process_stats.count_one(&Item::Probed { module: module.into(), result });
+        self.process_stats.count_one(&Item::new(ItemKind::Probed, module, [result]));
     }
 
     /// Returns the text of the result, and the label of its counter.

@@ -112,45 +112,10 @@ async fn write(stream: &mut UnixStream, response: &Response) -> bool {
 /// Handles a request on a blocking thread, because a command may wait for the disk.
 async fn reply_to(operator: &Operator, request: Request) -> Response {
     let operator = operator.clone();
-    let response = spawn_blocking(move || respond(&operator, request)).await;
-    response.unwrap_or_else(|_panicked| {
-        Response::Refused(Refusal::new(
-            RefusalKind::Failed,
-            "the command panicked; this is a bug in doorbell",
-        ))
-    })
-}
-
-fn respond(operator: &Operator, request: Request) -> Response {
-    let done = match request {
-        Request::Checks { name, history } => {
-            let checks = operator.checks(name.as_deref(), history);
-            return checks.map_or_else(Response::Refused, Response::Checks);
-        }
-        Request::Events { since, follow: _ } => {
-            let (events, missed) = operator.events_since(since);
-            return Response::Events { events, missed };
-        }
-        Request::Links => return Response::Links(operator.links()),
-        Request::Probers => return Response::Probers(operator.probers()),
-        Request::RunCheck { name } => {
-            return operator
-                .run_check(&name)
-                .map_or_else(Response::Refused, |check| Response::Checks(vec![check]));
-        }
-        Request::Status => return Response::Status(Box::new(operator.status())),
-        Request::Drain { target, reason, for_ms, is_kept } => {
-            operator.drain(&target, &reason, for_ms.map(Duration::from_millis), is_kept)
-        }
-        Request::Maintain { target, reason, for_ms } => {
-            operator.maintain(&target, &reason, for_ms.map(Duration::from_millis))
-        }
-        Request::Quit { now } => operator.quit(now),
-        Request::Ready { target } => operator.ready(&target),
-        Request::Reload => operator.reload(),
-        Request::Undrain { target } => operator.undrain(&target),
-    };
-    done.map_or_else(Response::Refused, Response::Done)
+    let handled = spawn_blocking(move || operator.handle(request)).await.unwrap_or_else(|_panicked| {
+        Err(Refusal::new(RefusalKind::Failed, "the command panicked; this is a bug in doorbell"))
+    });
+    handled.unwrap_or_else(Response::Refused)
 }
 
 /// Sends events until one side disconnects.

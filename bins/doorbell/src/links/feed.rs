@@ -55,7 +55,7 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
         Some(Fed { peer, known, subjects: HashSet::new() })
     });
     let mut fed: Vec<Fed> = fed.collect();
-    let mut follower = operator.follow(operator.last_event());
+    let mut follower = operator.follow(operator.events().last());
     let (mut round, mut next) = (0_u32, Instant::now());
     loop {
         tokio::select! {

@@ -7,12 +7,39 @@ use super::maintenance::{self, Hold};
 use super::{Operator, OperatorInner, end_of, lasts, one_line, with_note};
 use crate::config::format_duration;
 use crate::supervisor::queue::Message;
-use crate::wire::{EventKind, HoldSource, Refusal, RefusalKind};
+use crate::wire::{EventKind, HoldSource, Refusal, RefusalKind, Request, Response};
 use doorbell_probes::Subject;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl Operator {
+    /// Handles a request, but does not follow events. May block on the disk or on a run of a check.
+    pub(crate) fn handle(&self, request: Request) -> Result<Response, Refusal> {
+        let time = |for_ms: Option<u64>| for_ms.map(Duration::from_millis);
+        let done = match request {
+            Request::Checks { name, history } => {
+                return self.checks(name.as_deref(), history).map(Response::Checks);
+            }
+            Request::Events { since, follow: _ } => {
+                let (events, missed) = self.events_since(since);
+                return Ok(Response::Events { events, missed });
+            }
+            Request::Links => return Ok(Response::Links(self.links())),
+            Request::Probers => return Ok(Response::Probers(self.probers())),
+            Request::RunCheck { name } => return Ok(Response::Checks(vec![self.run_check(&name)?])),
+            Request::Status => return Ok(Response::Status(Box::new(self.status()))),
+            Request::Drain { target, reason, for_ms, is_kept } => {
+                self.drain(&target, &reason, time(for_ms), is_kept)
+            }
+            Request::Maintain { target, reason, for_ms } => self.maintain(&target, &reason, time(for_ms)),
+            Request::Quit { now } => self.quit(now),
+            Request::Ready { target } => self.ready(&target),
+            Request::Reload => self.reload(),
+            Request::Undrain { target } => self.undrain(&target),
+        };
+        done.map(Response::Done)
+    }
+
     /// Starts maintenance of an endpoint, a check or, with `all`, every readiness endpoint.
     pub(crate) fn maintain(
         &self,
@@ -44,19 +71,8 @@ impl Operator {
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
         let mut inner = self.lock();
         let (subject, name) = inner.subject(target)?;
-        let ended: Vec<String> = match subject {
-            Subject::All => inner
-                .maintenance
-                .of_source(HoldSource::Operator)
-                .map(|(target, _)| target.to_owned())
-                .collect(),
-            _ => inner
-                .maintenance
-                .by_source(&name, HoldSource::Operator)
-                .map(|_| name.clone())
-                .into_iter()
-                .collect(),
-        };
+        let held = inner.maintenance.of_source(HoldSource::Operator).map(|(target, _)| target.to_owned());
+        let ended: Vec<String> = held.filter(|target| subject == Subject::All || *target == name).collect();
         let now = self.0.clock.now();
         for target in &ended {
             self.hold(&mut inner, target, HoldSource::Operator, None, now);
@@ -133,10 +149,8 @@ impl Operator {
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
         let outcome = reload();
-        let (ok, text) = match &outcome {
-            Ok(text) => (true, text.clone()),
-            Err(text) => (false, text.clone()),
-        };
+        let ok = outcome.is_ok();
+        let (Ok(text) | Err(text)) = outcome.clone();
         let refused = (!ok).then(|| (text.clone(), self.0.clock.now()));
         self.lock().refused_reload = refused;
         self.0.event_log.record(EventKind::Reload { ok, text });

@@ -50,11 +50,6 @@ impl Maintenance {
         self.by_target.len() < TARGETS_MAX || self.by_target.contains_key(target)
     }
 
-    /// The declaration of a source for a target.
-    pub(super) fn by_source(&self, target: &str, source: HoldSource) -> Option<&Hold> {
-        self.by_target.get(target)?[source as usize].as_ref()
-    }
-
     /// The declarations of one source, by target.
     pub(super) fn of_source(&self, source: HoldSource) -> impl Iterator<Item = (&str, &Hold)> {
         let all = self.by_target.iter();

@@ -44,7 +44,6 @@ use crate::supervisor::queue::Queue;
 use crate::wire::{EventKind, HoldSource, LinkView, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
-use doorbell_history::{History, Stats};
 use doorbell_probes::Subject;
 use drains::Drains;
 use lifecycle::{Life, StateChange};
@@ -176,25 +175,15 @@ impl Operator {
         self.record(&inner, change);
     }
 
-    /// Records that a worker fell back to epoll, or failed.
-    pub(crate) fn record_worker(&self, worker: u16, text: String) {
-        self.0.event_log.record(EventKind::Worker { worker, text });
-    }
-
     /// Sets the callback of [`Operator::reload`], which runs on the thread that calls `reload`.
     /// Only the first callback is kept.
     pub(crate) fn on_reload(&self, reload: impl Fn() -> Result<String, String> + Send + Sync + 'static) {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
     }
 
-    /// Stores further events in this history; with `None`, in no history.
-    pub(crate) fn store_in(&self, history: Option<Arc<History>>) {
-        self.0.event_log.store_in(history);
-    }
-
-    /// Counters of the history; `None` if no history is configured.
-    pub(crate) fn history_stats(&self) -> Option<Stats> {
-        self.0.event_log.history().map(|history| history.stats())
+    /// The log of the program's events.
+    pub(crate) fn events(&self) -> &EventLog {
+        &self.0.event_log
     }
 
     /// Sets the callback of [`Operator::links`]. Only the first callback is kept.

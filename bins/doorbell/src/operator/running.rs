@@ -143,23 +143,19 @@ impl Running {
     pub(super) fn counters(&self) -> BTreeMap<String, u64> {
         let stats = self.process_stats.stats();
         let engine = stats.fields().filter(|(_, value)| *value > 0);
+        let reloads = self.process_stats.reloads();
         let always = [
             ("conns_accepted", stats.conns_accepted),
             ("conns_live", stats.conns_live),
             ("requests", stats.requests),
-        ];
-        let reloads = self.process_stats.reloads();
-        let always = always.into_iter().chain([
             ("reloads", reloads.done),
             ("reloads_failed", reloads.failed),
             ("reloads_hurried", reloads.hurried),
             ("log_lost", crate::log::lines_lost()),
-        ]);
+        ];
         let http2 =
             self.server_stats.http2_served().map(|_| ("http2_conns_live", self.server_stats.http2_live()));
-        let always = always.chain(http2);
-        let more = self.server_stats.counts();
-        let all = always.chain(engine).map(|(name, value)| (name.to_owned(), value));
-        all.chain(more).collect()
+        let all = always.into_iter().chain(http2).chain(engine);
+        all.map(|(name, value)| (name.to_owned(), value)).chain(self.server_stats.counts()).collect()
     }
 }

@@ -75,11 +75,6 @@ impl Operator {
         self.record(&inner, change);
     }
 
-    /// Ends the event log: followers get the events up to here.
-    pub(crate) fn end_events(&self) {
-        self.0.event_log.end();
-    }
-
     /// Time until [`Self::expire_due`] must be called again.
     pub(crate) fn next_deadline_in(&self) -> Option<Duration> {
         let inner = self.lock();

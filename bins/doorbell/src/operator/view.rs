@@ -13,7 +13,6 @@ use doorbell_health::CheckIndex;
 use doorbell_history::{Counter, Counts};
 use doorbell_link::State;
 use doorbell_shared::{Announcement, EndpointState};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,28 +55,22 @@ impl Operator {
             stops_in_ms: stop.map(|stop| left(stop.closes_at)),
             observed_in_ms: inner.drain_since().map(|begun| left(begun.saturating_add(delay))),
             drain_ends_in_ms: life.drain().and_then(|drain| drain.until).map(left),
-            config: String::new(),
             generation: inner.generation,
             refused_reload: inner.refused_reload.as_ref().map(|(reason, at)| RefusedReloadView {
                 reason: reason.clone(),
                 age_ms: millis(now.saturating_sub(*at)),
             }),
-            addresses: Vec::new(),
-            waiting: Vec::new(),
             ports: self
                 .0
                 .admin
                 .get()
-                .map(|addr| ("admin".to_owned(), vec![addr.clone()]))
                 .into_iter()
+                .map(|addr| ("admin".to_owned(), vec![addr.clone()]))
                 .collect(),
-            workers: Vec::new(),
-            endpoints: Vec::new(),
-            checks: BTreeMap::new(),
             drains: inner.drains.views(delay, now),
             maintenance: inner.maintenance.views(now),
-            counters: BTreeMap::new(),
             event: self.0.event_log.last(),
+            ..Status::default()
         };
         drop(inner);
         if let Some(running) = running {
@@ -116,7 +109,8 @@ impl Operator {
     }
 
     fn history_counters(&self) -> Vec<(String, u64)> {
-        let Some(stats) = self.history_stats() else { return Vec::new() };
+        let Some(history) = self.0.event_log.history() else { return Vec::new() };
+        let stats = history.stats();
         let counters = [
             ("history_batches_failed", stats.batches_failed),
             ("history_failing_live", u64::from(stats.failure.is_some())),
@@ -198,11 +192,6 @@ impl Operator {
     /// The links.
     pub(crate) fn links(&self) -> Vec<LinkView> {
         self.0.hooks.links.get().map(|links| links()).unwrap_or_default()
-    }
-
-    /// The number of the last event.
-    pub(crate) fn last_event(&self) -> u64 {
-        self.0.event_log.last()
     }
 
     /// Counters of the probers seen so far, for the history.

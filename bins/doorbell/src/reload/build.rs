@@ -84,7 +84,8 @@ impl Built {
         let builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
         let (mut builder, closable) = udp::add(builder, config, &registry, &mut server_stats);
         if let Some(connector) = checks.as_ref().and_then(doorbell_checks::Plan::connector) {
-            server_stats.set_checks(Arc::clone(&shared.checks), Arc::clone(connector));
+            server_stats.checks = Some(Arc::clone(&shared.checks));
+            server_stats.connector = Some(Arc::clone(connector));
             tracing::debug!("ports of checks: {}", connector.report());
         }
         let mut plan = Plan::new(config, &registry, Arc::clone(&shared.http2));
@@ -104,7 +105,7 @@ impl Built {
                 listener::add(builder, &materials, position, access, acceptor, &mut server_stats, &mut plan)?;
         }
         builder = agent::add(builder, config, &registry, |name| {
-            server_stats.add_listener(&format!("agent.{name}"));
+            server_stats.listeners.push(format!("agent.{name}").into());
             plan.iter_mut().for_each(Plan::add_none);
         })?;
         count_http2(&mut server_stats, shared, plan.is_some(), before);
@@ -157,9 +158,7 @@ fn tables(config: &Config, before: Option<&Generation>) -> Result<Tables, Failur
 
 fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) -> ServerStats {
     let mut server_stats = ServerStats::of(common, config);
-    if let Some(access) = access {
-        server_stats.set_access(Arc::as_ptr(access).addr(), lock(access).sink());
-    }
+    server_stats.access = access.map(|access| (Arc::as_ptr(access).addr(), lock(access).sink()));
     server_stats
 }
 
@@ -168,7 +167,7 @@ fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) ->
 fn count_http2(stats: &mut ServerStats, shared: &SharedState, serves: bool, before: Option<&Generation>) {
     let counters = shared.http2.counters();
     if serves || before.is_some_and(|before| before.http2.is_some()) || counters.served().0 > 0 {
-        stats.set_http2(Arc::clone(counters));
+        stats.http2 = Some(Arc::clone(counters));
     }
 }
 

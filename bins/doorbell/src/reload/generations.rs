@@ -295,7 +295,7 @@ impl Generations {
             started;
         let successor = generation.handle.clone();
         let history = self.shared.history.commit(history);
-        self.shared.operator.store_in(history.clone());
+        self.shared.operator.events().store_in(history.clone());
         let sample = generation.config.history.clickhouse.as_ref().map_or(0, |settings| settings.sample);
         self.shared.links.store_in(history.clone().map(|history| (history, sample)));
         let mut predecessor = inner.current.take();

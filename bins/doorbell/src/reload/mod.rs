@@ -172,7 +172,7 @@ impl SharedState {
 
     /// Writes the last rows of the history, for a limited time.
     pub(crate) fn end_history(&self) {
-        self.operator.store_in(None);
+        self.operator.events().store_in(None);
         self.links.store_in(None);
         self.history.end();
     }

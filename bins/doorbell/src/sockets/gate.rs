@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
 use crate::registry::HealthRegistry;
 use crate::stats::process::{OpenGate, ProcessStats};
-use crate::stats::server::Item;
+use crate::stats::server::{Item, ItemKind};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::Audience;
 use doorbell_probes::{ProbeCounters, Published, RunTrigger};
@@ -371,7 +371,7 @@ impl Gate {
     }
 
     fn count_error(&self, call: &'static str) {
-        self.process_stats.count_one(&Item::GateError { gate: self.name.as_str().into(), call });
+        self.process_stats.count_one(&Item::new(ItemKind::GateError, &self.name, [call]));
     }
 
     fn admit(&self, stream: TcpStream, is_up: bool, conns: &mut Conns) {
@@ -381,7 +381,7 @@ impl Gate {
             (false, WhenDown::Reset) => "reset",
             (false, _) => "ended",
         };
-        self.process_stats.count_one(&Item::Gated { gate: self.name.as_str().into(), result });
+        self.process_stats.count_one(&Item::new(ItemKind::Gated, &self.name, [result]));
         if result == "held" {
             conns.held.spawn(hold(stream));
         } else if !is_up && self.when_down == WhenDown::Reset {

@@ -51,13 +51,14 @@ pub(crate) fn add(
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
     let tls = config.tls_of(position).map_or("", |tls| tls.name.as_str());
-    acceptor.iter().for_each(|acceptor| server_stats.add_acceptor(&listener.name, tls, acceptor));
+    let named = |acceptor: &Acceptor| (listener.name.as_str().into(), tls.into(), acceptor.clone());
+    server_stats.acceptors.extend(acceptor.as_ref().map(named));
     let at_most = materials.common.tables().of_listener(&listener.name).cloned();
     let shared = ListenerSettings { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
             let protocol = protocol(materials, listener, &shared, server_stats, plan.as_mut())?;
-            server_stats.add_listener(&listener.name);
+            server_stats.listeners.push(listener.name.as_str().into());
             builder = builder.listen(options(listen, listener).label(&listener.name), protocol);
         }
     }
@@ -126,11 +127,11 @@ fn protocol(
             if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
                 http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
             }
-            server_stats.add_refusals(http.refusals());
+            server_stats.refusals.push(http.refusals());
             match plan {
                 Some(plan) if listener.http2 => {
                     let http2 = routes(materials, listener, shared, HttpVersion::Http2)?;
-                    server_stats.add_refusals(http2.refusals());
+                    server_stats.refusals.push(http2.refusals());
                     let limits = http_limits(listener);
                     plan.add(materials.config, shared.position, (http2, limits), acceptor.clone());
                 }

@@ -49,7 +49,7 @@ pub(crate) fn add(
     let (mut closable, mut index) = (Vec::new(), 0);
     for udp in &config.udp {
         for bind in &udp.binds {
-            server_stats.add_datagrams(&udp.name);
+            server_stats.datagrams.push(udp.name.as_str().into());
             let follows = udp.follows().map(|link| Follows::of(registry, link.position));
             let bytes = if udp.reply == UdpReply::Echo { None } else { udp.bytes() };
             let responder = Responder { bytes: bytes.map(Vec::into_boxed_slice), follows };

@@ -225,6 +225,7 @@ fn merge(sums: &mut Vec<Snapshot>, workers: Vec<Snapshot>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::server::ItemKind;
 
     #[test]
     fn a_gate_is_open_while_one_of_its_addresses_is() {
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(process_stats.gates_open("lb"), 1);
         drop(other);
         assert_eq!(process_stats.gates_open("lb"), 0);
-        let item = Item::Gated { gate: "lb".into(), result: "held" };
+        let item = Item::new(ItemKind::Gated, "lb", ["held"]);
         process_stats.count_one(&item);
         process_stats.count_one(&item);
         assert_eq!(process_stats.items(), BTreeMap::from([(item, 2)]));
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn existing_counters_continue_and_new_ones_are_limited() {
-        let item = |number: usize| Item::Accepted { listener: number.to_string().into() };
+        let item = |number: usize| Item::new(ItemKind::Accepted, &number.to_string(), []);
         let mut ended = BTreeMap::new();
         assert!((0..ENDED_MAX).all(|number| add_to(&mut ended, &item(number), 1)));
         assert!(!add_to(&mut ended, &item(ENDED_MAX), 1) && add_to(&mut ended, &item(7), 2));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct ServerStats {
     /// Acceptors, with the name of the listener and of the `[tls.NAME]` table.
-    acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
+    pub(crate) acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
     /// Counters of refusals that may be shared with other generations.
     counted: Vec<Counted>,
     /// The rate limiters, by name.
@@ -28,90 +28,75 @@ pub(crate) struct ServerStats {
     /// The leases of shared limits, by name.
     leases: Vec<(Box<str>, Arc<Leases>)>,
     /// Names of the listeners, in the order of the engine.
-    listeners: Vec<Box<str>>,
+    pub(crate) listeners: Vec<Box<str>>,
     /// Names of the datagram listeners, in the order of the engine.
-    datagrams: Vec<Box<str>>,
-    refusals: Vec<Refusals>,
-    http2: Option<Arc<Counters>>,
-    checks: Option<Arc<SchedulerCounters>>,
+    pub(crate) datagrams: Vec<Box<str>>,
+    pub(crate) refusals: Vec<Refusals>,
+    /// `None` if no listener has HTTP/2.
+    pub(crate) http2: Option<Arc<Counters>>,
+    /// Counters of the scheduler; `None` without checks.
+    pub(crate) checks: Option<Arc<SchedulerCounters>>,
     /// The access log with its [`Source`].
-    access: Option<(usize, LogSink)>,
-    connector: Option<Arc<Connector>>,
+    pub(crate) access: Option<(Source, LogSink)>,
+    pub(crate) connector: Option<Arc<Connector>>,
 }
 
-/// The kind and labels of a counter for metrics.
+/// A counter for metrics: its kind and the values of its labels.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Item {
-    AcceptError {
-        listener: Box<str>,
-        errno: &'static str,
-    },
-    Accepted {
-        listener: Box<str>,
-    },
+pub(crate) struct Item {
+    pub(crate) kind: ItemKind,
+    /// Value of the first label, usually the name of a table in the configuration.
+    name: Box<str>,
+    /// Values of the other labels.
+    words: [&'static str; 2],
+}
+
+/// Kinds of counters for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ItemKind {
+    AcceptError,
+    Accepted,
     /// Lost lines of the access log, by reason.
-    AccessLost(&'static str),
-    Closed {
-        listener: Box<str>,
-        reason: &'static str,
-    },
+    AccessLost,
+    Closed,
     /// Connections of checks, by result.
-    Connect(&'static str),
-    /// Datagrams, by result.
-    Datagrams {
-        listener: Box<str>,
-        result: &'static str,
-    },
+    Connect,
     /// Connection attempts of checks that were repeated because no port was free.
     ConnectRetry,
+    /// Datagrams, by result.
+    Datagrams,
     /// Connections to a TCP gate, by result.
-    Gated {
-        gate: Box<str>,
-        result: &'static str,
-    },
+    Gated,
     /// Failed calls of a TCP gate, which are repeated.
-    GateError {
-        gate: Box<str>,
-        call: &'static str,
-    },
-    Handshake {
-        listener: Box<str>,
-        version: &'static str,
-        result: &'static str,
-    },
-    /// Keys evicted early from a limiter.
-    LimitEviction {
-        limiter: Box<str>,
-    },
-    Limited {
-        limiter: Box<str>,
-        decision: &'static str,
-    },
+    GateError,
+    Handshake,
     /// Tokens and decisions of a shared limit, by event.
-    Leased {
-        limiter: Box<str>,
-        event: &'static str,
-    },
+    Leased,
+    /// Keys evicted early from a limiter.
+    LimitEviction,
+    Limited,
     /// Probes requested at `/probe`, by result.
-    Probed {
-        module: Box<str>,
-        result: &'static str,
-    },
-    Proxied {
-        listener: Box<str>,
-        version: &'static str,
-        result: &'static str,
-    },
-    Resumed {
-        listener: Box<str>,
-    },
+    Probed,
+    Proxied,
+    Resumed,
 }
 
 impl Item {
+    /// Creates a counter from the values of its labels; `words` are those after the first.
+    pub(crate) fn new<const N: usize>(kind: ItemKind, name: &str, words: [&'static str; N]) -> Self {
+        let words = std::array::from_fn(|at| words.get(at).copied().unwrap_or_default());
+        Self { kind, name: name.into(), words }
+    }
+
+    /// The values of the labels; unused ones are empty.
+    pub(crate) fn values(&self) -> [&str; 3] {
+        [&self.name, self.words[0], self.words[1]]
+    }
+
     /// All counters of a TCP gate.
     pub(crate) fn of_gate(gate: &str) -> impl Iterator<Item = Self> {
-        let conns = GATED.map(|result| Self::Gated { gate: gate.into(), result });
-        let errors = ["accept", "listen"].map(|call| Self::GateError { gate: gate.into(), call });
+        let conns = GATED.map(|result| Self::new(ItemKind::Gated, gate, [result]));
+        let errors = ["accept", "listen"].map(|call| Self::new(ItemKind::GateError, gate, [call]));
         conns.into_iter().chain(errors)
     }
 }
@@ -141,24 +126,6 @@ impl ServerStats {
         }
     }
 
-    pub(crate) fn add_acceptor(&mut self, listener: &str, tls: &str, acceptor: &Acceptor) {
-        self.acceptors.push((listener.into(), tls.into(), acceptor.clone()));
-    }
-
-    /// Adds the name of the engine's next listener.
-    pub(crate) fn add_listener(&mut self, name: &str) {
-        self.listeners.push(name.into());
-    }
-
-    /// Adds the name of the engine's next datagram listener.
-    pub(crate) fn add_datagrams(&mut self, name: &str) {
-        self.datagrams.push(name.into());
-    }
-
-    pub(crate) fn set_http2(&mut self, counters: Arc<Counters>) {
-        self.http2 = Some(counters);
-    }
-
     /// Connections and requests of HTTP/2; `None` if no listener has HTTP/2.
     pub(crate) fn http2_served(&self) -> Option<(u64, u64)> {
         self.http2.as_ref().map(|counters| counters.served())
@@ -174,22 +141,11 @@ impl ServerStats {
         stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())
     }
 
-    /// Sets the counters of checks and their connector.
-    pub(crate) fn set_checks(&mut self, counters: Arc<SchedulerCounters>, connector: Arc<Connector>) {
-        self.checks = Some(counters);
-        self.connector = Some(connector);
-    }
-
     /// Results of the connections of checks, as `connected=20 refused=3`; `None` without checks.
     pub(crate) fn connects(&self) -> Option<String> {
         let connector = self.connector.as_ref()?;
         let retries = ("port_window_retries", connector.port_window_retries());
         Some(list(connector.counters().fields().into_iter().chain([retries])))
-    }
-
-    /// Sets the access log; `log` identifies it.
-    pub(crate) fn set_access(&mut self, log: Source, sink: LogSink) {
-        self.access = Some((log, sink));
     }
 
     /// Lines of the access log dropped by a full queue, and failed writes; `None` without a log.
@@ -204,27 +160,17 @@ impl ServerStats {
         let http2 = self.http2_served().into_iter();
         let http2 =
             http2.flat_map(|(conns, requests)| [("http2_connections", conns), ("http2_requests", requests)]);
-        let http2 = http2.map(|(name, count)| (name.to_owned(), count));
         let checks = self.checks.iter().flat_map(|counters| counters.fields());
         let lost = self.access_lost().into_iter();
         let lost =
             lost.flat_map(|(dropped, failed)| [("access_dropped", dropped), ("access_failed", failed)]);
-        let lost = lost.map(|(name, count)| (name.to_owned(), count));
-        http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count))).chain(lost)
+        let others = http2.chain(lost).map(|(name, count)| (name.to_owned(), count));
+        others.chain(checks.map(|(name, count)| (format!("checks_{name}"), count)))
     }
 
     /// Totals over all checks, as `runs=20 failed=3`; `None` without checks.
     pub(crate) fn checks_run(&self) -> Option<String> {
         Some(list(self.checks.as_ref()?.fields().into_iter()))
-    }
-
-    pub(crate) fn add_refusals(&mut self, refusals: Refusals) {
-        self.refusals.push(refusals);
-    }
-
-    /// Counters of the scheduler; `None` without checks.
-    pub(crate) fn checks(&self) -> Option<&SchedulerCounters> {
-        self.checks.as_deref()
     }
 
     /// Refused or ended connections and requests of HTTP/2, by reason.
@@ -268,56 +214,59 @@ impl ServerStats {
         self.add_handshakes(&mut items);
         for (name, limiter) in &self.limiters {
             let (source, counts) = (Arc::as_ptr(limiter).addr(), limiter.counts());
-            for (decision, count) in [("allow", counts.allowed), ("deny", counts.denied)] {
-                items.push((source, Item::Limited { limiter: name.clone(), decision }, count));
-            }
-            items.push((source, Item::LimitEviction { limiter: name.clone() }, counts.evicted_live));
+            let limited = |decision| Item::new(ItemKind::Limited, name, [decision]);
+            items.push((source, limited("allow"), counts.allowed));
+            items.push((source, limited("deny"), counts.denied));
+            items.push((source, Item::new(ItemKind::LimitEviction, name, []), counts.evicted_live));
         }
         for (name, leases) in &self.leases {
-            let leased = |event| Item::Leased { limiter: name.clone(), event };
+            let leased = |event| Item::new(ItemKind::Leased, name, [event]);
             let source = Arc::as_ptr(leases).addr();
             items.extend(leases.counts().fields().map(|(event, count)| (source, leased(event), count)));
         }
         if let Some((log, sink)) = &self.access {
             let counters = sink.counters();
-            items.push((*log, Item::AccessLost("queue_full"), counters.dropped));
-            items.push((*log, Item::AccessLost("write_failed"), counters.failed));
+            let lost = |reason| Item::new(ItemKind::AccessLost, reason, []);
+            items.push((*log, lost("queue_full"), counters.dropped));
+            items.push((*log, lost("write_failed"), counters.failed));
         }
         if let Some(connector) = &self.connector {
             let source = Arc::as_ptr(connector).addr();
             let fields = connector.counters().fields().into_iter();
-            items.extend(fields.map(|(result, count)| (source, Item::Connect(result), count)));
-            items.push((source, Item::ConnectRetry, connector.port_window_retries()));
+            let connect = |result| Item::new(ItemKind::Connect, result, []);
+            items.extend(fields.map(|(result, count)| (source, connect(result), count)));
+            items.push((source, Item::new(ItemKind::ConnectRetry, "", []), connector.port_window_retries()));
         }
         items
     }
 
     fn add_listeners(&self, handle: &Handle, items: &mut Vec<(Source, Item, u64)>) {
-        let mut add = |item, count| items.push((self.source(), item, count));
         for (name, stats) in self.listeners.iter().zip(handle.listener_stats()) {
-            add(Item::Accepted { listener: name.clone() }, stats.conns_accepted);
+            let mut add =
+                |kind, words, count| items.push((self.source(), Item::new(kind, name, words), count));
+            add(ItemKind::Accepted, ["", ""], stats.conns_accepted);
             for (errno, count) in stats.accept_errors() {
-                add(Item::AcceptError { listener: name.clone(), errno }, count);
+                add(ItemKind::AcceptError, [errno, ""], count);
             }
             for (&reason, count) in CloseReason::ALL.iter().zip(stats.closed) {
-                add(Item::Closed { listener: name.clone(), reason: reason.as_str() }, count);
+                add(ItemKind::Closed, [reason.as_str(), ""], count);
             }
             for proxied in ProxyResult::ALL {
-                let (version, result) = match proxied {
-                    ProxyResult::Local => ("local", "taken"),
-                    ProxyResult::None => ("none", "taken"),
-                    ProxyResult::Refused => ("none", "refused"),
-                    ProxyResult::V1 => ("v1", "taken"),
-                    ProxyResult::V2 => ("v2", "taken"),
+                let words = match proxied {
+                    ProxyResult::Local => ["local", "taken"],
+                    ProxyResult::None => ["none", "taken"],
+                    ProxyResult::Refused => ["none", "refused"],
+                    ProxyResult::V1 => ["v1", "taken"],
+                    ProxyResult::V2 => ["v2", "taken"],
                 };
-                add(Item::Proxied { listener: name.clone(), version, result }, stats.proxied(proxied));
+                add(ItemKind::Proxied, words, stats.proxied(proxied));
             }
         }
     }
 
     fn add_datagrams_of(&self, handle: &Handle, items: &mut Vec<(Source, Item, u64)>) {
         for (name, stats) in self.datagrams.iter().zip(handle.datagram_stats()) {
-            let item = |result| Item::Datagrams { listener: name.clone(), result };
+            let item = |result| Item::new(ItemKind::Datagrams, name, [result]);
             items.extend(stats.fields().map(|(result, count)| (self.source(), item(result), count)));
         }
     }
@@ -325,19 +274,18 @@ impl ServerStats {
     fn add_handshakes(&self, items: &mut Vec<(Source, Item, u64)>) {
         for (listener, _, acceptor) in &self.acceptors {
             for (name, count) in acceptor.stats().fields() {
-                let listener = listener.clone();
-                let (version, result) = match name {
+                let words = match name {
                     "handshakes_live" => continue,
                     "handshakes_resumed" => {
-                        items.push((self.source(), Item::Resumed { listener }, count));
+                        items.push((self.source(), Item::new(ItemKind::Resumed, listener, []), count));
                         continue;
                     }
-                    "handshakes_tls12" => ("1.2", "done"),
-                    "handshakes_tls13" => ("1.3", "done"),
-                    "hellos_handed_over" => ("none", "handed_over"),
-                    other => ("none", other.strip_prefix("handshakes_").unwrap_or(other)),
+                    "handshakes_tls12" => ["1.2", "done"],
+                    "handshakes_tls13" => ["1.3", "done"],
+                    "hellos_handed_over" => ["none", "handed_over"],
+                    other => ["none", other.strip_prefix("handshakes_").unwrap_or(other)],
                 };
-                items.push((self.source(), Item::Handshake { listener, version, result }, count));
+                items.push((self.source(), Item::new(ItemKind::Handshake, listener, words), count));
             }
         }
     }

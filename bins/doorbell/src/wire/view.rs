@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The status of the program.
-#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize)]
 pub struct Status {
     /// Version of the program.
     pub version: String,

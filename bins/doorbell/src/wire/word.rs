@@ -7,30 +7,9 @@ use bitcode::{Decode, Encode};
 use serde::Serialize;
 use std::fmt;
 
-/// Defines an enum with the variants and words of an enum of `doorbell_health`.
-macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident of $origin:ident { $($variant:ident),+ $(,)? })+) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode, Serialize)]
-        #[serde(rename_all = "snake_case")]
-        #[expect(missing_docs, reason = "the original enum documents the variants")]
-        pub enum $name {
-            $($variant),+
-        }
-
-        impl $name {
-            /// All variants, in the order of their discriminants.
-            pub const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
-
-            /// The word.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => doorbell_health::$origin::$variant.as_str()),+
-                }
-            }
-        }
-
+/// Converts an enum of `doorbell_health` into its counterpart.
+macro_rules! counterparts {
+    ($($name:ident of $origin:ident { $($variant:ident),+ $(,)? })+) => {$(
         impl From<doorbell_health::$origin> for $name {
             fn from(origin: doorbell_health::$origin) -> Self {
                 match origin {
@@ -38,18 +17,12 @@ macro_rules! words {
                 }
             }
         }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
     )+};
 }
 
 /// Defines an enum and its words.
 macro_rules! own_words {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident = $word:literal),+ $(,)? })+) => {$(
+    ($($(#[$doc:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident = $word:expr),+ $(,)? })+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize)]
         #[serde(rename_all = "snake_case")]
@@ -75,6 +48,18 @@ macro_rules! own_words {
                 f.pad(self.as_str())
             }
         }
+    )+};
+}
+
+/// Defines an enum with the variants and words of an enum of `doorbell_health`.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident of $origin:ident { $($variant:ident),+ $(,)? })+) => {$(
+        own_words! {
+            $(#[$doc])*
+            #[expect(missing_docs, reason = "the original enum documents the variants")]
+            $name { $($variant = doorbell_health::$origin::$variant.as_str()),+ }
+        }
+        counterparts! { $name of $origin { $($variant),+ } }
     )+};
 }
 
@@ -132,8 +117,10 @@ own_words! {
     }
 
     /// Lifecycle of a running instance.
+    #[derive(Default)]
     Lifecycle {
         /// Not serving yet.
+        #[default]
         Starting = "starting",
         /// Serving.
         Ready = "ready",
@@ -144,26 +131,9 @@ own_words! {
     }
 }
 
-impl From<doorbell_health::Audience> for AudienceWord {
-    fn from(audience: doorbell_health::Audience) -> Self {
-        match audience {
-            doorbell_health::Audience::Kubelet => Self::Kubelet,
-            doorbell_health::Audience::LoadBalancer => Self::LoadBalancer,
-            doorbell_health::Audience::Other => Self::Other,
-        }
-    }
-}
-
-impl From<doorbell_health::Class> for ClassWord {
-    fn from(class: doorbell_health::Class) -> Self {
-        match class {
-            doorbell_health::Class::Degraded => Self::Degraded,
-            doorbell_health::Class::Down => Self::Down,
-            doorbell_health::Class::Maintenance => Self::Maintenance,
-            doorbell_health::Class::Unknown => Self::Unknown,
-            doorbell_health::Class::Up => Self::Up,
-        }
-    }
+counterparts! {
+    AudienceWord of Audience { Kubelet, LoadBalancer, Other }
+    ClassWord of Class { Degraded, Down, Maintenance, Unknown, Up }
 }
 
 #[cfg(test)]

@@ -179,8 +179,7 @@ fn headline(view: &View) -> (&'static str, &'static str, String) {
         return ("Impaired", "down", format!("{failed} worker{} failed.", plural(failed)));
     }
     if !not_up.is_empty() {
-        let failing = failing(view);
-        let because = if failing.is_empty() { String::new() } else { format!(" Failing: {failing}.") };
+        let because = failing(view);
         return ("Down", "down", format!("Endpoints that are down: {}.{because}", not_up.join(", ")));
     }
     if !status.drains.is_empty() {
@@ -191,8 +190,7 @@ fn headline(view: &View) -> (&'static str, &'static str, String) {
         return ("Maintenance", "calm", format!("In maintenance: {}.", targets.join(", ")));
     }
     if status.endpoints.iter().any(|one| one.state == EndpointWord::Degraded) {
-        let failing = failing(view);
-        let because = if failing.is_empty() { String::new() } else { format!(" Failing: {failing}.") };
+        let because = failing(view);
         return ("Degraded", "warn", format!("All endpoints are up or degraded.{because}"));
     }
     ("Healthy", "up", "All endpoints are up.".to_owned())
@@ -219,7 +217,8 @@ fn reports_drain(one: &EndpointView) -> bool {
     one.answers.iter().any(|answer| answer.state == EndpointWord::Drain)
 }
 
-/// Names of at most [`NAMED_MAX`] checks that make an endpoint degraded or down.
+/// A sentence with the names of at most [`NAMED_MAX`] checks that make an endpoint degraded or down;
+/// empty if there are none.
 fn failing(view: &View) -> String {
     let not_up = view
         .status
@@ -237,8 +236,11 @@ fn failing(view: &View) -> String {
     }
     let more = names.len().saturating_sub(NAMED_MAX);
     names.truncate(NAMED_MAX);
-    let names = names.join(", ");
-    if more == 0 { names } else { format!("{names} and {more} more") }
+    match (names.join(", "), more) {
+        (names, _) if names.is_empty() => names,
+        (names, 0) => format!(" Failing: {names}."),
+        (names, more) => format!(" Failing: {names} and {more} more."),
+    }
 }
 
 fn endpoints(html: &mut String, status: &Status) -> std::fmt::Result {

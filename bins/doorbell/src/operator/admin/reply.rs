@@ -8,9 +8,9 @@ use super::reply_memory::{ReplyMemory, with_permit};
 use super::{events, query};
 use crate::config::parse_duration;
 use crate::log::Throttle;
-use crate::operator::Operator;
+use crate::operator::{Operator, millis};
 use crate::stats::metrics;
-use crate::wire::{AudienceWord, Lifecycle, Refusal, RefusalKind};
+use crate::wire::{self, AudienceWord, Lifecycle, Refusal, RefusalKind};
 use bytes::Bytes;
 use doorbell_checks::Finding;
 use doorbell_health::Outcome;
@@ -80,14 +80,14 @@ struct AdminRequest {
 
 /// A command of an operator.
 enum Operation {
-    Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
-    Maintain { target: String, reason: String, time: Option<Duration> },
-    Push { check: String, outcome: Outcome, latency: Duration, note: String },
-    Quit { now: bool },
-    Ready { target: String },
-    Reload,
-    Run { check: String },
-    Undrain { target: String },
+    /// A request; the reply to a drain waits for the drain, at most for this time.
+    Handle(wire::Request, Duration),
+    Push {
+        check: String,
+        outcome: Outcome,
+        latency: Duration,
+        note: String,
+    },
 }
 
 impl AdminState {
@@ -226,27 +226,23 @@ impl AdminState {
         operation: Operation,
         takes_long: impl FnOnce(),
     ) -> FullReply {
-        let admitted = match operation {
-            Operation::Quit { .. } => self.guard.admit_local(&request.headers, request.ends),
-            _ => self.guard.admit(&request.headers, request.ends),
+        let is_quit = matches!(operation, Operation::Handle(wire::Request::Quit { .. }, _));
+        let admitted = match is_quit {
+            true => self.guard.admit_local(&request.headers, request.ends),
+            false => self.guard.admit(&request.headers, request.ends),
         };
         if let Err(why) = admitted {
             return request.denied(why);
         }
         takes_long();
         // The shutdown waits for the reply.
-        let permit = match operation {
-            Operation::Quit { .. } => self.operator.reply_permits().begin().await,
+        let permit = if is_quit { self.operator.reply_permits().begin().await } else { None };
+        let wait = match &operation {
+            Operation::Handle(wire::Request::Drain { target, .. }, wait) => Some((target.clone(), *wait)),
             _ => None,
         };
-        let wait = if let Operation::Drain { target, wait, .. } = &operation {
-            Some((target.clone(), *wait))
-        } else {
-            None
-        };
         let operator = self.operator.clone();
-        let peer = request.peer;
-        let done = spawn_blocking(move || operation.run(&operator, peer)).await;
+        let done = spawn_blocking(move || operation.run(&operator)).await;
         let done =
             done.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Failed, "the command did not finish")));
         if let (Ok(_), Some((target, wait))) = (&done, wait) {
@@ -306,35 +302,34 @@ impl AdminRequest {
         }
         let text = |name| query::value(&self.query, name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
-        let operation = match self.path.as_str() {
+        let request = match self.path.as_str() {
             // HTTP hooks of Kubernetes can only send GET. Kubernetes stops the program after such a
             // drain, so the drain is not kept across restarts.
             "/-/drain" if is_post || self.method == Method::GET => {
                 let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
-                times.map(|(wait, time)| Operation::Drain {
-                    target: target(),
-                    reason: text("reason"),
-                    time,
-                    wait: wait.unwrap_or_default(),
-                    is_kept: is_post,
-                })
+                return Some(times.map(|(wait, time)| {
+                    let reason = text("reason").unwrap_or_else(|| format!("requested by {}", self.peer));
+                    let (target, for_ms) = (target(), time.map(millis));
+                    let drain = wire::Request::Drain { target, reason, for_ms, is_kept: is_post };
+                    Operation::Handle(drain, wait.unwrap_or_default())
+                }));
             }
             _ if !is_post => return None,
-            "/-/undrain" => Ok(Operation::Undrain { target: target() }),
-            "/-/maint" => self.duration("for").map(|time| Operation::Maintain {
+            "/-/undrain" => Ok(wire::Request::Undrain { target: target() }),
+            "/-/maint" => self.duration("for").map(|time| wire::Request::Maintain {
                 target: target(),
                 reason: text("reason").unwrap_or_default(),
-                time,
+                for_ms: time.map(millis),
             }),
-            "/-/ready" => Ok(Operation::Ready { target: target() }),
-            "/-/reload" => Ok(Operation::Reload),
-            "/-/quit" | "/quitquitquit" => Ok(Operation::Quit { now: text("now").is_some() }),
+            "/-/ready" => Ok(wire::Request::Ready { target: target() }),
+            "/-/reload" => Ok(wire::Request::Reload),
+            "/-/quit" | "/quitquitquit" => Ok(wire::Request::Quit { now: text("now").is_some() }),
             path => {
                 let name = path.strip_prefix("/-/checks/").and_then(|path| path.strip_suffix("/run"));
-                Ok(Operation::Run { check: query::decoded(name?)? })
+                Ok(wire::Request::RunCheck { name: query::decoded(name?)? })
             }
         };
-        Some(operation)
+        Some(request.map(|request| Operation::Handle(request, Duration::ZERO)))
     }
 
     /// Parses a pushed result of a check from the last two segments of the path: name and result.
@@ -373,23 +368,19 @@ impl AdminRequest {
 
 impl Operation {
     /// Executes the command. May block on the disk or on a run of a check.
-    fn run(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
+    fn run(self, operator: &Operator) -> Result<String, Refusal> {
         match self {
-            Self::Drain { target, reason, time, wait: _, is_kept } => {
-                let reason = reason.unwrap_or_else(|| format!("requested by {peer}"));
-                operator.drain(&target, &reason, time, is_kept)
-            }
-            Self::Maintain { target, reason, time } => operator.maintain(&target, &reason, time),
+            Self::Handle(request, _wait) => operator.handle(request).map(|response| match response {
+                wire::Response::Checks(checks) => {
+                    checks.iter().map(|check| format!("{}: {}", check.name, check.state)).collect()
+                }
+                wire::Response::Done(text) => text,
+                // No command has another response.
+                _ => String::new(),
+            }),
             Self::Push { check, outcome, latency, note } => {
                 operator.push(&check, Finding { outcome, latency, reason: note })
             }
-            Self::Quit { now } => operator.quit(now),
-            Self::Ready { target } => operator.ready(&target),
-            Self::Reload => operator.reload(),
-            Self::Run { check } => {
-                operator.run_check(&check).map(|view| format!("{}: {}", view.name, view.state))
-            }
-            Self::Undrain { target } => operator.undrain(&target),
         }
     }
 }

@@ -4,74 +4,53 @@
 
 use super::Scrape;
 use crate::stats::requests::Counted;
-use crate::stats::server::Item;
+use crate::stats::server::ItemKind;
 use doorbell_metrics::{Families, Filling, as_f64};
 use std::collections::BTreeMap;
 
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
     connections(scrape, families);
-    of(scrape, doorbell_metrics::datagrams(families), |datagrams, item, count| {
-        if let Item::Datagrams { listener, result } = item {
-            datagrams.count([("listener", listener), ("result", result)], count);
-        }
-    });
+    of(scrape, doorbell_metrics::datagrams(families), ItemKind::Datagrams, ["listener", "result"]);
     requests(scrape, families);
     handshakes(scrape, families);
     limits(scrape, families);
     let help = "Connections of checks, by result.";
-    of(scrape, families.counter("doorbell_egress_connects", help), |connects, item, count| {
-        if let Item::Connect(result) = item {
-            connects.count([("result", result)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_egress_connects", help), ItemKind::Connect, ["result"]);
     let help = "Connection attempts of checks that were repeated because no port was free.";
-    of(scrape, families.counter("doorbell_egress_port_window_retries", help), |retries, item, count| {
-        if *item == Item::ConnectRetry {
-            retries.count([], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_egress_port_window_retries", help), ItemKind::ConnectRetry, []);
     gates(scrape, families);
     let help = "Probes requested at /probe, by module and result.";
-    of(scrape, families.counter("doorbell_blackbox_probes", help), |probes, item, count| {
-        if let Item::Probed { module, result } = item {
-            probes.count([("module", module), ("result", result)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_blackbox_probes", help), ItemKind::Probed, ["module", "result"]);
     let help = "Lost lines of the access log, by reason.";
-    of(scrape, families.counter("doorbell_access_log_dropped", help), |dropped, item, count| {
-        if let Item::AccessLost(reason) = item {
-            dropped.count([("reason", reason)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_access_log_dropped", help), ItemKind::AccessLost, ["reason"]);
 }
 
 fn connections(scrape: &Scrape, families: &mut Families) {
     let help = "Accepted connections.";
-    of(scrape, families.counter("doorbell_connections_accepted", help), |accepted, item, count| {
-        if let Item::Accepted { listener } = item {
-            accepted.count([("listener", listener)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_connections_accepted", help), ItemKind::Accepted, ["listener"]);
     let mut active = families.gauge("doorbell_connections_active", "Open connections.");
     gauges(&mut active, "listener", &scrape.conns_live);
     let help = "Closed connections, by reason.";
-    of(scrape, families.counter("doorbell_connections_closed", help), |closed, item, count| {
-        if let Item::Closed { listener, reason } = item {
-            closed.count([("listener", listener), ("reason", reason)], count);
-        }
-    });
+    of(
+        scrape,
+        families.counter("doorbell_connections_closed", help),
+        ItemKind::Closed,
+        ["listener", "reason"],
+    );
     let help = "Failed accepts, by the error of accept(2).";
-    of(scrape, families.counter("doorbell_accept_errors", help), |errors, item, count| {
-        if let Item::AcceptError { listener, errno } = item {
-            errors.count([("listener", listener), ("errno", errno)], count);
-        }
-    });
+    of(
+        scrape,
+        families.counter("doorbell_accept_errors", help),
+        ItemKind::AcceptError,
+        ["listener", "errno"],
+    );
     let help = "PROXY headers, by version and result.";
-    of(scrape, families.counter("doorbell_proxy_protocol", help), |proxied, item, count| {
-        if let Item::Proxied { listener, version, result } = item {
-            proxied.count([("listener", listener), ("version", version), ("result", result)], count);
-        }
-    });
+    of(
+        scrape,
+        families.counter("doorbell_proxy_protocol", help),
+        ItemKind::Proxied,
+        ["listener", "version", "result"],
+    );
 }
 
 /// Adds the metrics of TCP gates.
@@ -79,17 +58,9 @@ fn gates(scrape: &Scrape, families: &mut Families) {
     let help = "Open addresses of a TCP gate.";
     gauges(&mut families.gauge("doorbell_tcp_gate_listeners", help), "gate", &scrape.gates_open);
     let help = "Connections to a TCP gate, by result.";
-    of(scrape, families.counter("doorbell_tcp_gate_connections", help), |conns, item, count| {
-        if let Item::Gated { gate, result } = item {
-            conns.count([("gate", gate), ("result", result)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_tcp_gate_connections", help), ItemKind::Gated, ["gate", "result"]);
     let help = "Failed system calls of a TCP gate, which are repeated.";
-    of(scrape, families.counter("doorbell_tcp_gate_errors", help), |errors, item, count| {
-        if let Item::GateError { gate, call } = item {
-            errors.count([("gate", gate), ("call", call)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_tcp_gate_errors", help), ItemKind::GateError, ["gate", "call"]);
 }
 
 fn requests(scrape: &Scrape, families: &mut Families) {
@@ -115,17 +86,14 @@ fn requests(scrape: &Scrape, families: &mut Families) {
 
 fn handshakes(scrape: &Scrape, families: &mut Families) {
     let help = "TLS handshakes, by result; completed ones with their version.";
-    of(scrape, families.counter("doorbell_tls_handshakes", help), |handshakes, item, count| {
-        if let Item::Handshake { listener, version, result } = item {
-            handshakes.count([("listener", listener), ("version", version), ("result", result)], count);
-        }
-    });
+    of(
+        scrape,
+        families.counter("doorbell_tls_handshakes", help),
+        ItemKind::Handshake,
+        ["listener", "version", "result"],
+    );
     let help = "Completed TLS handshakes that resumed a session.";
-    of(scrape, families.counter("doorbell_tls_handshakes_resumed", help), |resumed, item, count| {
-        if let Item::Resumed { listener } = item {
-            resumed.count([("listener", listener)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_tls_handshakes_resumed", help), ItemKind::Resumed, ["listener"]);
     let mut active = families.gauge("doorbell_tls_handshakes_active", "TLS handshakes in progress.");
     gauges(&mut active, "listener", &scrape.handshakes_live);
     let help = "1 for a TLS listener that is closed until its first certificate can be used.";
@@ -145,30 +113,26 @@ fn handshakes(scrape: &Scrape, families: &mut Families) {
 
 fn limits(scrape: &Scrape, families: &mut Families) {
     let help = "Decisions of rate limits.";
-    of(scrape, families.counter("doorbell_rate_limit_decisions", help), |decisions, item, count| {
-        if let Item::Limited { limiter, decision } = item {
-            decisions.count([("limiter", limiter), ("decision", decision)], count);
-        }
-    });
+    of(
+        scrape,
+        families.counter("doorbell_rate_limit_decisions", help),
+        ItemKind::Limited,
+        ["limiter", "decision"],
+    );
     let help = "Keys evicted early from a rate limit because its table was full.";
-    of(scrape, families.counter("doorbell_rate_limit_evictions", help), |evictions, item, count| {
-        if let Item::LimitEviction { limiter } = item {
-            evictions.count([("limiter", limiter)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_rate_limit_evictions", help), ItemKind::LimitEviction, ["limiter"]);
     let help = "Tokens and decisions of a shared rate limit.";
-    of(scrape, families.counter("doorbell_rate_limit_leases", help), |leases, item, count| {
-        if let Item::Leased { limiter, event } = item {
-            leases.count([("limiter", limiter), ("event", event)], count);
-        }
-    });
+    of(scrape, families.counter("doorbell_rate_limit_leases", help), ItemKind::Leased, ["limiter", "event"]);
     let help = "Keys in the table of a rate limit.";
     gauges(&mut families.gauge("doorbell_rate_limit_keys", help), "limiter", &scrape.limiter_keys);
 }
 
-/// Passes the counter of each item to `add`, which adds a sample for items of its family.
-fn of(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>, &Item, u64)) {
-    scrape.items.iter().for_each(|(item, &count)| add(&mut family, item, count));
+/// Adds a sample for each item of a kind, whose labels have these names.
+fn of<const N: usize>(scrape: &Scrape, mut family: Filling<'_>, kind: ItemKind, labels: [&'static str; N]) {
+    for (item, &count) in scrape.items.iter().filter(|(item, _)| item.kind == kind) {
+        let values = item.values();
+        family.count::<N>(std::array::from_fn(|at| (labels[at], values[at])), count);
+    }
 }
 
 fn gauges(family: &mut Filling<'_>, label: &'static str, values: &BTreeMap<Box<str>, u64>) {

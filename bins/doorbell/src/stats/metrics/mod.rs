@@ -32,7 +32,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The values of one scrape.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Scrape {
     build: Build,
     status: Status,
@@ -71,7 +71,7 @@ struct Scrape {
 }
 
 /// Build information.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Build {
     revision: &'static str,
     rustc: &'static str,
@@ -148,24 +148,11 @@ impl Scrape {
             origins: Origins::read(operator),
             status: operator.status(),
             links: operator.links(),
-            health: HealthSample::default(),
-            workers: Vec::new(),
-            refused: BTreeMap::new(),
             requests: counted(),
-            items: BTreeMap::new(),
-            conns_live: BTreeMap::new(),
-            handshakes_live: BTreeMap::new(),
-            gates_open: BTreeMap::new(),
-            limiter_keys: BTreeMap::new(),
-            certificate_expiries: BTreeMap::new(),
-            http2: None,
-            http2_live: 0,
-            config_hash: String::new(),
-            reloads: Reloads::default(),
             log_lost: crate::log::lines_lost(),
-            history: operator.history_stats(),
-            sharing: None,
+            history: operator.events().history().map(|history| history.stats()),
             process: Process::read(),
+            ..Self::default()
         };
         if let Some(running) = operator.running() {
             scrape.add(&running);
@@ -206,7 +193,7 @@ impl Scrape {
         self.reloads = process_stats.reloads();
         self.health = HealthSample::of(
             &running.registry,
-            server_stats.checks(),
+            server_stats.checks.as_deref(),
             (running.registry.now(), self.origins.checks),
             (self.now, self.origins.workers),
         );

@@ -3,14 +3,14 @@
 //! Does not know about: HTTP.
 
 use super::Scrape;
-use crate::stats::server::Item;
+use crate::stats::server::ItemKind;
 
 /// Renders the text with the same spaces as nginx. The states of connections are unknown: all
 /// connections are counted as waiting.
 pub(super) fn stub_status(scrape: &Scrape) -> String {
     let active: u64 = scrape.conns_live.values().sum::<u64>() + scrape.http2_live;
-    let of_item = |(item, count): (&Item, &u64)| matches!(item, Item::Accepted { .. }).then_some(*count);
-    let accepts: u64 = scrape.items.iter().filter_map(of_item).sum();
+    let accepted = scrape.items.iter().filter(|(item, _)| item.kind == ItemKind::Accepted);
+    let accepts: u64 = accepted.map(|(_, count)| count).sum();
     let dropped: u64 = scrape.workers.iter().map(|worker| worker.accepts_dropped).sum();
     let handled = accepts.saturating_sub(dropped);
     let http1: u64 = scrape.workers.iter().map(|worker| worker.requests).sum();

@@ -5,6 +5,7 @@
 use super::*;
 use crate::http::Time;
 use crate::http::prober::Prober as Kind;
+use crate::stats::server::ItemKind;
 use crate::supervisor::Supervisor;
 use crate::wire::{HoldSource, HoldView, Lifecycle, LinkMinuteView, QuantilesView, WaitingView, WorkerView};
 use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, PhaseTimes};
@@ -43,29 +44,28 @@ fn requests() -> Vec<(Counted, u64)> {
 }
 
 fn items() -> BTreeMap<Item, u64> {
-    let listener = || Box::from("web");
     BTreeMap::from([
-        (Item::Accepted { listener: listener() }, 9),
-        (Item::AcceptError { listener: listener(), errno: "EMFILE" }, 1),
-        (Item::AccessLost("queue_full"), 2),
-        (Item::Closed { listener: listener(), reason: "done" }, 5),
-        (Item::Closed { listener: listener(), reason: "header_timeout" }, 1),
-        (Item::Connect("connected"), 29),
-        (Item::Connect("refused"), 1),
-        (Item::ConnectRetry, 2),
-        (Item::Datagrams { listener: "dns".into(), result: "replied" }, 15),
-        (Item::Gated { gate: "lb".into(), result: "held" }, 12),
-        (Item::GateError { gate: "lb".into(), call: "listen" }, 1),
-        (Item::Handshake { listener: listener(), version: "1.3", result: "done" }, 6),
-        (Item::Handshake { listener: listener(), version: "none", result: "timed_out" }, 1),
-        (Item::LimitEviction { limiter: "login".into() }, 1),
-        (Item::Leased { limiter: "login".into(), event: "granted" }, 70),
-        (Item::Leased { limiter: "login".into(), event: "without_store" }, 3),
-        (Item::Limited { limiter: "login".into(), decision: "allow" }, 50),
-        (Item::Limited { limiter: "login".into(), decision: "deny" }, 4),
-        (Item::Probed { module: "http_2xx".into(), result: "cached" }, 8),
-        (Item::Proxied { listener: listener(), version: "v2", result: "taken" }, 7),
-        (Item::Resumed { listener: listener() }, 2),
+        (Item::new(ItemKind::Accepted, "web", []), 9),
+        (Item::new(ItemKind::AcceptError, "web", ["EMFILE"]), 1),
+        (Item::new(ItemKind::AccessLost, "queue_full", []), 2),
+        (Item::new(ItemKind::Closed, "web", ["done"]), 5),
+        (Item::new(ItemKind::Closed, "web", ["header_timeout"]), 1),
+        (Item::new(ItemKind::Connect, "connected", []), 29),
+        (Item::new(ItemKind::Connect, "refused", []), 1),
+        (Item::new(ItemKind::ConnectRetry, "", []), 2),
+        (Item::new(ItemKind::Datagrams, "dns", ["replied"]), 15),
+        (Item::new(ItemKind::Gated, "lb", ["held"]), 12),
+        (Item::new(ItemKind::GateError, "lb", ["listen"]), 1),
+        (Item::new(ItemKind::Handshake, "web", ["1.3", "done"]), 6),
+        (Item::new(ItemKind::Handshake, "web", ["none", "timed_out"]), 1),
+        (Item::new(ItemKind::LimitEviction, "login", []), 1),
+        (Item::new(ItemKind::Leased, "login", ["granted"]), 70),
+        (Item::new(ItemKind::Leased, "login", ["without_store"]), 3),
+        (Item::new(ItemKind::Limited, "login", ["allow"]), 50),
+        (Item::new(ItemKind::Limited, "login", ["deny"]), 4),
+        (Item::new(ItemKind::Probed, "http_2xx", ["cached"]), 8),
+        (Item::new(ItemKind::Proxied, "web", ["v2", "taken"]), 7),
+        (Item::new(ItemKind::Resumed, "web", []), 2),
     ])
 }
 
