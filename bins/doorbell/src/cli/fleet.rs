@@ -90,14 +90,7 @@ pub(super) fn run(args: &FleetArgs, global: &Global) -> Result<Exit, Failure> {
 
 impl Source {
     fn open(global: &Global) -> Result<Self, Failure> {
-        let config = match load::source(global)? {
-            Some(source) => load::config(&source, global),
-            None => load::without_file(global),
-        };
-        let config = config.map_err(|failure| Failure {
-            message: failure.message.replace(load::NOT_STARTED, ""),
-            ..failure
-        })?;
+        let config = load::for_command(global, "")?;
         let no_table = "the configuration has no [shared]: name a file with -c";
         let settings = config.shared.ok_or_else(|| Failure::new(Exit::BadConfig, no_table))?;
         let client = sharing::client(&settings, std::process::id().into(), &Arc::<Status>::default());

@@ -83,24 +83,34 @@ struct Target {
     needs_proxy_header: bool,
 }
 
-#[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
 pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
+    match query(args, global) {
+        Ok(line) => {
+            if !global.quiet {
+                // The exit code reports the result even if printing fails.
+                let _lost = print(&format!("{line}\n"));
+            }
+            Exit::Success
+        }
+        Err(why) => {
+            print_error(&format!("doorbell: {why}\n"));
+            Exit::Failure
+        }
+    }
+}
+
+/// Sends the request; returns its result as a line, or the reason why the result is not healthy.
+#[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
+fn query(args: &HealthcheckArgs, global: &Global) -> Result<String, String> {
     let path = match args.endpoint.as_str() {
         path if path.starts_with('/') => path.to_owned(),
         name => format!("/{name}"),
     };
     if path.bytes().any(|byte| !byte.is_ascii_graphic()) {
-        print_error("doorbell: invalid --endpoint: expected a name or a path of printable ASCII\n");
-        return Exit::Failure;
+        return Err("invalid --endpoint: expected a name or a path of printable ASCII".to_owned());
     }
     let deadline = Instant::now() + args.timeout;
-    let target = match target(args, global, &path) {
-        Ok(target) => target,
-        Err(why) => {
-            print_error(&format!("doorbell: {why}\n"));
-            return Exit::Failure;
-        }
-    };
+    let target = target(args, global, &path)?;
     // A thread that misses the deadline ends with the process.
     let (sender, receiver) = sync_channel(1);
     let (request_target, request_path, timeout) = (target.clone(), path.clone(), args.timeout);
@@ -111,21 +121,9 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     });
     let address = &target.address;
     match status {
-        Ok(status @ 200..=399) => {
-            if !global.quiet {
-                // The exit code reports the result even if printing fails.
-                let _lost = print(&format!("{address}{path}: {status}\n"));
-            }
-            Exit::Success
-        }
-        Ok(status) => {
-            print_error(&format!("doorbell: {address}{path}: status {status}\n"));
-            Exit::Failure
-        }
-        Err(cause) => {
-            print_error(&format!("doorbell: {address}{path}: {cause}\n"));
-            Exit::Failure
-        }
+        Ok(status @ 200..=399) => Ok(format!("{address}{path}: {status}")),
+        Ok(status) => Err(format!("{address}{path}: status {status}")),
+        Err(cause) => Err(format!("{address}{path}: {cause}")),
     }
 }
 

@@ -6,17 +6,17 @@
 use super::load;
 use super::operate::table::{Cell, Paint, Tone, plain, table};
 use super::operate::words::length;
-use super::options::Global;
+use super::options::{Global, ReportForm};
 use super::output::{colored, print};
+use super::report::rows::Row;
 use crate::config::model::ClickHouse as Settings;
 use crate::exit::{Exit, Failure};
 use crate::history::store;
 use crate::operator::time_of_day;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use doorbell_history::StoreError;
 use doorbell_history::clickhouse::{ClickHouse, schema};
 use serde::Serialize;
-use serde_json::Value;
 use std::time::Duration;
 
 pub(super) const HELP: &str = "\
@@ -75,14 +75,7 @@ pub struct AvailabilityArgs {
 
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: HistoryForm,
-}
-
-/// Output formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum HistoryForm {
-    Json,
-    Text,
+    output: ReportForm,
 }
 
 /// One endpoint in a month. Times are in seconds, summed over all instances.
@@ -135,27 +128,21 @@ fn availability(args: &AvailabilityArgs, global: &Global) -> Result<Exit, Failur
     let text = ask(&target, timed(&target, &query))?;
     let rows = read_rows(&text, Availability::read)?;
     match args.output {
-        HistoryForm::Json => {
+        ReportForm::Json => {
             let json = serde_json::to_string_pretty(&rows).expect("all keys are strings");
             print(&format!("{json}\n"))?;
         }
-        HistoryForm::Text if rows.is_empty() => {
+        ReportForm::Text if rows.is_empty() => {
             print(&format!("no rows in {:04}-{:02}\n", month / 100, month % 100))?;
         }
-        HistoryForm::Text => print(&shown(&rows, Paint { on: colored(global.color, &std::io::stdout()) }))?,
+        ReportForm::Text => print(&shown(&rows, Paint { on: colored(global.color, &std::io::stdout()) }))?,
     }
     Ok(Exit::Success)
 }
 
 /// `[history.clickhouse]`, if the configuration has it.
 fn settings(global: &Global) -> Result<Option<Settings>, Failure> {
-    let config = match load::source(global)? {
-        Some(source) => load::config(&source, global),
-        None => load::without_file(global),
-    };
-    let config = config
-        .map_err(|failure| Failure { message: failure.message.replace(load::NOT_STARTED, ""), ..failure })?;
-    Ok(config.history.clickhouse)
+    Ok(load::for_command(global, "")?.history.clickhouse)
 }
 
 /// Runs a query with the time limit [`QUERY_TIMEOUT`].
@@ -193,24 +180,20 @@ pub(super) fn ask<T>(
 }
 
 impl Availability {
-    /// Reads a line of a response. Old servers write large integers as strings.
+    /// Reads a line of a response.
     fn read(line: &str) -> Option<Self> {
-        let row: Value = serde_json::from_str(line).ok()?;
-        let number = |name: &str| {
-            let value = row.get(name)?;
-            value.as_f64().or_else(|| value.as_str()?.parse().ok())
-        };
-        let (up_s, degraded_s, down_s) = (number("up_s")?, number("degraded_s")?, number("down_s")?);
+        let row = Row::of(line)?;
+        let (up_s, degraded_s, down_s) =
+            (row.number("up_s")?, row.number("degraded_s")?, row.number("down_s")?);
         let all = up_s + degraded_s + down_s;
-        let instances = row.get("instances")?;
         Some(Self {
-            endpoint: row.get("endpoint")?.as_str()?.to_owned(),
-            instances: instances.as_u64().or_else(|| instances.as_str()?.parse().ok())?,
+            endpoint: row.text("endpoint")?,
+            instances: row.integer("instances")?,
             availability: (all > 0.0).then(|| (up_s + degraded_s) / all),
             up_s,
             degraded_s,
             down_s,
-            planned_s: number("planned_s")?,
+            planned_s: row.number("planned_s")?,
         })
     }
 

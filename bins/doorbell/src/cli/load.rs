@@ -2,9 +2,9 @@
 //!
 //! Does not know about: the meaning of keys.
 
-use super::options::{AdminArg, DriverArg, Global, ServeArgs, parse_admin, parse_bind};
+use super::options::{AdminArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};
-use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Driver, Listener, LogLevel};
+use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Listener, LogLevel};
 use crate::config::{
     self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_over, parse_with_files,
 };
@@ -70,6 +70,16 @@ fn built_in() -> Source {
 /// The configuration without a file, with overrides applied.
 pub(super) fn without_file(global: &Global) -> Result<Config, Failure> {
     if overrides()?.is_empty() { Ok(default_config()) } else { config(&built_in(), global) }
+}
+
+/// The configuration of the given file or, without one, the built-in one, for a command that does
+/// not serve: `ending` replaces [`NOT_STARTED`] in an error message.
+pub(super) fn for_command(global: &Global, ending: &str) -> Result<Config, Failure> {
+    let config = match source(global)? {
+        Some(source) => config(&source, global),
+        None => without_file(global),
+    };
+    config.map_err(|failure| Failure { message: failure.message.replace(NOT_STARTED, ending), ..failure })
 }
 
 /// The absolute path of the configuration file.
@@ -139,16 +149,8 @@ fn count_errors(problems: &[Problem]) -> String {
 
 /// Applies the options of `serve`, and the variables `DOORBELL_ADMIN` and `DOORBELL_LISTEN`.
 pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
-    if let Some(driver) = args.driver {
-        config.runtime.driver = match driver {
-            DriverArg::Auto => Driver::Auto,
-            DriverArg::Epoll => Driver::Epoll,
-            DriverArg::IoUring => Driver::IoUring,
-        };
-    }
-    if let Some(workers) = args.workers {
-        config.runtime.workers = Some(workers);
-    }
+    config.runtime.driver = args.driver.unwrap_or(config.runtime.driver);
+    config.runtime.workers = args.workers.or(config.runtime.workers);
     match admin(&args)? {
         Some(AdminArg::At(bind)) => {
             let admin = config.admin.take().unwrap_or_default();

@@ -32,8 +32,8 @@ use crate::exit::{Exit, Failure};
 use crate::reload::Read;
 use crate::serve;
 use args::{Cli, Command, ConfigCommand, DumpArgs, DumpForm};
-use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, FromArgMatches as _};
 use options::{Global, ServeArgs};
 use output::{colored, print, print_error};
 use std::ffi::OsString;
@@ -49,11 +49,12 @@ pub fn command_line() -> clap::Command {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args = command::normalize_help(args.into_iter().collect());
     let matches = command::command(&args).try_get_matches_from(&args);
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return refuse(&error, &args),
     };
-    match dispatch(cli) {
+    match dispatch(cli, &matches) {
         Ok(exit) => exit,
         Err(failure) => {
             print_error(&format!("doorbell: {failure}\n"));
@@ -78,7 +79,8 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     }
 }
 
-fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
+/// Runs a command; `given` are the arguments as clap has parsed them.
+fn dispatch(mut cli: Cli, given: &ArgMatches) -> Result<Exit, Failure> {
     if matches!(cli.command, None | Some(Command::Redirect(_) | Command::Run(_) | Command::Serve(_))) {
         load::with_log_level(&mut cli.global)?;
     }
@@ -114,7 +116,7 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
         Command::Probe(args) => probe::run(args, global),
         Command::Operate(command) => operate::run(&command, global),
         Command::Redirect(args) => start(redirect::config(&args, global)?, global, "the command line", None),
-        Command::Run(args) => run::run(&args, global),
+        Command::Run(args) => run::run(&args, global, given.subcommand_matches("run").unwrap_or(given)),
         Command::Serve(args) => serve_file(args, global),
         Command::Validate(args) => validate::run(&args, global),
         Command::Version(args) => print_text(&about::version(&args)),
@@ -157,14 +159,7 @@ fn start(config: Config, global: &Global, origin: &str, reread: Option<Read>) ->
 }
 
 fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
-    let config = match load::source(global)? {
-        Some(source) => load::config(&source, global),
-        None => load::without_file(global),
-    };
-    let config = config.map_err(|failure| Failure {
-        message: failure.message.replace(load::NOT_STARTED, "; nothing was written"),
-        ..failure
-    })?;
+    let config = load::for_command(global, "; nothing was written")?;
     let text = match args.output {
         DumpForm::Json => format!("{:#}\n", to_json(&config, args.with_defaults)),
         DumpForm::Toml => to_toml(&config, args.with_defaults).map_err(|error| {

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the commands.
 
-use crate::config::model::{LogFormat, LogLevel};
+use crate::config::model::{Driver, LogFormat, LogLevel};
 use crate::config::{Bind, parse_duration};
 use clap::{Args, ValueEnum};
 use doorbell_checks::options::CheckKind;
@@ -68,7 +68,7 @@ pub struct ServeArgs {
 
     /// I/O driver; auto uses io_uring where it works and epoll elsewhere
     #[arg(long, value_name = "DRIVER")]
-    pub driver: Option<DriverArg>,
+    pub driver: Option<Driver>,
 
     /// Number of worker threads. Default: one per available CPU, limited by the CPU quota and the
     /// memory limit, and at most 4 in a container without a CPU quota; `doorbell doctor` shows the
@@ -84,16 +84,6 @@ pub enum AdminArg {
     At(SocketAddr),
     /// No admin listener.
     Off,
-}
-
-/// Drivers, named as in the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names describe the values")]
-pub enum DriverArg {
-    Auto,
-    Epoll,
-    #[value(name = "io_uring")]
-    IoUring,
 }
 
 /// Output formats of a report.

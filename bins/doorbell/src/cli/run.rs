@@ -4,11 +4,12 @@
 //! and reaps children. The server is a child process, so that its crash does not end this process.
 
 use super::load;
-use super::options::{ColorWhen, DriverArg, Global};
+use super::options::{Global, ServeArgs};
 use super::signals;
 use crate::exit::{Exit, Failure};
 use crate::parent::{CommandEnd, PARENT, ServerReport, code_of};
-use clap::{Args, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
@@ -46,29 +47,9 @@ pub struct RunArgs {
     #[arg(long)]
     stay: bool,
 
-    /// Address of metrics and the admin page, as in serve
-    #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
-    admin: Option<String>,
-
-    /// Address to listen on, as in serve; repeatable
-    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
-    listen: Vec<String>,
-
-    /// Allow checks of type exec to run programs, as in serve
-    #[arg(long)]
-    allow_exec: bool,
-
-    /// Target that /readyz requires, as in serve; repeatable
-    #[arg(long, value_name = "TARGET", value_parser = parse_check)]
-    check: Vec<String>,
-
-    /// I/O driver, as in serve
-    #[arg(long, value_name = "DRIVER")]
-    driver: Option<DriverArg>,
-
-    /// Number of worker threads, as in serve
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    workers: Option<u32>,
+    /// Options of the server; [`serve_args`] passes them on as they were given.
+    #[command(flatten)]
+    serve: ServeArgs,
 
     /// Program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -116,23 +97,21 @@ struct Processes {
     reports: UnixStream,
 }
 
-pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
+/// `given` are the arguments of the command as clap has parsed them.
+pub(super) fn run(args: &RunArgs, global: &Global, given: &ArgMatches) -> Result<Exit, Failure> {
     if global.config.as_ref().is_some_and(|path| path.as_os_str() == "-") {
         return Err(Failure::new(
             Exit::Usage,
             "cannot read the configuration from standard input, which belongs to the command; give a file with -c",
         ));
     }
-    match load::source(global)? {
-        Some(source) => drop(load::config(&source, global)?),
-        None => drop(load::without_file(global)?),
-    }
+    drop(load::for_command(global, load::NOT_STARTED)?);
     let (sender, events) = sync_channel(64);
     watch(sender.clone())?;
     // Orphans are reparented to this process even if it is not process 1.
     set_child_subreaper(Some(getpid()))
         .map_err(|errno| Failure::new(Exit::Failure, format!("cannot become child subreaper: {errno}")))?;
-    let mut processes = Processes::start(args, global, sender)?;
+    let mut processes = Processes::start(args, given, sender)?;
     processes.supervise(&events)
 }
 
@@ -167,14 +146,14 @@ fn listen(mut stream: UnixStream, sender: SyncSender<Event>) -> io::Result<()> {
 }
 
 impl Processes {
-    fn start(args: &RunArgs, global: &Global, events: SyncSender<Event>) -> Result<Self, Failure> {
+    fn start(args: &RunArgs, given: &ArgMatches, events: SyncSender<Event>) -> Result<Self, Failure> {
         let failed = |error| Failure::new(Exit::Failure, format!("cannot start the server process: {error}"));
         let exe = std::env::current_exe().map_err(failed)?;
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let reports = ours.try_clone().map_err(failed)?;
         listen(ours, events).map_err(failed)?;
         let mut server = Command::new(exe);
-        server.args(serve_args(args, global)).env(PARENT, own_pid()).stdin(OwnedFd::from(theirs));
+        server.args(serve_args(given)).env(PARENT, own_pid()).stdin(OwnedFd::from(theirs));
         // In a process group of its own, the server gets no signals of the terminal.
         server.process_group(0);
         let server = Pid::from_child(&server.spawn().map_err(failed)?);
@@ -302,57 +281,23 @@ fn send_signal(pid: Option<Pid>, signal: Signal) {
     }
 }
 
-/// The command line of the server process.
-fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
+/// The command line of the server process: the options of `serve` as they were given to `run`.
+fn serve_args(given: &ArgMatches) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["serve".into()];
-    let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
-    if let Some(path) = &global.config {
-        add("--config", path.into());
+    for arg in Global::augment_args(ServeArgs::augment_args(clap::Command::new("serve"))).get_arguments() {
+        let (id, name) = (arg.get_id().as_str(), arg.get_long().unwrap_or_default());
+        match arg.get_action() {
+            _ if given.value_source(id).is_none_or(|source| source == ValueSource::DefaultValue) => {}
+            ArgAction::SetTrue => words.push(format!("--{name}").into()),
+            _ => {
+                let values = given.get_raw(id).into_iter().flatten();
+                words.extend(values.flat_map(|value| [format!("--{name}").into(), value.to_owned()]));
+            }
+        }
     }
-    if let Some(admin) = &args.admin {
-        add("--admin", admin.into());
-    }
-    for listen in &args.listen {
-        add("--listen", listen.into());
-    }
-    for check in &args.check {
-        add("--check", check.into());
-    }
-    if let Some(workers) = args.workers {
-        add("--workers", workers.to_string().into());
-    }
-    let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-    if let Some(driver) = args.driver.and_then(|driver| word(driver.to_possible_value())) {
-        add("--driver", driver.into());
-    }
-    if let Some(level) = global.log_level.and_then(|level| word(level.to_possible_value())) {
-        add("--log-level", level.into());
-    }
-    if let Some(format) = global.log_format.and_then(|format| word(format.to_possible_value())) {
-        add("--log-format", format.into());
-    }
-    if global.color != ColorWhen::Auto
-        && let Some(when) = word(global.color.to_possible_value())
-    {
-        add("--color", when.into());
-    }
-    let flags = [("--allow-exec", args.allow_exec), ("--quiet", global.quiet)];
-    words.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name.into()));
     words
 }
 
 fn own_pid() -> String {
     getpid().as_raw_nonzero().to_string()
-}
-
-fn parse_listen(text: &str) -> Result<String, String> {
-    super::options::parse_bind(text).map(|_| text.to_owned())
-}
-
-fn parse_check(text: &str) -> Result<String, String> {
-    super::options::parse_target(text).map(|_| text.to_owned())
-}
-
-fn parse_admin(text: &str) -> Result<String, String> {
-    super::options::parse_admin(text).map(|_| text.to_owned())
 }

@@ -8,7 +8,7 @@ use super::output::{print, print_error, print_problems};
 use crate::config::{Problem, Severity, Source, default_config, parse_for_serve, to_toml};
 use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::Value;
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
@@ -111,23 +111,16 @@ fn print_summary(
 /// Reports an unreadable file in the requested format.
 fn unreadable(args: &ValidateArgs, global: &Global, failure: Failure) -> Result<Exit, Failure> {
     let file = global.config.as_ref().map(|path| path.display().to_string());
+    let source = Source { name: file.clone().unwrap_or_default(), text: String::new() };
+    let problems = [Problem::unreadable(&failure.message)];
     match args.output {
         ValidateForm::Json => {
-            let problem = json!({
-                "severity": "error",
-                "code": "unreadable",
-                "message": failure.message,
-                "at": null,
-                "label": "",
-                "related": [],
-                "help": null,
-            });
-            print(&format!("{:#}\n", json!({ "file": file, "valid": false, "problems": [problem] })))?;
+            let mut report = source.to_json(&problems);
+            report["file"] = file.into();
+            report["problems"][0]["at"] = Value::Null;
+            print(&format!("{report:#}\n"))?;
         }
-        ValidateForm::Sarif => {
-            let source = Source { name: file.unwrap_or_default(), text: String::new() };
-            print(&format!("{:#}\n", source.to_sarif(&[Problem::unreadable(&failure.message)], TOOL)))?;
-        }
+        ValidateForm::Sarif => print(&format!("{:#}\n", source.to_sarif(&problems, TOOL)))?,
         ValidateForm::Text => {}
     }
     Err(Failure { exit: Exit::Failure, ..failure })

@@ -26,7 +26,7 @@ pub enum OperateCommand {
         "doorbell checks db --run           run it now and show the result"
         "doorbell checks -o json | jq -r '.[] | select(.state != \"up\") | .name'"
     ))]
-    Checks(ChecksArgs),
+    Checks(At<ChecksArgs>),
     /// Drain one endpoint or all: fail readiness while requests are still served; stored in the
     /// state file
     #[command(after_help = help!(
@@ -34,13 +34,13 @@ pub enum OperateCommand {
         "doorbell drain readyz --for 30m               one endpoint; the others are unchanged"
         "doorbell drain --wait 30s                     and wait until it has finished"
     ))]
-    Drain(DrainArgs),
+    Drain(At<DrainArgs>),
     /// Show events: state changes, drains, maintenance, reloads
     #[command(after_help = help!(
         "doorbell events --follow"
         "doorbell events -f -o json | jq -c 'select(.event == \"check\")'"
     ))]
-    Events(EventsArgs),
+    Events(At<EventsArgs>),
     /// Show the links to other instances: state, latency, losses
     #[command(after_help = help!(
         "doorbell links"
@@ -56,24 +56,24 @@ pub enum OperateCommand {
         "doorbell maint readyz                                until `doorbell ready readyz`"
         "doorbell maint check:db --for 2h                     one check"
     ))]
-    Maint(MaintArgs),
+    Maint(At<MaintArgs>),
     /// Drain and wait for `drain_delay`, so that load balancers notice the drain; for preStop hooks
     /// of Kubernetes
     #[command(after_help = help!(
         "doorbell prestop"
         "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM follows when it returns"
     ))]
-    Prestop(PrestopArgs),
+    Prestop(At<PrestopArgs>),
     /// Show probers: intervals, last probes and the verdicts they got
     #[command(after_help = help!("doorbell probers"))]
-    Probers(ViewArgs),
+    Probers(At<ViewArgs>),
     /// Drain and stop, as SIGTERM does; `undrain` cancels the stop until the listeners close
     #[command(after_help = help!("doorbell quit --wait" "doorbell quit --now"))]
-    Quit(QuitArgs),
+    Quit(At<QuitArgs>),
     /// End the maintenance, the open maintenance window and the drain of an endpoint, a check or
     /// all
     #[command(after_help = help!("doorbell ready" "doorbell ready readyz"))]
-    Ready(ReadyArgs),
+    Ready(At<ReadyArgs>),
     /// Reload the configuration; an invalid configuration is reported and the current one stays in
     /// use
     #[command(after_help = help!("doorbell reload"))]
@@ -84,10 +84,10 @@ pub enum OperateCommand {
         "doorbell status --watch            refresh every second, until Ctrl-C"
         "doorbell status -o json | jq -r .lifecycle"
     ))]
-    Status(StatusArgs),
+    Status(At<StatusArgs>),
     /// Cancel the drain of one endpoint, or every drain including one that precedes a stop
     #[command(after_help = help!("doorbell undrain" "doorbell undrain readyz"))]
-    Undrain(UndrainArgs),
+    Undrain(At<UndrainArgs>),
 }
 
 /// Options that select the instance.
@@ -96,6 +96,18 @@ pub struct InstanceArgs {
     /// Control socket of the instance
     #[arg(long, value_name = "PATH", env = "DOORBELL_CONTROL")]
     pub socket: Option<PathBuf>,
+}
+
+/// Options of a command, and the instance to which the command applies.
+#[derive(Debug, Args)]
+pub struct At<T: Args> {
+    /// Options of the command.
+    #[command(flatten)]
+    pub args: T,
+
+    /// The instance.
+    #[command(flatten)]
+    pub instance: InstanceArgs,
 }
 
 /// Output formats.
@@ -127,10 +139,6 @@ pub struct ChecksArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `drain`.
@@ -153,10 +161,6 @@ pub struct DrainArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time, num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "absent, without a time, or with a time")]
     pub wait: Option<Option<Duration>>,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `prestop`.
@@ -165,10 +169,6 @@ pub struct PrestopArgs {
     /// Reason, shown in status, events and logs
     #[arg(long, value_name = "TEXT", default_value = "the container is being stopped")]
     pub reason: String,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `events`.
@@ -185,10 +185,6 @@ pub struct EventsArgs {
     /// Output format; json prints one line per event
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `maint`.
@@ -205,10 +201,6 @@ pub struct MaintArgs {
     /// Duration of the maintenance; default: until `doorbell ready`
     #[arg(long = "for", value_name = "TIME", value_parser = parse_length)]
     pub for_time: Option<Duration>,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `quit`.
@@ -221,10 +213,6 @@ pub struct QuitArgs {
     /// Wait until the instance has exited
     #[arg(long)]
     pub wait: bool,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `ready`.
@@ -233,10 +221,6 @@ pub struct ReadyArgs {
     /// Endpoint, check (`check:NAME` if an endpoint has the same name), or all
     #[arg(default_value = "all")]
     pub target: String,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `links`.
@@ -249,7 +233,7 @@ pub struct LinksArgs {
 
     /// Options for the links of a running instance.
     #[command(flatten)]
-    pub status: StatusArgs,
+    pub status: At<StatusArgs>,
 }
 
 /// Commands of `links`.
@@ -270,10 +254,6 @@ pub struct StatusArgs {
     /// Output format; json with --watch prints one line per update
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `undrain`.
@@ -282,10 +262,6 @@ pub struct UndrainArgs {
     /// Endpoint, or all
     #[arg(default_value = "all")]
     pub target: String,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Options of `probers`.
@@ -294,10 +270,6 @@ pub struct ViewArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: Form,
-
-    /// The instance.
-    #[command(flatten)]
-    pub instance: InstanceArgs,
 }
 
 /// Parses the duration of maintenance or a drain.

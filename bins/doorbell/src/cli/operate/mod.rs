@@ -21,9 +21,10 @@ use super::output::{colored, print, print_more};
 use super::report;
 use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
-use crate::wire::{Event, LinkView, Refusal, Request, Response, Status};
+use crate::operator::millis;
+use crate::wire::{CheckView, Event, LinkView, ProberView, Refusal, Request, Response, Status};
 pub(super) use args::Form;
-use args::{ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs, StatusArgs};
+use args::{At, ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs};
 use serde::Serialize;
 use std::time::Duration;
 use table::Paint;
@@ -33,33 +34,39 @@ const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Failure> {
     let paint = Paint { on: colored(global.color, &std::io::stdout()) };
-    let at = |instance: &InstanceArgs| find::connect(instance, global);
+    let connect = |instance: &InstanceArgs| find::connect(instance, global);
     match command {
-        OperateCommand::Checks(args) => checks(&mut at(&args.instance)?, args, paint),
-        OperateCommand::Drain(args) => drain::drain(&mut at(&args.instance)?, args),
-        OperateCommand::Events(args) => events(&mut at(&args.instance)?, args, paint),
+        OperateCommand::Checks(At { args, instance }) => checks(&mut connect(instance)?, args, paint),
+        OperateCommand::Drain(At { args, instance }) => drain::drain(&mut connect(instance)?, args),
+        OperateCommand::Events(At { args, instance }) => events(&mut connect(instance)?, args, paint),
         OperateCommand::Links(LinksArgs { command: Some(LinksCommand::Report(args)), .. }) => {
             report::run(args, global)
         }
-        OperateCommand::Links(args) => links_of(&mut at(&args.status.instance)?, &args.status, paint),
-        OperateCommand::Maint(args) => {
+        OperateCommand::Links(LinksArgs { status: At { args, instance }, .. }) => {
+            let table = |links: &Vec<LinkView>, wide| links::links(links, wide, paint);
+            watch(&mut connect(instance)?, (args.watch, args.output), paint, fetch_links, table)
+        }
+        OperateCommand::Maint(At { args, instance }) => {
             let (target, reason) = (args.target.clone(), args.reason.clone());
             let for_ms = args.for_time.map(millis);
-            act(&mut at(&args.instance)?, Request::Maintain { target, reason, for_ms })
+            act(&mut connect(instance)?, Request::Maintain { target, reason, for_ms })
         }
-        OperateCommand::Prestop(args) => drain::prestop(&mut at(&args.instance)?, args),
-        OperateCommand::Probers(args) => match call(&mut at(&args.instance)?, &Request::Probers)? {
-            Response::Probers(probers) => shown(args.output, &probers, || show::probers(&probers, paint)),
-            other => Err(unexpected(other)),
-        },
-        OperateCommand::Quit(args) => quit(&mut at(&args.instance)?, args),
-        OperateCommand::Ready(args) => {
-            act(&mut at(&args.instance)?, Request::Ready { target: args.target.clone() })
+        OperateCommand::Prestop(At { args, instance }) => drain::prestop(&mut connect(instance)?, args),
+        OperateCommand::Probers(At { args, instance }) => {
+            let table = |probers: &Vec<ProberView>, _wide| show::probers(probers, paint);
+            watch(&mut connect(instance)?, (false, args.output), paint, fetch_probers, table)
         }
-        OperateCommand::Reload(instance) => act(&mut at(instance)?, Request::Reload),
-        OperateCommand::Status(args) => status(&mut at(&args.instance)?, args, paint),
-        OperateCommand::Undrain(args) => {
-            act(&mut at(&args.instance)?, Request::Undrain { target: args.target.clone() })
+        OperateCommand::Quit(At { args, instance }) => quit(&mut connect(instance)?, args),
+        OperateCommand::Ready(At { args, instance }) => {
+            act(&mut connect(instance)?, Request::Ready { target: args.target.clone() })
+        }
+        OperateCommand::Reload(instance) => act(&mut connect(instance)?, Request::Reload),
+        OperateCommand::Status(At { args, instance }) => {
+            let table = |status: &Status, wide| show::status(status, wide, paint);
+            watch(&mut connect(instance)?, (args.watch, args.output), paint, fetch_status, table)
+        }
+        OperateCommand::Undrain(At { args, instance }) => {
+            act(&mut connect(instance)?, Request::Undrain { target: args.target.clone() })
         }
     }
 }
@@ -74,10 +81,6 @@ fn act(client: &mut Client, request: Request) -> Result<Exit, Failure> {
         }
         other => Err(unexpected(other)),
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn call(client: &mut Client, request: &Request) -> Result<Response, Failure> {
@@ -107,15 +110,6 @@ fn unexpected(response: Response) -> Failure {
     }
 }
 
-/// Prints a value in the requested format.
-fn shown(form: Form, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit, Failure> {
-    match form {
-        Form::Json => print(&format!("{}\n", json(value)))?,
-        Form::Text | Form::Wide => print(&text())?,
-    }
-    Ok(Exit::Success)
-}
-
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("all keys of views are strings")
 }
@@ -129,27 +123,18 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
         (Some(name), true) => Request::RunCheck { name: name.clone() },
         (name, _) => Request::Checks { name: name.clone(), history: args.history },
     };
-    let Response::Checks(mut checks) = call(client, &request)? else {
-        return Err(Failure::new(Exit::Failure, "unexpected reply from doorbell: this is a bug"));
+    let fetch = |client: &mut Client| match call(client, &request)? {
+        Response::Checks(mut checks) => {
+            if !args.history {
+                checks.iter_mut().for_each(|check| check.history.clear());
+            }
+            Ok(checks)
+        }
+        other => Err(unexpected(other)),
     };
-    if !args.history {
-        checks.iter_mut().for_each(|check| check.history.clear());
-    }
-    shown(args.output, &checks, || match args.history {
-        true => show::histories(&checks, paint),
-        false => show::checks(&checks, args.output == Form::Wide, paint),
-    })
-}
-
-fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
-    watch(client, (args.watch, args.output), paint, fetch_status, |status, wide| {
-        show::status(status, wide, paint)
-    })
-}
-
-fn links_of(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
-    watch(client, (args.watch, args.output), paint, fetch_links, |views, wide| {
-        links::links(views, wide, paint)
+    watch(client, (false, args.output), paint, fetch, |checks: &Vec<CheckView>, wide| match args.history {
+        true => show::histories(checks, paint),
+        false => show::checks(checks, wide, paint),
     })
 }
 
@@ -193,6 +178,13 @@ pub(super) fn watch<S, T: Serialize>(
             return Ok(Exit::Success);
         }
         std::thread::sleep(REFRESH_EVERY);
+    }
+}
+
+fn fetch_probers(client: &mut Client) -> Result<Vec<ProberView>, Failure> {
+    match call(client, &Request::Probers)? {
+        Response::Probers(probers) => Ok(probers),
+        other => Err(unexpected(other)),
     }
 }
 

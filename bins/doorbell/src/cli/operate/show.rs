@@ -45,12 +45,11 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
         left_ms.map_or_else(|| "until ended".to_owned(), |left| format!("{} left", length(left)))
     };
     for drain in &status.drains {
-        let reason = if drain.reason.is_empty() { String::new() } else { format!(": {}", drain.reason) };
+        let reason = after_colon(&drain.reason);
         fact("drain", format!("{}{reason} ({})", drain.endpoint, left(drain.left_ms)));
     }
     for hold in &status.maintenance {
-        let left = left(hold.left_ms);
-        let reason = if hold.reason.is_empty() { String::new() } else { format!(": {}", hold.reason) };
+        let (left, reason) = (left(hold.left_ms), after_colon(&hold.reason));
         fact("maintenance", format!("{}{reason} ({}, {left})", hold.target, hold.source));
     }
     out.push('\n');
@@ -63,6 +62,11 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
         out.push_str(&table(&["COUNTER", "VALUE"], &counters.collect::<Vec<_>>(), paint));
     }
     out
+}
+
+/// A colon and a reason; empty without a reason.
+fn after_colon(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
 fn head(status: &Status, paint: Paint) -> String {
@@ -192,11 +196,10 @@ fn endpoints(endpoints: &[EndpointView], wide: bool, paint: Paint) -> String {
         row.push(plain(why.join(", ")));
         row
     };
-    let heads: &[&str] = match wide {
-        true => &["ENDPOINT", "STATE", "FOR", "KUBELET", "BALANCER", "OTHERS", "WEIGHT", "WHY"],
-        false => &["ENDPOINT", "STATE", "FOR", "KUBELET", "BALANCER", "OTHERS", "WHY"],
-    };
-    table(heads, &endpoints.iter().map(row).collect::<Vec<_>>(), paint)
+    let mut heads = vec!["ENDPOINT", "STATE", "FOR", "KUBELET", "BALANCER", "OTHERS"];
+    heads.extend(wide.then_some("WEIGHT"));
+    heads.push("WHY");
+    table(&heads, &endpoints.iter().map(row).collect::<Vec<_>>(), paint)
 }
 
 fn workers(workers: &[WorkerView], paint: Paint) -> String {
@@ -224,24 +227,12 @@ pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
         return "no checks are configured\n".into();
     }
     let rows: Vec<_> = checks.iter().map(|check| check_row(check, wide)).collect();
-    let heads: &[&str] = match wide {
-        true => &[
-            "CHECK",
-            "TYPE",
-            "STATE",
-            "FOR",
-            "LAST",
-            "AGO",
-            "TOOK",
-            "NEXT",
-            "EVERY",
-            "IN A ROW",
-            "LAST SUCCESS",
-            "WHY",
-        ],
-        false => &["CHECK", "TYPE", "STATE", "FOR", "LAST", "AGO", "TOOK", "NEXT", "WHY"],
-    };
-    table(heads, &rows, paint)
+    let mut heads = vec!["CHECK", "TYPE", "STATE", "FOR", "LAST", "AGO", "TOOK", "NEXT"];
+    if wide {
+        heads.extend(["EVERY", "IN A ROW", "LAST SUCCESS"]);
+    }
+    heads.push("WHY");
+    table(&heads, &rows, paint)
 }
 
 /// Formats the time until the next run of a check, or what causes the run.
@@ -301,7 +292,7 @@ pub(super) fn histories(checks: &[CheckView], paint: Paint) -> String {
     let mut out = String::new();
     for check in checks {
         let state = paint.text(check_tone(check.state), check.state.as_str());
-        let reason = if check.reason.is_empty() { String::new() } else { format!(": {}", check.reason) };
+        let reason = after_colon(&check.reason);
         let _ = writeln!(
             out,
             "{} ({}) {state} for {}{reason}",

@@ -4,16 +4,16 @@
 //! Does not know about: running instances; the numbers come from the history.
 
 mod picture;
-mod rows;
+pub(super) mod rows;
 
 use super::history::{ask, read_rows, target, timed};
 use super::operate::table::{Cell, Paint, Tone, plain, table};
 use super::operate::words::{count, latency, moment};
-use super::options::Global;
+use super::options::{Global, ReportForm};
 use super::output::{colored, print};
 use crate::exit::{Exit, Failure};
 use crate::operator::time_of_day;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use doorbell_history::clickhouse::LinkQueries;
 use rows::{Course, Latency, Loss};
 use serde::Serialize;
@@ -60,13 +60,6 @@ pub struct ReportArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportForm,
-}
-
-/// Output formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ReportForm {
-    Json,
-    Text,
 }
 
 /// Everything that is printed.

@@ -50,25 +50,28 @@ pub(super) struct Course {
 }
 
 /// The values of a row, by column.
-struct Row(Value);
+pub(in crate::cli) struct Row(Value);
 
 impl Row {
-    fn of(line: &str) -> Option<Self> {
+    pub(in crate::cli) fn of(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok().map(Self)
     }
 
-    fn link(&self) -> Option<Link> {
-        let text = |name: &str| Some(self.0.get(name)?.as_str()?.to_owned());
-        Some(Link { instance: text("instance")?, link: text("link")? })
+    pub(in crate::cli) fn text(&self, name: &str) -> Option<String> {
+        Some(self.0.get(name)?.as_str()?.to_owned())
     }
 
-    fn number(&self, name: &str) -> Option<f64> {
+    fn link(&self) -> Option<Link> {
+        Some(Link { instance: self.text("instance")?, link: self.text("link")? })
+    }
+
+    pub(in crate::cli) fn number(&self, name: &str) -> Option<f64> {
         let value = self.0.get(name)?;
         let number = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
         number.is_finite().then_some(number)
     }
 
-    fn integer(&self, name: &str) -> Option<u64> {
+    pub(in crate::cli) fn integer(&self, name: &str) -> Option<u64> {
         let value = self.0.get(name)?;
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
     }

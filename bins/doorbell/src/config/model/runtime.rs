@@ -39,13 +39,14 @@ pub struct Runtime {
 }
 
 /// I/O driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Words)]
 pub enum Driver {
     /// io_uring where it works, epoll elsewhere.
     Auto,
     /// epoll only.
     Epoll,
     /// io_uring only.
+    #[value(name = "io_uring")]
     #[word("io_uring")]
     IoUring,
 }
