@@ -22,8 +22,6 @@ const TOKEN_LEN_LIMIT: usize = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JwtPolicyError {
-    /// Two keys have the same name.
-    KeyIdTaken(Box<str>),
     /// The leeway exceeds ten minutes.
     LeewayTooLong,
     /// There is no key, so every token would be refused.
@@ -34,9 +32,9 @@ pub enum JwtPolicyError {
     TokenLenMax,
     /// More than [`KEYS_MAX`] keys.
     TooManyKeys,
-    /// More than [`KEYS_TRIED_MAX`] keys of one algorithm have no name. A token that names no key
+    /// More than [`KEYS_TRIED_MAX`] keys of one algorithm have the same name or no name. One token
     /// would be tried with each of these keys.
-    TooManyKeysWithoutId(Algorithm),
+    TooManyKeysAlike(Algorithm),
 }
 
 impl JwtBuilder {
@@ -150,17 +148,9 @@ fn check_keys(keys: &[Key]) -> Result<(), JwtPolicyError> {
     if keys.len() > KEYS_MAX {
         return Err(JwtPolicyError::TooManyKeys);
     }
-    for (place, key) in keys.iter().enumerate() {
-        if let Some(id) = key.id()
-            && keys.iter().skip(place + 1).any(|other| other.id() == Some(id))
-        {
-            return Err(JwtPolicyError::KeyIdTaken(id.into()));
-        }
-        let algorithm = key.algorithm;
-        let nameless = keys.iter().filter(|key| key.algorithm == algorithm && key.id.is_none());
-        if nameless.count() > KEYS_TRIED_MAX {
-            return Err(JwtPolicyError::TooManyKeysWithoutId(algorithm));
-        }
+    let is_crowded = |key: &&Key| keys.iter().filter(|other| other.is_alike(key)).count() > KEYS_TRIED_MAX;
+    if let Some(key) = keys.iter().find(is_crowded) {
+        return Err(JwtPolicyError::TooManyKeysAlike(key.algorithm));
     }
     Ok(())
 }
@@ -168,7 +158,6 @@ fn check_keys(keys: &[Key]) -> Result<(), JwtPolicyError> {
 impl fmt::Display for JwtPolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::KeyIdTaken(id) => write!(f, "two keys have the name `{}`", id.escape_debug()),
             Self::LeewayTooLong => write!(f, "the leeway is more than {LEEWAY_SECS_MAX} s"),
             Self::NoKey => f.write_str("there is no key, so every token would be refused"),
             Self::Scope(scope) => write!(f, "`{}` is not a scope", scope.escape_debug()),
@@ -176,9 +165,9 @@ impl fmt::Display for JwtPolicyError {
                 write!(f, "the maximum length of a token must be 1 to {TOKEN_LEN_LIMIT} bytes")
             }
             Self::TooManyKeys => write!(f, "more than {KEYS_MAX} keys"),
-            Self::TooManyKeysWithoutId(algorithm) => write!(
+            Self::TooManyKeysAlike(algorithm) => write!(
                 f,
-                "more than {KEYS_TRIED_MAX} keys for {} have no name, so one token could be tried with every key; name them",
+                "more than {KEYS_TRIED_MAX} keys for {} have the same name or none, so one token could be tried with every key; name each of them differently",
                 algorithm.name()
             ),
         }

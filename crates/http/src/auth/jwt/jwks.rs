@@ -6,7 +6,7 @@ use super::der::{PublicKey, check_rsa};
 use super::json::{Json, Object};
 use super::key::{Algorithm, Key, KeyError};
 use super::signature::Verifier;
-use super::token;
+use super::{KEYS_TRIED_MAX, token};
 use std::fmt;
 
 /// The usable keys of a set, and the number of keys that were skipped as required by RFC 7517 5.
@@ -53,10 +53,16 @@ pub enum JwksError {
     },
     /// More than [`JWKS_LEN_MAX`] bytes.
     TooLong,
+    /// [`KEYS_TRIED_MAX`] keys before this one have the same algorithm and name, or no name.
+    TooManyAlike {
+        /// Number of the key.
+        number: usize,
+    },
 }
 
 impl Jwks {
     /// Parses a key set for these algorithms. A key without `alg` gets the algorithm for its kind.
+    /// Keys of the same name are all used (RFC 7517 4.5), up to [`KEYS_TRIED_MAX`] of an algorithm.
     ///
     /// # Errors
     /// The text is too long or is not a key set. A key is private: every reader of the set could
@@ -67,10 +73,15 @@ impl Jwks {
         }
         let set = Object::parse(text).ok_or(JwksError::NotKeySet)?;
         let Some(Json::Array(entries)) = set.find("keys") else { return Err(JwksError::NotKeySet) };
-        let (mut keys, mut ignored) = (Vec::new(), Vec::new());
+        let (mut keys, mut ignored) = (Vec::<Key>::new(), Vec::new());
         for (entry, number) in entries.iter().zip(1..) {
             let Json::Object(entry) = entry else { return Err(JwksError::NotKeySet) };
             match (Entry { object: entry, number }).key(allowed) {
+                Ok(Some(key))
+                    if keys.iter().filter(|other| other.is_alike(&key)).count() >= KEYS_TRIED_MAX =>
+                {
+                    ignored.push(JwksError::TooManyAlike { number });
+                }
                 Ok(key) => keys.extend(key),
                 Err(error @ JwksError::Key { error: KeyError::PrivateKey, .. }) => return Err(error),
                 Err(error) => ignored.push(error),
@@ -185,6 +196,10 @@ impl fmt::Display for JwksError {
                 write!(f, "the set has no key for the allowed algorithms; keys for other purposes: {skipped}")
             }
             Self::TooLong => write!(f, "the key set is longer than {JWKS_LEN_MAX} bytes"),
+            Self::TooManyAlike { number } => write!(
+                f,
+                "key {number} of the set follows {KEYS_TRIED_MAX} keys for the same algorithm with the same `kid` or none"
+            ),
         }
     }
 }

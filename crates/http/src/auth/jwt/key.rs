@@ -168,6 +168,11 @@ impl Key {
         self.id.as_deref()
     }
 
+    /// Whether a token for one of the keys may have to be tried with the other one, too.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        self.algorithm == other.algorithm && self.id == other.id
+    }
+
     /// The algorithm.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {

@@ -82,10 +82,7 @@ impl JwtPolicy {
     /// result is false, a verification costs about as much as this call.
     #[must_use]
     pub fn is_heavy_for(&self, token: &[u8]) -> bool {
-        let is_heavy = |header: &Header<'_>| {
-            self.find_key(header)?;
-            Ok(header.algorithm.is_heavy())
-        };
+        let is_heavy = |header: &Header<'_>| self.fitting(header).map(|_| header.algorithm.is_heavy());
         self.with_header(token, |_, header, _| is_heavy(header)).unwrap_or(false)
     }
 
@@ -129,32 +126,25 @@ impl JwtPolicy {
     }
 
     fn check_signature(&self, header: &Header<'_>, signed: &[u8], signature: &Vec<u8>) -> Result<(), Denied> {
-        let algorithm = header.algorithm;
-        let good = if let Some(key) = self.find_key(header)? {
-            key.verifier.verify(algorithm, signed, signature)
-        } else {
-            self.fitting(header).any(|key| key.verifier.verify(algorithm, signed, signature))
-        };
+        let mut keys = self.fitting(header)?;
+        let good = keys.any(|key| key.verifier.verify(header.algorithm, signed, signature));
         if good { Ok(()) } else { Err(Denied::SignatureWrong) }
     }
 
-    /// The key that a token names; `None` if every fitting key is to be tried.
-    fn find_key(&self, header: &Header<'_>) -> Result<Option<&Key>, Denied> {
-        let algorithm = header.algorithm;
-        if let Some(key) = header.key_id.and_then(|id| self.keys.iter().find(|key| key.id() == Some(id))) {
-            return if key.algorithm == algorithm { Ok(Some(key)) } else { Err(Denied::AlgorithmRefused) };
-        }
-        match self.fitting(header).count() {
-            0 if self.keys.iter().any(|key| key.algorithm == algorithm) => Err(Denied::KeyUnknown),
+    /// The keys to try, at least one and at most [`KEYS_TRIED_MAX`]. For a token that names a key,
+    /// these are the keys of that name or, if no key has it, the keys without a name.
+    fn fitting(&self, header: &Header<'_>) -> Result<impl Iterator<Item = &Key>, Denied> {
+        let (algorithm, id) = (header.algorithm, header.key_id);
+        let is_known = id.is_some_and(|id| self.keys.iter().any(|key| key.id() == Some(id)));
+        let has_name = move |key: &Key| id.is_none() || key.id() == id.filter(|_| is_known);
+        let keys = self.keys.iter().filter(move |key| key.algorithm == algorithm && has_name(key));
+        match keys.clone().count() {
+            0 if !is_known && self.keys.iter().any(|key| key.algorithm == algorithm) => {
+                Err(Denied::KeyUnknown)
+            }
             0 => Err(Denied::AlgorithmRefused),
-            1..=KEYS_TRIED_MAX => Ok(None),
+            1..=KEYS_TRIED_MAX => Ok(keys),
             _ => Err(Denied::KeyIdMissing),
         }
-    }
-
-    /// The keys to try. If the token names an unknown key, only keys without an ID are tried.
-    fn fitting(&self, header: &Header<'_>) -> impl Iterator<Item = &Key> {
-        let (algorithm, is_named) = (header.algorithm, header.key_id.is_some());
-        self.keys.iter().filter(move |key| key.algorithm == algorithm && (!is_named || key.id.is_none()))
     }
 }

@@ -8,7 +8,7 @@ use super::sign::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use doorbell_http::auth::jwt::{
-    Algorithm, Denied, Jwks, JwksError, JwtPolicy, JwtPolicyError, KEYS_MAX, Key, KeyError,
+    Algorithm, Denied, Jwks, JwksError, JwtPolicy, JwtPolicyError, KEYS_MAX, KEYS_TRIED_MAX, Key, KeyError,
 };
 
 const RSA_PKCS1: &str = include_str!("../../keys/rsa.pkcs1.pub.pem");
@@ -170,6 +170,47 @@ fn key_sets() {
 }
 
 #[test]
+fn every_key_of_a_name_is_used() {
+    let entry = |algorithm, id: &str| format!(r#"{{{},"kid":"{id}"}}"#, jwk(algorithm));
+    // The other key of the name has the same kind, so a token is tried with both.
+    let other = encode([7; 32]);
+    let mut entries = vec![format!(r#"{{"kty":"oct","k":"{other}","kid":"a"}}"#)];
+    entries.extend(ALL.map(|algorithm| entry(algorithm, "a")));
+    entries.push(entry(Algorithm::EdDsa, "b"));
+    let text = format!(r#"{{"keys":[{}]}}"#, entries.join(","));
+    let set = Jwks::read(text.as_bytes(), &ALL).unwrap();
+    assert_eq!((set.keys.len(), set.ignored.len(), set.skipped), (6, 0, 0));
+    let policy = JwtPolicy::builder().keys(set.keys).audience("doorbell").build().unwrap();
+    for (algorithm, id, expect) in [
+        (Algorithm::EdDsa, "a", Ok(())),
+        (Algorithm::Es256, "a", Ok(())),
+        (Algorithm::Hs256, "a", Ok(())),
+        (Algorithm::Rs256, "a", Ok(())),
+        (Algorithm::EdDsa, "b", Ok(())),
+        (Algorithm::Rs256, "b", Err(Denied::AlgorithmRefused)),
+        (Algorithm::EdDsa, "c", Err(Denied::KeyUnknown)),
+    ] {
+        let header = format!(r#"{{"alg":"{}","kid":"{id}"}}"#, algorithm.name());
+        let token = sign(algorithm, &header, CLAIMS);
+        assert_eq!(policy.verify(token.as_bytes(), NOW).map(drop), expect, "{algorithm:?} {id}");
+    }
+}
+
+#[test]
+fn one_key_too_many_of_a_name_is_ignored() {
+    for id in [r#","kid":"a""#, ""] {
+        let alike = format!("{{{}{id}}}", jwk(Algorithm::EdDsa));
+        let good = format!(r#"{{{},"kid":"a"}}"#, jwk(Algorithm::Rs256));
+        let entries = [vec![alike; KEYS_TRIED_MAX + 1], vec![good]].concat();
+        let text = format!(r#"{{"keys":[{}]}}"#, entries.join(","));
+        let set = Jwks::read(text.as_bytes(), &ALL).unwrap();
+        assert_eq!(set.ignored, [JwksError::TooManyAlike { number: KEYS_TRIED_MAX + 1 }], "{id}");
+        assert_eq!(set.keys.len(), KEYS_TRIED_MAX + 1, "{id}");
+        assert!(JwtPolicy::builder().keys(set.keys).build().is_ok(), "{id}");
+    }
+}
+
+#[test]
 fn keys_passed_over() {
     let rsa = jwk(Algorithm::Rs256);
     let good = format!("{{{rsa}}}");
@@ -278,8 +319,11 @@ fn wrong_policies() {
     let cases = [
         (JwtPolicy::builder(), JwtPolicyError::NoKey),
         (one().keys(named(KEYS_MAX)), JwtPolicyError::TooManyKeys),
-        (one().keys(numbered(5)), JwtPolicyError::TooManyKeysWithoutId(Algorithm::Rs256)),
-        (one().keys(named(2)).keys(named(1)), JwtPolicyError::KeyIdTaken("0".into())),
+        (one().keys(numbered(5)), JwtPolicyError::TooManyKeysAlike(Algorithm::Rs256)),
+        (
+            one().keys((0..5).map(|_| key(Algorithm::Rs256).with_id("a"))),
+            JwtPolicyError::TooManyKeysAlike(Algorithm::Rs256),
+        ),
         (one().leeway_secs(601), JwtPolicyError::LeewayTooLong),
         (one().token_len_max(0), JwtPolicyError::TokenLenMax),
         (one().token_len_max(64 * 1024 + 1), JwtPolicyError::TokenLenMax),
