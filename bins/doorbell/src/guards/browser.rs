@@ -5,6 +5,8 @@
 //! A browser can connect to every address of its machine, including the loopback address. A page
 //! cannot forge the fields that the browser sets: under DNS rebinding, `Host` contains the name of
 //! the page's site, and every request except GET and HEAD has `Origin` (Fetch, section 3.2).
+//! Without TLS, browsers send `Sec-Fetch-Site` only to the loopback address and localhost (Fetch
+//! Metadata, section 2), so a GET to another name of this machine can lack both fields.
 
 use rustix::system::uname;
 use std::net::IpAddr;
@@ -48,6 +50,16 @@ pub(crate) fn is_cross_site<'a>(
     is_elsewhere || field("origin").is_some_and(is_foreign)
 }
 
+/// Whether a GET request with this `Host` that has neither `Origin` nor `Sec-Fetch-Site` may be sent
+/// by a page of another site: browsers omit both fields, unless the host is localhost or a loopback
+/// address.
+pub(crate) fn may_hide_site<'a>(field: impl Fn(&str) -> Option<&'a [u8]>, host: &[u8]) -> bool {
+    let name = std::str::from_utf8(host).map(without_port).unwrap_or_default();
+    let addr = addr_of(name);
+    let is_loopback = name.eq_ignore_ascii_case("localhost") || addr.is_some_and(|addr| addr.is_loopback());
+    !is_loopback && field("sec-fetch-site").is_none() && field("origin").is_none()
+}
+
 /// Whether `names` contain a field that proxies add. A peer that sends such a field is not the
 /// client.
 pub(crate) fn is_forwarded<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
@@ -65,11 +77,15 @@ fn without_port(host: &str) -> &str {
     host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name)
 }
 
+/// Whether this is an address other than the unspecified one, which pages of any site can use to
+/// reach this machine.
 fn is_address(name: &str) -> bool {
+    addr_of(name).is_some_and(|addr| !addr.to_canonical().is_unspecified())
+}
+
+fn addr_of(name: &str) -> Option<IpAddr> {
     let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    // The unspecified address is excluded, because pages of any site can use it to reach this
-    // machine.
-    bracketed.unwrap_or(name).parse::<IpAddr>().is_ok_and(|addr| !addr.to_canonical().is_unspecified())
+    bracketed.unwrap_or(name).parse().ok()
 }
 
 #[cfg(test)]
@@ -133,6 +149,25 @@ mod tests {
             (&[("origin", "http://evil.example:80")], "evil.example:80", true),
         ] {
             assert_eq!(is_cross(fields, host), expect, "{fields:?} {host}");
+        }
+    }
+
+    #[test]
+    fn browsers_omit_both_fields_for_hosts_other_than_loopback() {
+        let may_hide = |fields: &[(&str, &'static str)], host: &str| {
+            let field = |name: &str| {
+                let found = fields.iter().find(|(field, _)| *field == name);
+                found.map(|(_, value)| value.as_bytes())
+            };
+            may_hide_site(field, host.as_bytes())
+        };
+        for host in ["localhost:9130", "LOCALHOST", "127.0.0.1:9130", "127.1.2.3", "[::1]:9130"] {
+            assert!(!may_hide(&[], host), "{host}");
+        }
+        for host in ["doorbell.example:9130", "localhost.evil.example", "10.0.0.1", "[::ffff:127.0.0.1]"] {
+            assert!(may_hide(&[], host), "{host}");
+            assert!(!may_hide(&[("origin", "http://a")], host), "{host}");
+            assert!(!may_hide(&[("sec-fetch-site", "none")], host), "{host}");
         }
     }
 

@@ -3,11 +3,11 @@
 //! Does not know about: the effect of requests.
 
 use crate::config::model::Admin;
-use crate::guards::browser::{is_cross_site, is_forwarded, is_own_host};
+use crate::guards::browser::{is_cross_site, is_forwarded, is_own_host, may_hide_site};
 use crate::http::auth::Tokens;
 use arc_swap::ArcSwap;
-use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -44,6 +44,8 @@ enum Requirement {
 pub(super) enum Denied {
     /// A page of another site sent the request through the user's browser.
     CrossSite,
+    /// A GET request that a page of another site may have sent: it lacks the fields that would tell.
+    Get,
     /// `Host` is not an allowed name, so a page of another site may have sent the request.
     Host,
     /// The listener was not configured: the default listener is read-only.
@@ -91,11 +93,11 @@ impl Guard {
         }
     }
 
-    /// Whether a request with these header fields may change state.
-    pub(super) fn admit(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
+    /// Whether a request with this method and these header fields may change state.
+    pub(super) fn admit(&self, method: &Method, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         let rules = self.0.load();
         match &rules.change {
-            Requirement::Local => check_local(headers, ends, &rules.hosts),
+            Requirement::Local => check_local(method, headers, ends, &rules.hosts),
             Requirement::Never => Err(Denied::ReadOnly),
             Requirement::Token(tokens) => admit_bearer(tokens, headers),
         }
@@ -103,12 +105,12 @@ impl Guard {
 
     /// Whether a request may change state that only clients on this machine may change; a token
     /// does not replace this condition.
-    pub(super) fn admit_local(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
-        check_local(headers, ends, &self.0.load().hosts).map_err(|why| match why {
+    pub(super) fn admit_local(&self, method: &Method, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
+        check_local(method, headers, ends, &self.0.load().hosts).map_err(|why| match why {
             Denied::Proxied | Denied::Remote => Denied::NotLocal,
             other => other,
         })?;
-        self.admit(headers, ends)
+        self.admit(method, headers, ends)
     }
 }
 
@@ -145,7 +147,7 @@ fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
 /// Admits a client on this machine. A browser or proxy on this machine may send requests for other
 /// parties, so the header fields are checked. Of 127.0.0.0/8 only 127.0.0.1 is accepted: Istio's
 /// proxy connects from 127.0.0.6 for remote clients.
-fn check_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
+fn check_local(method: &Method, headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
     let peer = ends.peer.to_canonical();
     if peer != IpAddr::V4(Ipv4Addr::LOCALHOST) && peer != IpAddr::V6(Ipv6Addr::LOCALHOST) {
         return Err(Denied::Remote);
@@ -159,6 +161,10 @@ fn check_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), 
     if host.is_some_and(|host| !is_own(host)) || is_cross_site(field, host.unwrap_or_default(), is_own) {
         return Err(Denied::CrossSite);
     }
+    // A request without `Host` is not from a browser.
+    if method == Method::GET && host.is_some_and(|host| may_hide_site(field, host)) {
+        return Err(Denied::Get);
+    }
     Ok(())
 }
 
@@ -166,6 +172,9 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CrossSite => "cross-site request denied",
+            Self::Get => {
+                "a page of another site may have sent this GET: use POST, address localhost, or set `admin.token`"
+            }
             Self::Host => {
                 "unknown name in `Host`: use an IP address or localhost, or add the name to `admin.hosts`"
             }
@@ -229,7 +238,7 @@ mod tests {
         let here = ends("127.0.0.1");
         let (none, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
         let guard = Guard::closed();
-        let both = || (guard.admit(&none, here), guard.admit(&bearer, here));
+        let both = || (guard.admit(&Method::GET, &none, here), guard.admit(&Method::GET, &bearer, here));
         assert_eq!(both(), (Err(Denied::ReadOnly), Err(Denied::ReadOnly)));
         for (admin, expect) in [
             (Some(admin(None)), (Ok(()), Ok(()))),
@@ -276,10 +285,11 @@ mod tests {
         ];
         for (peer, fields, expect) in open {
             let guard = guard(None);
-            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
+            let (post, fields) = (Method::POST, headers(fields));
+            assert_eq!(guard.admit(&post, &fields, peer), expect, "{peer:?} {fields:?}");
             let expect_here =
                 expect.map_err(|why| if matches!(why, Proxied | Remote) { NotLocal } else { why });
-            assert_eq!(guard.admit_local(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
+            assert_eq!(guard.admit_local(&post, &fields, peer), expect_here, "{peer:?} {fields:?}");
         }
         let guarded: [(Ends, Fields, Answer, Answer); 6] = [
             (here, &[("authorization", BEARER)], Ok(()), Ok(())),
@@ -296,9 +306,33 @@ mod tests {
         ];
         let guard = guard(Some(TOKEN));
         for (peer, fields, expect, expect_here) in guarded {
-            assert_eq!(guard.admit(&headers(fields), peer), expect, "{peer:?} {fields:?}");
-            assert_eq!(guard.admit_local(&headers(fields), peer), expect_here, "{peer:?} {fields:?}");
+            let (get, fields) = (Method::GET, headers(fields));
+            assert_eq!(guard.admit(&get, &fields, peer), expect, "{peer:?} {fields:?}");
+            assert_eq!(guard.admit_local(&get, &fields, peer), expect_here, "{peer:?} {fields:?}");
         }
+    }
+
+    /// For an `<img>` with the URL of a drain, browsers send neither `Origin` nor, to a name,
+    /// `Sec-Fetch-Site`.
+    #[test]
+    fn a_get_that_may_be_of_another_site_changes_nothing() {
+        let here = ends("127.0.0.1");
+        let open = guard(None);
+        for (fields, expect) in [
+            (&[("host", "doorbell.example:9130")] as Fields, Err(Denied::Get)),
+            (&[("host", "doorbell.example"), ("sec-fetch-site", "same-origin")], Ok(())),
+            (&[("host", "doorbell.example"), ("sec-fetch-site", "cross-site")], Err(Denied::CrossSite)),
+            (&[("host", "localhost:9130")], Ok(())),
+            (&[("host", "127.0.0.1:9130")], Ok(())),
+            (&[], Ok(())),
+        ] {
+            let headers = headers(fields);
+            assert_eq!(open.admit(&Method::GET, &headers, here), expect, "{fields:?}");
+            assert_eq!(open.admit_local(&Method::GET, &headers, here), expect, "{fields:?}");
+        }
+        let named = headers(&[("host", "doorbell.example:9130"), ("authorization", BEARER)]);
+        assert_eq!(open.admit(&Method::POST, &named, here), Ok(()), "not from a browser");
+        assert_eq!(guard(Some(TOKEN)).admit(&Method::GET, &named, here), Ok(()));
     }
 
     #[test]

@@ -228,8 +228,8 @@ impl AdminState {
     ) -> FullReply {
         let is_quit = matches!(operation, Operation::Handle(wire::Request::Quit { .. }, _));
         let admitted = match is_quit {
-            true => self.guard.admit_local(&request.headers, request.ends),
-            false => self.guard.admit(&request.headers, request.ends),
+            true => self.guard.admit_local(&request.method, &request.headers, request.ends),
+            false => self.guard.admit(&request.method, &request.headers, request.ends),
         };
         if let Err(why) = admitted {
             return request.denied(why);
