@@ -10,6 +10,7 @@ use crate::operator::Operator;
 use crate::parent;
 use crate::reload::watch::{Watch, Watched};
 use crate::reload::{AwaitedFiles, ConfigFile, Generations, Read, SharedState};
+use crate::sockets::inherit;
 use crate::sockets::systemd::Manager;
 use crate::stats::server::ServerStats;
 use crate::supervisor::Supervisor;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 /// Serves until a signal or command stops the process. `origin` names the source of the
 /// configuration; `reread` reads it for a reload.
 pub(crate) fn run(config: Config, origin: &str, reread: Option<Read>) -> Result<Exit, Failure> {
+    inherit::set_close_on_exec(&|name| std::env::var(name).ok());
     let supervisor = Supervisor::start()?;
     let operator = Operator::new(supervisor.queue());
     let no_thread =

@@ -125,7 +125,7 @@ pub use doorbell_http::{
     Responder, Service as Handler, ServiceFn, StaticReply, Status, Version, service_fn,
 };
 #[cfg(target_os = "linux")]
-pub use doorbell_ring::forget_code_pages;
+pub use doorbell_ring::{forget_code_pages, set_cloexec};
 #[cfg(target_os = "linux")]
 pub use driver::DriverKind;
 #[cfg(target_os = "linux")]

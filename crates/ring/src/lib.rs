@@ -104,6 +104,6 @@ pub use ring::{EnterError, Ring, RingCounters, TearDown};
 #[cfg(target_os = "linux")]
 pub use setup::{Hint, Lever, Levers, Setup, SetupError, SetupReport, Step, StepDown, opcodes};
 #[cfg(target_os = "linux")]
-pub use sys::close;
+pub use sys::{close, set_cloexec};
 #[cfg(target_os = "linux")]
 pub use token::{Op, Token};

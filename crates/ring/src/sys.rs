@@ -1,5 +1,6 @@
 //! Owns the system calls that the `io-uring` crate does not provide: registering the ring's
-//! descriptor, entering through it, and a close without cancellation point.
+//! descriptor, entering through it, a close without cancellation point, and a flag of descriptors
+//! without an owner.
 //! Does not know about: queues, submitted entries.
 #![expect(unsafe_code, reason = "system calls")]
 
@@ -71,6 +72,17 @@ pub(crate) fn enter(
 pub fn close(fd: OwnedFd) {
     // SAFETY: R-11, `into_raw_fd` gives up the only owner of the descriptor.
     unsafe { rustix::io::close(fd.into_raw_fd()) };
+}
+
+/// Sets `FD_CLOEXEC` on a descriptor that the parent process passed, so that programs started by
+/// this process do not inherit it.
+///
+/// # Errors
+/// As `fcntl(2)`.
+pub fn set_cloexec(fd: RawFd) -> Result<(), Errno> {
+    // SAFETY: R-7, integers only.
+    let result = unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    if result < 0 { Err(Errno::last()) } else { Ok(()) }
 }
 
 /// Registers the ring's own descriptor for this thread.

@@ -8,6 +8,7 @@ use super::options::{Global, ServeArgs};
 use super::signals;
 use crate::exit::{Exit, Failure};
 use crate::parent::{CommandEnd, PARENT, ServerReport, code_of};
+use crate::sockets::inherit;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
@@ -157,6 +158,8 @@ impl Processes {
         // In a process group of its own, the server gets no signals of the terminal.
         server.process_group(0);
         let server = Pid::from_child(&server.spawn().map_err(failed)?);
+        // The server may listen on passed sockets (`fd:NUMBER`); the command must not inherit them.
+        inherit::set_close_on_exec(&|name| std::env::var(name).ok());
         let program = &args.command[0];
         let child = match Command::new(program).args(&args.command[1..]).spawn() {
             Ok(child) => Pid::from_child(&child),

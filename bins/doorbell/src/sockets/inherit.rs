@@ -54,6 +54,14 @@ pub(crate) fn list(env: &dyn Fn(&str) -> Option<String>) -> Vec<Passed> {
     fds.zip(names).map(|(fd, name)| Passed { fd, name: name.to_owned() }).collect()
 }
 
+/// Sets close-on-exec for every passed descriptor, also for unused ones: programs of checks and the
+/// command of `doorbell run` must not keep a socket open.
+pub(crate) fn set_close_on_exec(env: &dyn Fn(&str) -> Option<String>) {
+    for Passed { fd, .. } in list(env) {
+        close_on_exec(fd);
+    }
+}
+
 /// Number of passed descriptors. Listeners use copies, so each of them stays open.
 pub(crate) fn passed(env: &dyn Fn(&str) -> Option<String>) -> usize {
     count(env).unwrap_or(0) as usize
@@ -69,7 +77,8 @@ fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
 }
 
 /// Lets the kernel copy a descriptor by its number: owning a raw number would require unsafe code.
-/// The original stays open. The parent's descriptor keeps the address bound during a restart.
+/// The original stays open, for this process only. The parent's descriptor keeps the address bound
+/// during a restart.
 fn take(fd: u32) -> Result<OwnedFd, Failure> {
     let failed = |error: rustix::io::Errno| {
         Failure::new(Exit::BadConfig, format!("cannot use descriptor {fd}: {}", std::io::Error::from(error)))
@@ -78,8 +87,47 @@ fn take(fd: u32) -> Result<OwnedFd, Failure> {
     let raw = i32::try_from(fd).unwrap_or(i32::MAX);
     let socket = pidfd_getfd(this, raw, PidfdGetfdFlags::empty()).map_err(failed)?;
     match rustix::net::sockopt::socket_acceptconn(&socket) {
-        Ok(true) => Ok(socket),
+        Ok(true) => {
+            close_on_exec(fd);
+            Ok(socket)
+        }
         Ok(false) => Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is not a listening socket"))),
         Err(_) => Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is not a socket"))),
+    }
+}
+
+fn close_on_exec(fd: u32) {
+    // Fails only if no such descriptor is open.
+    let _closed = i32::try_from(fd).map(doorbell::set_cloexec);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::{FdFlags, dup, fcntl_getfd};
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd as _;
+
+    /// A copy that programs inherit, as a parent process passes it, and its number.
+    fn passed(fd: impl std::os::fd::AsFd) -> (OwnedFd, u32) {
+        let copy = dup(fd).unwrap();
+        let number = copy.as_raw_fd().try_into().unwrap();
+        assert!(!fcntl_getfd(&copy).unwrap().contains(FdFlags::CLOEXEC));
+        (copy, number)
+    }
+
+    #[test]
+    fn programs_do_not_inherit_passed_descriptors() {
+        let (copy, number) = passed(std::fs::File::open("/dev/null").unwrap());
+        let env = |name: &str| match name {
+            "LISTEN_PID" => Some(std::process::id().to_string()),
+            "LISTEN_FDS" => Some((number - FIRST + 1).to_string()),
+            _ => None,
+        };
+        set_close_on_exec(&env);
+        assert!(fcntl_getfd(&copy).unwrap().contains(FdFlags::CLOEXEC), "an unused descriptor");
+        let (copy, number) = passed(TcpListener::bind("127.0.0.1:0").unwrap());
+        numbered(number).unwrap();
+        assert!(fcntl_getfd(&copy).unwrap().contains(FdFlags::CLOEXEC), "without LISTEN_FDS");
     }
 }

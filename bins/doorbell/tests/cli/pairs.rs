@@ -324,3 +324,16 @@ fn doorbell_ends_with_its_parent() {
         }
     }
 }
+
+#[test]
+fn the_command_inherits_no_passed_socket() {
+    let hand_over = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\"";
+    let script = "if test -e /proc/self/fd/3; then echo inherited; else echo closed; fi";
+    let run = [super::program(), "run", "-q", "--listen", "fd:3", "--", "/bin/sh", "-c", script];
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", hand_over]).args(run).env_clear().stdin(std::os::fd::OwnedFd::from(socket));
+    let running = Running::spawn(&mut command);
+    assert_eq!(running.first, "closed");
+    assert_eq!(running.end(), Some(0));
+}
