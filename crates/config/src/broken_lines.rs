@@ -3,14 +3,12 @@
 //! Does not know about: syntax errors. Where a string or a table begins is uncertain in such a
 //! file, so each line is examined on its own, except that a map may span lines.
 
+use crate::line::{PUNCTUATION, next_word};
 use crate::secret_names::credentials;
 use crate::secret_places::{contains_secrets, is_map, table_form};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// Characters that separate words, in addition to whitespace.
-const PUNCTUATION: [char; 8] = ['=', ':', ',', '#', '[', ']', '{', '}'];
 
 /// Whether the values of a key may be secret. If a key has different kinds in several tables, the
 /// last of these variants applies.
@@ -128,26 +126,6 @@ impl Scan<'_> {
         self.is_in_map = names.any(|name| self.keys.get(name) == Some(&Kind::Map));
         start + path.len()
     }
-}
-
-/// The next word or string. A string that is not closed ends with the line.
-fn next_word(line: &str, at: usize) -> Option<Range<usize>> {
-    let is_outside = |c: char| c.is_whitespace() || PUNCTUATION.contains(&c);
-    let text = line[at..].trim_start_matches(is_outside);
-    let quote = text.chars().next()?;
-    let len = if ['"', '\''].contains(&quote) {
-        let mut is_escaped = false;
-        let end = text[1..].find(|c: char| {
-            let is_end = c == quote && !is_escaped;
-            is_escaped = c == '\\' && quote == '"' && !is_escaped;
-            is_end
-        });
-        end.map_or_else(|| text.trim_end().len(), |end| end + 2)
-    } else {
-        text.find(|c: char| is_outside(c) || c == '"' || c == '\'').unwrap_or(text.len())
-    };
-    let start = line.len() - text.len();
-    Some(start..start + len)
 }
 
 /// Whether a key without quotes may contain this character.

@@ -6,22 +6,33 @@ use crate::secret::Secret;
 use crate::secret_names::credentials;
 use toml::de::DeValue;
 
-/// Values that a text must not quote: each one decoded, and escaped as by `Debug`.
-pub(crate) struct Unquotable(Vec<String>);
+/// Values that a text must not quote as they are: each one decoded, and escaped as by `Debug`.
+pub(crate) struct Unquotable(Vec<Form>);
+
+struct Form {
+    text: String,
+    /// Whether the value is shown without its credentials, because nothing else in it is secret.
+    is_shown: bool,
+}
 
 impl Unquotable {
-    pub(crate) fn new<'a>(values: impl Iterator<Item = &'a str>) -> Self {
-        let forms = values.flat_map(|raw| {
+    /// The values as written in the file, each with its secret parts. A value of several lines is
+    /// secret as a whole.
+    pub(crate) fn new<'a>(values: impl Iterator<Item = (&'a str, Vec<&'a str>)>) -> Self {
+        let forms = values.flat_map(|(raw, secrets)| {
             let value = DeValue::parse(raw).ok();
             let text = value.as_ref().and_then(|value| value.get_ref().as_str()).unwrap_or(raw);
+            let found = credentials(text);
+            let is_found = |secret: &&str| found.iter().any(|span| &text[span.clone()] == *secret);
+            let is_shown = !raw.contains('\n') && secrets.iter().all(is_found);
             let debug = format!("{text:?}");
-            [text.to_owned(), debug[1..debug.len() - 1].to_owned()]
+            [text, &debug[1..debug.len() - 1]].map(|text| Form { text: text.to_owned(), is_shown })
         });
-        Self(forms.filter(|form| !form.is_empty()).collect())
+        Self(forms.filter(|form| !form.text.is_empty()).collect())
     }
 
-    /// Masks each quotation that is part of one of these values or ends with one. Masks credentials
-    /// in the remaining text.
+    /// Masks each quotation that is part of one of these values or ends with one, except complete
+    /// values that are shown without their credentials. Masks credentials in the remaining text.
     pub(crate) fn clean(&self, text: &str) -> String {
         let (mut clean, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
         let parts = text.split(|c: char| {
@@ -44,7 +55,11 @@ impl Unquotable {
     }
 
     fn has(&self, part: &str) -> bool {
-        !part.is_empty() && self.0.iter().any(|value| value.contains(part) || part.ends_with(value.as_str()))
+        let has = |Form { text, is_shown }: &Form| match is_shown {
+            true => text != part && text.contains(part),
+            false => text.contains(part) || part.ends_with(text.as_str()),
+        };
+        !part.is_empty() && self.0.iter().any(has)
     }
 }
 
@@ -64,7 +79,9 @@ mod tests {
 
     #[test]
     fn quoted_values_and_credentials_are_replaced() {
-        let clean = |text: &str| Unquotable::new(["\"a\\n'b\"", "'x y'"].into_iter()).clean(text);
+        let values = [("\"a\\n'b\"", "\"a\\n'b\""), ("'x y'", "'x y'"), ("\"s://v:q@i/c\"", "v:q")];
+        let values = || values.into_iter().map(|(value, secret)| (value, vec![secret]));
+        let clean = |text: &str| Unquotable::new(values()).clean(text);
         for (text, expected) in [
             ("\"a\\n'b\" is not x y", "\"***\" is not x y"),
             ("write \"http://x y\"", "write \"***\""),
@@ -74,6 +91,9 @@ mod tests {
             ("sent to s://u:p@h without", "sent to s://***@h without"),
             ("add \"?token=p&a=b\"", "add \"?token=***&a=b\""),
             ("a \\ \"", "a \\ \""),
+            ("\"s://v:q@i/c\" is not", "\"s://***@i/c\" is not"),
+            ("write \"http://s://v:q@i/c\"", "write \"http://***@i/c\""),
+            ("\"q@i\" is not \"i/c\"", "\"***\" is not \"***\""),
         ] {
             assert_eq!(clean(text), expected);
         }

@@ -68,6 +68,7 @@ mod entry;
 mod expand;
 pub mod form;
 mod key;
+mod line;
 mod link;
 mod map;
 mod named;

@@ -110,8 +110,8 @@ impl Problem {
         self
     }
 
-    /// Removes secrets from the texts: credentials, and quoted parts of a value that contains a
-    /// secret. Also removes quoted parts of a value of several lines: if its closing quote is
+    /// Removes secrets from the texts: credentials, and quoted parts of a value that contains
+    /// another secret. Also removes quoted parts of a value of several lines: if its closing quote is
     /// missing, the value contains the keys below it.
     pub(crate) fn clean(&mut self, source: &Source) {
         let spans = std::iter::once(&self.span).chain(self.related.iter().map(|(span, _)| span));
@@ -121,7 +121,13 @@ impl Problem {
                 Some((all, place)) => all.source.text.get(place),
                 None => source.text.get(span.clone()),
             };
-            text.filter(|text| text.contains('\n') || !within(&self.hidden, span).is_empty())
+            let hidden = within(&self.hidden, span);
+            let text = text.filter(|text| text.contains('\n') || !hidden.is_empty())?;
+            let part = |hidden: &Range<usize>| {
+                let end = hidden.end.min(span.end) - span.start;
+                text.get(hidden.start.saturating_sub(span.start)..end).unwrap_or(text)
+            };
+            Some((text, hidden.iter().map(part).collect()))
         });
         let values = Unquotable::new(values);
         let related = self.related.iter_mut().map(|(_, label)| label);

@@ -102,7 +102,7 @@ pub fn read<T, U>(
         return outcome;
     }
     let schema = (program.schema)();
-    hidden.extend(secret_spans(&schema, root));
+    hidden.extend(secret_spans(&schema, root, &source.text));
     if !syntax.is_empty() {
         hidden.extend(broken_spans(&schema, &source.text));
     }

@@ -73,11 +73,12 @@ fn report(text: &str, variables: &[(&str, &str)]) -> (String, String) {
 fn no_report_shows_a_secret() {
     for (text, expected) in [
         // The message quotes the value.
-        ("[check.a]\naddress = \"s://u:hunter2@h\"\n", "\"***\" is not an IP address"),
+        ("[check.a]\naddress = \"s://u:hunter2@h\"\n", "\"s://***@h\" is not an IP address"),
         ("[check.a]\naddress = \"${URL}\"\n", "\"s://***@h\" is not an IP address"),
         ("[check.a]\nmode = '''\npassword = \"hunter2\"\n'''\n", "`mode` cannot be \"***\""),
         ("[check.a]\nmode = \"\"\"on\npassword = \"hunter2\"\n", "`mode` cannot be \"***\""),
         ("[check.a]\nheaders = { a = 12345678 }\n", "expected a string"),
+        ("[check.a]\npassword = 1 # hunter2\n", "password = * # *******"),
         // A value in place of a table.
         ("[check.a]\nheaders = [\"Authorization: hunter2\"]\n", "headers = [\"**"),
         ("[check.a]\nheaders = \"Authorization: hunter2\"\n", "headers = \"**"),

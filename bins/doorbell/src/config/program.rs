@@ -105,12 +105,12 @@ tokens = { x = "hunter2é", y = "${file:/run/y}", z = "${Z:-dflt}" }
 token = "typo"
 jwt = { secret = 'three', secrets = ["four"], require = { scope = "five" }, issuer = ["six"] }
 [auth]
-tokens = { x = "seven" }
+tokens = { x = "seven" } # hidden-F "x"
 [check.a]
 url = "eight"
 bearer = "nine"
 [check.b]
-bearer = "${file:/run/ten}"
+bearer = "${file:/run/ten}" # hidden-G: "hidden-H"
 url = "http://eleven:tw@elve@host/a@b"
 [check.c]
 url = "http://thirteen\u003afourteen@host/"
@@ -127,7 +127,7 @@ key = "shown-f"
 [admin]
 tokne = { a = ["hidden-f", 7777] }
 pin = "hidden-g"
-bind = "shown-g"
+bind = "shown-g" # shown-u
 [admni]
 token = "hidden-h"
 bind = "shown-h"
@@ -137,8 +137,10 @@ tokens = { a = "hidden-i" }
 redis = "redis://u:hidden-n@shown-k"
 password = "hidden-o"
 [history.clickhouse]
-url = "http://u:hidden-p@shown-l"
-password = ["hidden-q"]
+url = "http://u:hidden-p@shown-l#" # hidden-I
+password = [ # hidden-J
+  "hidden-q", # hidden-K
+] # hidden-L
 [limit.a]
 key = "shown-m"
 shared = { secret = "hidden-r", on_error = "shown-n" }
@@ -174,7 +176,7 @@ reason = "shown-i"
     fn only_secrets_are_masked() {
         let text = WITH_SECRETS;
         let (table, _) = DeTable::parse_recoverable(text);
-        let mut spans = secret_spans(&schema(), table.get_ref());
+        let mut spans = secret_spans(&schema(), table.get_ref(), text);
         spans.sort_unstable_by_key(|span| span.start);
         let masked = mask(text, &spans);
         for hidden in ["hunter2", "dflt", "typo", "three", "four", "seven", "nine", "eleven", "elve", "teen"]
