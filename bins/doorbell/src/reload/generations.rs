@@ -12,6 +12,7 @@ use crate::log;
 use crate::operator::{millis, time_of_day};
 use crate::sockets::systemd;
 use crate::supervisor::queue::Queue;
+use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::ReadyScheduler;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,8 +62,9 @@ struct GenerationsInner {
     loaded_at: Duration,
     /// Retired generations, oldest first.
     retired: Vec<Generation>,
-    /// The problems of the last configuration that was read, if it was invalid.
-    refused: Option<String>,
+    /// What the last reload read, if it failed: a configuration that could not be applied, or the
+    /// problems of an invalid one.
+    refused: Option<Result<Config, String>>,
     /// The last logged messages about changed keys that a reload cannot apply.
     fixed_keys: Vec<String>,
     closing: bool,
@@ -90,6 +92,7 @@ impl Generations {
         let generations = Self { shared, queue, origin: origin.to_owned(), read, reloading, inner };
         started.log_notes();
         generations.activate(&mut generations.lock(), started);
+        generations.shared.process_stats.count(|reloads| reloads.since = OsClock.now());
         Ok(Arc::new(generations))
     }
 
@@ -109,11 +112,14 @@ impl Generations {
             ));
         };
         let config = read().config;
-        self.lock().refused = config.as_ref().err().cloned();
-        let outcome = config.and_then(|config| self.apply(config));
+        let outcome = config.clone().and_then(|config| self.apply(config));
+        self.lock().refused = outcome.is_err().then_some(config);
         match &outcome {
             Ok(text) => {
-                self.shared.process_stats.count(|reloads| reloads.has_last_failed = false);
+                self.shared.process_stats.count(|reloads| {
+                    reloads.has_last_failed = false;
+                    reloads.since = OsClock.now();
+                });
                 tracing::info!(config = self.origin, "reloaded: {text}");
             }
             Err(why) => {
@@ -132,14 +138,14 @@ impl Generations {
 
     /// Whether a reload of this configuration has an effect: the configuration differs from the
     /// current one, has new differences in fixed keys, or follows a refused configuration, whose
-    /// failure the reload clears. For an invalid configuration: whether its problems differ from
-    /// those of the last refused one.
+    /// failure the reload clears. Has no effect if the last reload failed with the same
+    /// configuration, or with the same problems.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inner = self.lock();
-        let config = match config {
-            Ok(config) => config,
-            Err(why) => return inner.refused.as_ref() != Some(&why),
-        };
+        if inner.refused.as_ref() == Some(&config) {
+            return false;
+        }
+        let Ok(config) = config else { return true };
         let had_refused = inner.refused.take().is_some();
         let Some(current) = &inner.current else { return false };
         let (config, fixed_keys) = self.with_fixed_keys(current, config);
@@ -233,6 +239,7 @@ impl Generations {
             return Ok(std::iter::once(same).chain(fixed_keys).collect::<Vec<_>>().join("\n"));
         }
         let mut text = self.replace(&mut inner, config)?;
+        self.shared.process_stats.count(|reloads| reloads.done += 1);
         inner.log_fixed_keys(&fixed_keys);
         for what in fixed_keys {
             text.push('\n');
@@ -261,7 +268,6 @@ impl Generations {
         let number = started.generation.number;
         let addresses = engine::addresses(&started.server).join(" ");
         self.activate(inner, started);
-        self.shared.process_stats.count(|reloads| reloads.done += 1);
         Ok(format!("generation {number} serves at {addresses}"))
     }
 
@@ -388,5 +394,54 @@ impl GenerationsInner {
 impl std::fmt::Debug for Generations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Generations").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, parse};
+    use crate::operator::Operator;
+    use crate::operator::admin::Guard;
+    use crate::supervisor::Supervisor;
+    use std::net::TcpListener;
+
+    fn config(bind: &str) -> Config {
+        let text = format!(
+            "version = 1\n[control]\nsocket = \"off\"\n[runtime]\ndriver = \"epoll\"\n[listener.web]\nbind = {bind:?}\n"
+        );
+        let source = Source { name: "f".to_owned(), text };
+        let parsed = parse(&source, &|_| None);
+        parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems))
+    }
+
+    #[test]
+    fn a_configuration_that_failed_is_not_tried_again_without_a_request() {
+        let supervisor = Supervisor::without_signals();
+        let operator = Operator::new(supervisor.queue());
+        let shared = SharedState::new(operator, Arc::new(Guard::closed()));
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = other.local_addr().unwrap().to_string();
+        let read = {
+            let taken = taken.clone();
+            Box::new(move || Reading { config: Ok(config(&taken)), files: Vec::new() })
+        };
+        let first = config("127.0.0.1:0");
+        let generations =
+            Generations::start(shared, supervisor.queue(), first.clone(), "f", Some(read)).unwrap();
+        let reloads = || generations.shared.process_stats.reloads();
+        let since = reloads().since;
+        assert!(generations.is_outdated(Ok(config(&taken))));
+        generations.reload().unwrap_err();
+        assert!(!generations.is_outdated(Ok(config(&taken))));
+        assert!(generations.is_outdated(Err("an error".to_owned())));
+        // A request is always tried.
+        generations.reload().unwrap_err();
+        assert_eq!((reloads().failed, reloads().since), (2, since));
+        assert!(generations.is_outdated(Ok(first)), "the reload clears the failure");
+        drop(other);
+        generations.reload().unwrap();
+        assert!(reloads().since > since && reloads().done == 1);
+        generations.stop();
     }
 }

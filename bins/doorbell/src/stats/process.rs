@@ -4,7 +4,7 @@
 
 use crate::guards::client_limits::Counted;
 use crate::stats::server::{Item, ServerStats, Source};
-use doorbell::time::{Clock as _, OsClock, Time};
+use doorbell::time::Time;
 use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ pub(crate) struct Reloads {
     /// Number of retired servers whose connections got a deadline, because there were too many
     /// retired servers.
     pub(crate) hurried: u64,
-    /// Time of the last start of a generation or successful reload, on the clock of the workers.
+    /// Time of the last successful reload or of the start, on the clock of the workers.
     pub(crate) since: Time,
 }
 
@@ -95,7 +95,6 @@ impl ProcessStats {
     /// Records the start of a server.
     pub(crate) fn open(&self, number: u64, handle: Handle, server_stats: Arc<ServerStats>) {
         let mut accounts = self.lock();
-        accounts.reloads.since = OsClock.now();
         accounts.live.push(Account { number, handle, server_stats });
     }
 
@@ -185,11 +184,7 @@ impl ProcessStats {
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Reloads)) {
-        let reloads = &mut self.lock().reloads;
-        change(reloads);
-        if !reloads.has_last_failed {
-            reloads.since = OsClock.now();
-        }
+        change(&mut self.lock().reloads);
     }
 
     fn lock(&self) -> MutexGuard<'_, Accounts> {

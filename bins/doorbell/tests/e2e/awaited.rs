@@ -113,6 +113,7 @@ fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     assert_eq!(waiting(&reloaded), Vec::new());
     let status = reloaded.status();
     assert_eq!((&status["generation"], &status["addresses"][1]), (&2.into(), &addr.to_string().into()));
+    assert_eq!(status["counters"]["reloads"], 0);
     assert!(!reloaded.say(&["status"]).contains("waiting"));
     // A connection opened earlier is still served.
     std::io::Write::write_all(&mut client, b"GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
