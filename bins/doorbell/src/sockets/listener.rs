@@ -93,6 +93,7 @@ fn options(listen: Listen, listener: &Listener) -> Listen {
             Balance::RoundRobin => doorbell::Balance::RoundRobin,
             Balance::SourceHash => doorbell::Balance::SourceHash,
         })
+        .mode(listener.mode)
         .defer_accept(tcp.defer_accept.then_some(DEFER_ACCEPT))
         .nodelay(tcp.nodelay)
         .quickack(tcp.quickack)

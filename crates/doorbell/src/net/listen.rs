@@ -380,7 +380,7 @@ impl Listen {
             }
             ListenAddr::Unix(path) => {
                 let bound = patient(|| {
-                    let (socket, file) = unix::bind(path)?;
+                    let (socket, file) = unix::bind(path, self.options.mode)?;
                     self.listen(&SockRef::from(&socket))?;
                     Ok((socket, file))
                 });

@@ -1,4 +1,5 @@
-//! Less common options of TCP sockets, which accepted connections inherit.
+//! Less common options of TCP sockets, which accepted connections inherit, and the permissions of the
+//! file of a Unix socket.
 //!
 //! Does not know about: listening, the options that every listener sets.
 
@@ -8,7 +9,8 @@ use std::os::fd::AsFd as _;
 
 use socket2::{Domain, SockRef, TcpKeepalive};
 
-use super::Listen;
+use super::unix::SocketFile;
+use super::{Listen, ListenError};
 
 /// Number of keepalive probes without an acknowledgement after which a connection ends. The probes
 /// are a third of the idle time apart, so a lost peer is detected after twice the idle time.
@@ -33,11 +35,12 @@ pub(super) struct Options {
     keepalive: Option<Duration>,
     fast_open: u32,
     dscp: u8,
+    pub(super) mode: Option<u32>,
 }
 
 impl Options {
     /// The defaults of the kernel.
-    pub(super) const NONE: Self = Self { keepalive: None, fast_open: 0, dscp: 0 };
+    pub(super) const NONE: Self = Self { keepalive: None, fast_open: 0, dscp: 0, mode: None };
 
     /// Sets the options on a listening socket. Defaults are set too, because a predecessor may have
     /// set other values.
@@ -118,6 +121,20 @@ impl Listen {
     pub const fn dscp(mut self, class: u8) -> Self {
         self.options.dscp = class & 0x3f;
         self
+    }
+
+    /// Sets the permissions of the file of a Unix socket, such as `0o660`. Default: those of a new
+    /// file by the file mode creation mask (`umask(2)`).
+    #[must_use]
+    pub const fn mode(mut self, mode: Option<u32>) -> Self {
+        self.options.mode = mode;
+        self
+    }
+
+    /// Sets the permissions of a file that exists already.
+    pub(crate) fn set_mode_of(&self, file: &SocketFile) -> Result<(), ListenError> {
+        let set = self.options.mode.map_or(Ok(()), |mode| file.set_mode(mode));
+        set.map_err(|error| self.failed("chmod", error))
     }
 }
 

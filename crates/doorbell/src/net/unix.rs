@@ -3,13 +3,15 @@
 //!
 //! Does not know about: accepting, TCP.
 
+use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::unusable::Unusable;
+use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -51,12 +53,24 @@ impl SocketFile {
         let (id, _) = FileId::of(path)?;
         Ok(Self { path: path.to_owned(), id })
     }
+
+    /// Sets the permissions of the file, unless the path now names another file.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        if !self.is_there() {
+            return Ok(());
+        }
+        std::fs::set_permissions(&self.path, Permissions::from_mode(mode))
+    }
+
+    fn is_there(&self) -> bool {
+        FileId::of(&self.path).is_ok_and(|(id, _)| id == self.id)
+    }
 }
 
 impl Drop for SocketFile {
     /// Removes the file, unless the path now names another file.
     fn drop(&mut self) {
-        if FileId::of(&self.path).is_ok_and(|(id, _)| id == self.id) {
+        if self.is_there() {
             // Without permission to remove it, the file stays until a server with permission
             // replaces it.
             let _gone = std::fs::remove_file(&self.path);
@@ -77,14 +91,20 @@ impl FileId {
 type CallError = (&'static str, io::Error);
 
 /// Binds a socket to `path` and returns it with its file; an abstract name (unix(7)) has no file.
-/// An existing file is replaced only if it is a socket on which no process listens.
+/// An existing file is replaced only if it is a socket on which no process listens. The file gets
+/// the permissions `mode`, and never has more; with `None`, the file mode creation mask determines
+/// them.
 ///
 /// # Errors
 /// The call that failed, and its error.
-pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), CallError> {
+pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(Socket, Option<Arc<SocketFile>>), CallError> {
     let addr = SockAddr::unix(path).map_err(|error| ("bind", error))?;
     let socket =
         Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(|error| ("socket", error))?;
+    if let Some(mode) = mode {
+        // The new file gets the mode of the socket, without the bits of the creation mask.
+        fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| ("fchmod", error.into()))?;
+    }
     if let Err(error) = socket.bind(&addr) {
         if error.kind() != io::ErrorKind::AddrInUse {
             return Err(("bind", error));
@@ -104,6 +124,9 @@ pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), Cal
     }
     let file =
         if is_abstract(path) { None } else { Some(SocketFile::of(path).map_err(|error| ("lstat", error))?) };
+    if let (Some(file), Some(mode)) = (&file, mode) {
+        file.set_mode(mode).map_err(|error| ("chmod", error))?;
+    }
     Ok((socket, file.map(Arc::new)))
 }
 
@@ -157,7 +180,7 @@ mod tests {
     fn a_file_that_is_no_socket_is_not_replaced() {
         let path = fresh("data");
         std::fs::write(&path, "all we have").unwrap();
-        let (call, error) = bind(&path).unwrap_err();
+        let (call, error) = bind(&path, None).unwrap_err();
         assert_eq!(call, "bind");
         assert!(is_not_a_socket(&error), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "all we have");
@@ -166,7 +189,7 @@ mod tests {
         let (target, link) = (fresh("target"), fresh("link"));
         std::os::unix::fs::symlink(&target, &link).unwrap();
         drop(UnixListener::bind(&target).unwrap());
-        assert!(is_not_a_socket(&bind(&link).unwrap_err().1));
+        assert!(is_not_a_socket(&bind(&link, None).unwrap_err().1));
         assert!(std::fs::symlink_metadata(&link).is_ok() && target.exists());
         for path in [target, link] {
             std::fs::remove_file(path).unwrap();
@@ -174,17 +197,39 @@ mod tests {
     }
 
     #[test]
+    fn the_file_gets_its_mode_whatever_the_creation_mask() {
+        let path = fresh("mode");
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        for wanted in [0o600, 0o666] {
+            let (_socket, file) = bind(&path, Some(wanted)).unwrap();
+            assert_eq!(mode(), wanted);
+            file.as_ref().unwrap().set_mode(0o660).unwrap();
+            assert_eq!(mode(), 0o660);
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, "").unwrap();
+            let before = mode();
+            file.unwrap().set_mode(0o777).unwrap();
+            assert_eq!(mode(), before, "another file");
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
     fn only_a_socket_without_a_listener_is_replaced() {
         let path = fresh("stale");
         drop(UnixListener::bind(&path).unwrap());
-        let (socket, file) = bind(&path).unwrap();
+        let (socket, file) = bind(&path, None).unwrap();
         socket.listen(1).unwrap();
-        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE), "it listens");
+        assert_eq!(code(&bind(&path, None).unwrap_err().1), Some(Errno::ADDRINUSE), "it listens");
         drop(file);
         assert!(!path.exists());
 
         let datagrams = UnixDatagram::bind(&path).unwrap();
-        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE), "a socket of another type");
+        assert_eq!(
+            code(&bind(&path, None).unwrap_err().1),
+            Some(Errno::ADDRINUSE),
+            "a socket of another type"
+        );
         drop(datagrams);
         std::fs::remove_file(&path).unwrap();
     }
@@ -192,7 +237,7 @@ mod tests {
     #[test]
     fn a_socket_with_a_full_backlog_is_not_replaced() {
         let path = fresh("full");
-        let (server, _file) = bind(&path).unwrap();
+        let (server, _file) = bind(&path, None).unwrap();
         server.listen(0).unwrap();
         let addr = SockAddr::unix(&path).unwrap();
         let mut waiting = Vec::new();
@@ -203,24 +248,24 @@ mod tests {
                 Err(error) => break assert_eq!(code(&error), Some(Errno::AGAIN)),
             }
         }
-        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE));
+        assert_eq!(code(&bind(&path, None).unwrap_err().1), Some(Errno::ADDRINUSE));
     }
 
     #[test]
     fn an_abstract_name_has_no_file() {
         let name = format!("\0doorbell-abstract-{}", std::process::id());
-        let (socket, file) = bind(Path::new(&name)).unwrap();
+        let (socket, file) = bind(Path::new(&name), None).unwrap();
         socket.listen(1).unwrap();
         assert!(file.is_none());
-        assert_eq!(code(&bind(Path::new(&name)).unwrap_err().1), Some(Errno::ADDRINUSE));
+        assert_eq!(code(&bind(Path::new(&name), None).unwrap_err().1), Some(Errno::ADDRINUSE));
     }
 
     #[test]
     fn the_file_of_a_later_socket_is_not_removed() {
         let path = fresh("taken");
-        let (_socket, file) = bind(&path).unwrap();
+        let (_socket, file) = bind(&path, None).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let (_theirs, their_file) = bind(&path).unwrap();
+        let (_theirs, their_file) = bind(&path, None).unwrap();
         drop(file);
         assert!(path.exists(), "the file of the later socket stays");
         drop(their_file);

@@ -146,7 +146,8 @@ impl Sockets {
     /// Applies the options of `listen` to the sockets of the listener with this index.
     pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
         let Some(entry) = self.0.get(at) else { return Ok(()) };
-        listen.renew(&entry.identity, entry.fds.iter().flatten(), speaks_first)
+        listen.renew(&entry.identity, entry.fds.iter().flatten(), speaks_first)?;
+        entry.file.as_deref().map_or(Ok(()), |file| listen.set_mode_of(file))
     }
 
     /// Applies the options of `listen` to the sockets of the datagram listener with this index.

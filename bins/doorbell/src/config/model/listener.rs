@@ -49,6 +49,10 @@ pub struct Listener {
     /// connections).
     #[key(default = "kernel")]
     pub balance: Balance,
+    /// Permissions of the file of a Unix socket: "0600" (the user of doorbell), "0660" (and its
+    /// group), "0666" (all users), the same with 7, or auto (by the umask of the process).
+    #[key(default = "auto", words = MODES)]
+    pub mode: Option<u32>,
     /// Connections with several requests.
     pub keep_alive: KeepAlive,
     /// Deadlines for clients to send requests.
@@ -63,6 +67,17 @@ pub struct Listener {
     #[key(default = false)]
     pub speaks_first: bool,
 }
+
+/// Permissions of the file of a Unix socket.
+const MODES: [(&str, Option<u32>); 7] = [
+    ("auto", None),
+    ("0600", Some(0o600)),
+    ("0660", Some(0o660)),
+    ("0666", Some(0o666)),
+    ("0700", Some(0o700)),
+    ("0770", Some(0o770)),
+    ("0777", Some(0o777)),
+];
 
 /// Protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
@@ -288,7 +303,9 @@ impl Listener {
         } else {
             &OPTIONS[..]
         };
-        options.iter().copied().chain((is_unix && !self.binds.is_empty()).then_some("forwarded"))
+        let has_no_file = !self.binds.is_empty() && !has(|bind| matches!(bind, Bind::Unix(_)));
+        let options = options.iter().copied().chain(has_no_file.then_some("mode"));
+        options.chain((is_unix && !self.binds.is_empty()).then_some("forwarded"))
     }
 
     fn check(&mut self, at: &Section<'_>) {
@@ -297,6 +314,7 @@ impl Listener {
             let bind = &self.binds[0].value;
             let message = format!("`{key}` has no effect on \"{bind}\"");
             let help = match bind {
+                Bind::Tcp(_) => "remove it, or add unix:PATH to `bind`",
                 Bind::Unix(_) => "remove it, or add an address and a port to `bind`",
                 _ => "remove it, and set the option where the socket is created, as in the .socket unit",
             };
