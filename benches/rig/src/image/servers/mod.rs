@@ -35,6 +35,8 @@ pub(crate) struct Entry {
     config: Option<Config>,
     /// Only threads with this name are counted. `None` counts all threads.
     thread: Option<&'static str>,
+    /// Whether the entry is measured only if `--only` names it.
+    is_on_demand: bool,
 }
 
 /// Where a program comes from.
@@ -99,6 +101,7 @@ const DOORBELL: Entry = Entry {
     args: &["serve", "--config"],
     config: None,
     thread: None,
+    is_on_demand: false,
 };
 
 const fn doorbell(name: &'static str, about: &'static str, one: Doorbell) -> Entry {
@@ -140,9 +143,12 @@ const fn go(name: &'static str, about: &'static str, program: &'static str) -> E
 /// jobs.
 const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static str]) -> Entry {
     let program = Program::Rust { program: "jobs", feature: "jobs" };
-    Entry { args, serves: Serves::Keep, thread: Some("doorbell-0"), ..peer(name, about, program) }
+    let thread = Some("doorbell-0");
+    Entry { args, serves: Serves::Keep, thread, is_on_demand: true, ..peer(name, about, program) }
 }
 
+// Gain calls private functions of the standard library, which Go 1.23 refuses by default.
+const GAIN: Program = Program::Go { program: "gain", linker_flags: "-checklinkname=0" };
 const NGINX: [&str; 2] = ["nginx", "nginx-light"];
 const HAPROXY: [&str; 2] = ["haproxy", "haproxy"];
 
@@ -192,12 +198,11 @@ pub(crate) const CATALOGUE: &[Entry] = &[
     go("go-goroutine", "Go, a goroutine for each connection, nothing parsed, one processor", "goroutine")
         .serving(Serves::Close),
     go("gnet", "gnet 2 (Go), one event loop, searches only for the ends of requests", "gnet"),
-    peer(
-        "gain",
-        "Gain (Go, io_uring), one worker, searches only for the ends of requests",
-        // Gain calls private functions of the standard library, which Go 1.23 refuses by default.
-        Program::Go { program: "gain", linker_flags: "-checklinkname=0" },
-    ),
+    // With some loads Gain stops replying, which would end the measurement of all.
+    Entry {
+        is_on_demand: true,
+        ..peer("gain", "Gain (Go, io_uring), one worker, searches only for ends of requests", GAIN)
+    },
     rust("hyper", "hyper 1 on one thread of Tokio"),
     rust("axum", "axum on one thread of Tokio"),
     rust(
@@ -235,7 +240,7 @@ impl Entry {
 
     /// Whether the entry is measured only on request.
     pub(crate) fn is_on_demand(&self) -> bool {
-        self.thread.is_some() || (self.is_ours() && self.is_variation())
+        self.is_on_demand || (self.is_ours() && self.is_variation())
     }
 
     /// Whether the entry is a floor, which only makes system calls.
