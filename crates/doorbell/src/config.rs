@@ -32,9 +32,9 @@ pub struct Limits {
     /// How long input is read and discarded between the last reply and the close, if the peer may
     /// still send. Default 1 s.
     pub linger_timeout: Duration,
-    /// Number of bytes after which no further input is read and discarded, counted from the
-    /// beginning of the last reply. The receive that reaches it may exceed it by a buffer of the
-    /// driver, at most 16 KiB. Default 64 KiB.
+    /// Maximum number of bytes that are read and discarded while the last reply is sent, and again
+    /// after it. So a client that has sent up to twice the number, and then reads, gets the whole
+    /// reply. Default 64 KiB.
     pub linger_bytes_max: u32,
     /// Memory for requests that arrive in parts, over all connections; each worker has an equal
     /// share. Default 64 MiB. A connection that would exceed the share is closed and counted.

@@ -63,12 +63,13 @@ impl<P> Conn<P> {
     }
 
     /// Open → Lingering. The caller sends the FIN.
-    pub(crate) fn begin_linger(&mut self, reason: CloseReason, deadline: Time) {
+    pub(crate) fn begin_linger(&mut self, reason: CloseReason, deadline: Time, bytes_max: u32) {
         debug_assert_eq!(self.phase, Phase::Open, "only an open connection lingers");
         debug_assert!(!self.send_in_flight && !self.has_output(), "the FIN follows the last byte");
         self.phase = Phase::Lingering;
         self.reason = reason;
         self.deadline = deadline;
+        self.linger_bytes_left = bytes_max;
     }
 
     /// Open → Waiting.

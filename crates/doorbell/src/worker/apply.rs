@@ -321,7 +321,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     fn after_send(&mut self, id: ConnId) -> Todo {
-        let deadline = self.linger_until();
+        let (deadline, bytes_max) = self.linger_until();
         let reason = self.reason_of(id);
         let conn = self.table.live_mut(id);
         if core::mem::take(&mut conn.sent_late)
@@ -336,9 +336,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match conn.after_send {
             AfterSend::Close => Todo::Close(reason),
             AfterSend::HandOver => Todo::HandOver,
-            AfterSend::Linger if conn.linger_bytes_left == 0 => Todo::Close(reason),
             AfterSend::Linger => {
-                conn.begin_linger(reason, deadline);
+                conn.begin_linger(reason, deadline, bytes_max);
                 self.drop_input(id);
                 self.driver.shutdown_write(id);
                 Todo::Recv(Expect::Now)

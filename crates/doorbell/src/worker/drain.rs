@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::handler_call::Input;
 use super::pause::PAUSE_MIN;
 use super::{Todo, Worker};
+use crate::config::Limits;
 use crate::conn::{Arriving, Phase};
 use crate::control::Command;
 use crate::driver::{Driver, Errno, Fault};
@@ -176,7 +177,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Ends an idle connection without losing a request that is just arriving.
     fn finish_if_idle(&mut self, id: ConnId) {
-        let until = self.linger_until();
+        let (until, _) = self.linger_until();
         let conn = self.table.live_mut(id);
         // A postponed connection continues in the next turn, often with input.
         if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight || conn.postponed {
@@ -279,8 +280,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Returns the deadline of a linger that begins now.
-    pub(super) fn linger_until(&self) -> Time {
-        self.now.after(self.server.limits.linger_timeout)
+    /// Returns the deadline and the byte limit of a linger that begins now.
+    pub(super) fn linger_until(&self) -> (Time, u32) {
+        let Limits { linger_timeout, linger_bytes_max, .. } = self.server.limits;
+        (self.now.after(linger_timeout), linger_bytes_max)
     }
 }

@@ -12,8 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use doorbell::stream::{Context, PushError, Stream, StreamHandler};
-use doorbell::time::Time;
-use doorbell::{Engine, HandOver, HandedConn, Listen, Raw, RawHandler, RawNext, Server, Taker, Workers};
+use doorbell::{Engine, HandOver, HandedConn, Listen, Server, Taker, Workers};
 use doorbell_testkit::peers::wait_until;
 use doorbell_testkit::sim::Rng;
 use doorbell_testkit::skip;
@@ -431,45 +430,6 @@ fn a_hand_over_follows_the_output_and_takes_the_rest_of_the_input() {
         owner.write_all(b"over").unwrap();
         assert_eq!(read(&mut stream, 4), b"over");
         drop(handed.permit);
-        server.stop().unwrap();
-    }
-}
-
-/// Replies to a silent client with more bytes than the buffers of the kernel hold.
-struct LongGoodbye;
-
-impl RawHandler for LongGoodbye {
-    fn handle(&self, _received: &[u8], _reply: &mut Vec<u8>) -> RawNext {
-        RawNext::Close
-    }
-
-    fn answer_silent(&self, _now: Time, reply: &mut Vec<u8>) -> bool {
-        reply.resize(1_000_000, b'x');
-        true
-    }
-}
-
-/// The client sends while the last reply waits for it, and after the reply.
-#[test]
-fn discarded_input_is_limited_once_per_connection() {
-    // The receive that reaches the limit may exceed it by a buffer of the driver.
-    const READ_MAX: u64 = 64 * 1024 + 16 * 1024;
-    for engine in engines() {
-        let listen = Listen::tcp(([127, 0, 0, 1], 0).into()).defer_accept(None).send_buf_len(Some(4096));
-        let raw = Raw::new(LongGoodbye).silence(Duration::from_millis(100));
-        let server = Server::builder().engine(engine).conns_max(256).listen(listen, raw).start().unwrap();
-        let mut stream = connect_with_small_buffer(&server);
-        assert_eq!(read(&mut stream, 1), b"x", "the reply has begun");
-        let mut writer = stream.try_clone().unwrap();
-        // The write may end with an error when the server closes.
-        let writer = thread::spawn(move || drop(writer.write_all(&vec![b'?'; 1_000_000])));
-        let is_limited = wait_until(PATIENCE, || server.stats().bytes_in >= 64 * 1024);
-        assert!(is_limited.is_some(), "{engine:?}: {:?}", server.stats());
-        let _reset = stream.read_to_end(&mut Vec::new());
-        assert!(wait_until(PATIENCE, || server.stats().conns_live == 0).is_some(), "{engine:?}");
-        writer.join().unwrap();
-        let read = server.stats().bytes_in;
-        assert!(read <= READ_MAX, "{engine:?}: {read}");
         server.stop().unwrap();
     }
 }
