@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn an_error_keeps_the_maintenance() {
-        let directory = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("doorbell-maintenance-files-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("readyz"), "disks\nmore").unwrap();
         let operator = Operator::new(Supervisor::without_signals().queue());

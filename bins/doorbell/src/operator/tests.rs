@@ -393,7 +393,7 @@ fn a_time_beyond_the_maximum_is_refused() {
 
 #[test]
 fn files_declare_maintenance_until_they_are_gone() {
-    let folder = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("doorbell-operator-files-{}", std::process::id()));
     let (operator, registry) = operator();
     let mut files = MaintenanceFiles::new(&folder, &operator);
     assert_eq!(files.scan(), Scan::Same, "no directory, no maintenance");

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn new_links_are_taken_and_mistakes_are_not() {
-        let dir = std::env::temp_dir().join(format!("doorbell-links-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("doorbell-maps-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("links.map");
         std::fs::write(&path, "/a https://a.example/\n").unwrap();
