@@ -9,7 +9,6 @@ use crate::exit::{Exit, Failure};
 use crate::operator::{Incidents, Operator};
 use crate::registry::HealthRegistry;
 use crate::sockets::activation;
-use crate::wire::EventKind;
 use crate::workers;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use std::net::SocketAddr;
@@ -101,13 +100,11 @@ fn show(addr: &LocalAddr) -> String {
 }
 
 fn observe(event: &Event, registry: &HealthRegistry, incidents: &Incidents, operator: &Operator) {
-    let record_worker =
-        |worker: u16, text: String| operator.events().record(EventKind::Worker { worker, text });
     match event {
         Event::DriverFellBack { worker, why, cause } => {
             tracing::warn!(worker = worker.0, why, "worker fell back to epoll");
             incidents.fell_back(worker.0, why.clone(), *cause);
-            record_worker(worker.0, why.clone());
+            operator.events().record_worker(worker.0, why.clone());
         }
         Event::HandlerMisuse { worker, misuse } => {
             tracing::error!(worker = worker.0, %misuse, "invalid reply of a handler: sent 500");
@@ -116,7 +113,7 @@ fn observe(event: &Event, registry: &HealthRegistry, incidents: &Incidents, oper
             tracing::error!(worker = worker.0, %failure, "worker failed");
             registry.fail("a worker failed");
             incidents.failed(worker.0, failure.to_string());
-            record_worker(worker.0, failure.to_string());
+            operator.events().record_worker(worker.0, failure.to_string());
         }
         // The enum is non-exhaustive.
         _ => {}

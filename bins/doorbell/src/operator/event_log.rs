@@ -80,6 +80,11 @@ impl EventLog {
         Self { clock, state: Mutex::default() }
     }
 
+    /// Records that a worker fell back to epoll, or failed.
+    pub(crate) fn record_worker(&self, worker: u16, text: String) {
+        self.record(EventKind::Worker { worker, text });
+    }
+
     /// Records an event and sends it to the followers. Must be called in the order of events.
     pub(crate) fn record(&self, what: EventKind) {
         let mut state = self.lock();
