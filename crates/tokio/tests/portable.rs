@@ -38,6 +38,7 @@ fn reply(addr: SocketAddr, request: &str) -> String {
 
 #[test]
 fn replies_are_those_of_the_ring_threads() {
+    let _turn = alone();
     let runtime = runtime();
     let health = || -> Result<Health, HealthError> {
         let db = Ttl::of(Duration::from_secs(3600));
@@ -100,6 +101,7 @@ fn nothing_is_lost() {
 
 #[test]
 fn a_missing_receiver_fails_health_and_refuses_requests() {
+    let _turn = alone();
     let runtime = runtime();
     let limit = Duration::from_millis(200);
     let health = limited(|health| health.accept_within(limit, limit));
@@ -123,6 +125,7 @@ fn a_missing_receiver_fails_health_and_refuses_requests() {
 /// closes the rest at its timeout.
 #[test]
 fn a_drain_ends_connections() {
+    let _turn = alone();
     let runtime = runtime();
     let (control, _handed, addr) = start(&runtime, &patient());
     let connect = |first: &[u8]| {
@@ -154,6 +157,7 @@ fn a_drain_ends_connections() {
 /// Connections that the server has not accepted yet, because its runtime was busy.
 #[test]
 fn a_drain_replies_to_the_backlog() {
+    let _turn = alone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (control, _handed, addr) = start(&runtime, &patient());
     let clients: Vec<TcpStream> = (0..50)
@@ -174,6 +178,7 @@ fn a_drain_replies_to_the_backlog() {
 
 #[test]
 fn it_ends_with_its_handles() {
+    let _turn = alone();
     let runtime = runtime();
     let (control, handed, addr) = start(&runtime, &patient());
     drop(handed);
@@ -184,6 +189,7 @@ fn it_ends_with_its_handles() {
 
 #[test]
 fn a_port_in_use_is_named() {
+    let _turn = alone();
     let runtime = runtime();
     let (_control, _handed, addr) = start(&runtime, &patient());
     let again = doorbell_tokio::Doorbell::bind(addr.to_string()).without_signals().on_runtime();

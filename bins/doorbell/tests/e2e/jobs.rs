@@ -355,10 +355,17 @@ fn a_job_that_comes_too_late(engine: &str) {
         }
     }
     assert!(refused > 0 && refused < asked, "{refused} of {asked}");
-    assert_eq!(server.ask("/api/x", &server.token()).status, 308);
+    // On a busy machine a single job may also exceed the timeout.
+    let is_served = wait_until(PATIENCE, || {
+        let status = server.ask("/api/x", &server.token()).status;
+        asked += 1;
+        refused += usize::from(status == 503);
+        status == 308
+    });
+    assert!(is_served.is_some(), "{refused} of {asked}");
     let (totals, lines) = server.end();
     assert_eq!(lines.iter().filter(|line| line["status"] == 503).count(), refused);
-    assert_eq!(lines.len(), asked + 1, "{totals}");
+    assert_eq!(lines.len(), asked, "{totals}");
 }
 
 fn waiting_requests_count_as_concurrent(engine: &str) {
