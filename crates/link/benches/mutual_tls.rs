@@ -17,7 +17,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig, ServerConnection, SideData,
+};
 
 /// As many bytes as in a frame with a result (`cargo bench -p doorbell-link --bench message`).
 const FRAME: [u8; 66] = [7; 66];
@@ -37,43 +39,35 @@ impl Pair {
         let server = ServerConnection::new(Arc::clone(server)).unwrap();
         let mut pair = Self { client, server, bytes: Vec::new() };
         while pair.client.is_handshaking() || pair.server.is_handshaking() {
-            pair.send_up();
-            pair.send_down();
+            send(&mut pair.client, &mut pair.server, &mut pair.bytes);
+            send(&mut pair.server, &mut pair.client, &mut pair.bytes);
         }
         assert!(pair.server.peer_certificates().is_some());
         pair
     }
 
-    fn send_up(&mut self) {
-        self.bytes.clear();
-        while self.client.wants_write() {
-            self.client.write_tls(&mut self.bytes).unwrap();
-        }
-        let mut left = &self.bytes[..];
-        while !left.is_empty() {
-            self.server.read_tls(&mut left).unwrap();
-            self.server.process_new_packets().unwrap();
-        }
-    }
-
-    fn send_down(&mut self) {
-        self.bytes.clear();
-        while self.server.wants_write() {
-            self.server.write_tls(&mut self.bytes).unwrap();
-        }
-        let mut left = &self.bytes[..];
-        while !left.is_empty() {
-            self.client.read_tls(&mut left).unwrap();
-            self.client.process_new_packets().unwrap();
-        }
-    }
-
     fn message(&mut self) {
         let mut read = [0; FRAME.len()];
         self.client.writer().write_all(black_box(&FRAME)).unwrap();
-        self.send_up();
+        send(&mut self.client, &mut self.server, &mut self.bytes);
         self.server.reader().read_exact(&mut read).unwrap();
         assert_eq!(read, FRAME);
+    }
+}
+
+fn send<A: SideData, B: SideData>(
+    from: &mut ConnectionCommon<A>,
+    to: &mut ConnectionCommon<B>,
+    bytes: &mut Vec<u8>,
+) {
+    bytes.clear();
+    while from.wants_write() {
+        from.write_tls(bytes).unwrap();
+    }
+    let mut left = &bytes[..];
+    while !left.is_empty() {
+        to.read_tls(&mut left).unwrap();
+        to.process_new_packets().unwrap();
     }
 }
 

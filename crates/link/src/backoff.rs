@@ -12,15 +12,18 @@ const MAX: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
-    /// State of SplitMix64.
-    random: u64,
+    jitter: Jitter,
 }
+
+/// Random parts of durations.
+#[derive(Clone, Copy, Debug)]
+pub struct Jitter(u64);
 
 impl Backoff {
     /// Starts with the shortest pause. `seed` is any number that differs between instances.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self { next: MIN, random: seed }
+        Self { next: MIN, jitter: Jitter::new(seed) }
     }
 
     /// Returns to the shortest pause, after a good connection.
@@ -32,12 +35,25 @@ impl Backoff {
     pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(MAX);
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
+        pause - self.jitter.part_of(pause / 2)
+    }
+}
+
+impl Jitter {
+    /// `seed` is any number that differs between instances.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Returns a random part of a duration.
+    pub fn part_of(&mut self, duration: Duration) -> Duration {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let part = (mixed ^ (mixed >> 31)) % 1000;
-        pause - pause / 2 * u32::try_from(part).unwrap_or_default() / 1000
+        duration * u32::try_from((mixed ^ (mixed >> 31)) % 1024).unwrap_or_default() / 1024
     }
 }
 

@@ -5,8 +5,7 @@
 use crate::ended::Ended;
 use crate::receipts::{Arrivals, Sent};
 use crate::time::Time;
-use crate::wire::{self, Frame, GREETING_LEN, Payload};
-use std::ops::RangeInclusive;
+use crate::wire::{self, Frame, GREETING_LEN, Payload, VERSIONS};
 
 /// A connection.
 #[derive(Debug)]
@@ -25,26 +24,11 @@ pub(crate) struct Conn {
     pub(crate) ack_due: bool,
     /// Received bytes that do not form a complete frame yet: at most those of one read and one
     /// frame.
-    input: Vec<u8>,
+    pub(crate) input: Vec<u8>,
     has_greeted: bool,
     has_opened: bool,
-    has_peer: bool,
-}
-
-/// Decoded input from the peer.
-#[derive(Debug)]
-pub(crate) enum Input {
-    Content { sent: Time, payload: Payload },
-    Opening(Opening),
-}
-
-/// Content of the peer's first frame.
-#[derive(Debug)]
-pub(crate) struct Opening {
-    pub(crate) incarnation: u64,
-    pub(crate) peer_incarnation: u64,
-    pub(crate) peer_frames: u64,
-    pub(crate) peer_sequence: u64,
+    /// Whether the peer's first frame has arrived.
+    pub(crate) has_peer: bool,
 }
 
 impl Conn {
@@ -66,11 +50,6 @@ impl Conn {
         }
     }
 
-    /// Whether the peer's first frame has arrived.
-    pub(crate) const fn has_peer(&self) -> bool {
-        self.has_peer
-    }
-
     /// Whether frames other than the first one may be sent.
     pub(crate) const fn is_open(&self) -> bool {
         self.has_peer && self.has_opened
@@ -82,9 +61,9 @@ impl Conn {
     }
 
     /// Appends the greeting, on the first call only.
-    pub(crate) fn greet(&mut self, versions: &RangeInclusive<u16>, out: &mut Vec<u8>) {
+    pub(crate) fn greet(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_greeted, true) {
-            out.extend_from_slice(&wire::greeting(versions));
+            out.extend_from_slice(&wire::greeting(&VERSIONS));
         }
     }
 
@@ -101,15 +80,12 @@ impl Conn {
         self.last_sent = now;
     }
 
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
-    }
-
-    /// Decodes the next frame from the received bytes.
-    pub(crate) fn next(&mut self, now: Time, versions: &RangeInclusive<u16>) -> Result<Option<Input>, Ended> {
+    /// Decodes the next frame from the received bytes, and returns its payload and the time at which
+    /// the peer sent it. The first payload is [`Payload::Open`], all others are not.
+    pub(crate) fn next(&mut self, now: Time) -> Result<Option<(Time, Payload)>, Ended> {
         if self.version.is_none() {
             let Some(greeting) = self.input.first_chunk::<GREETING_LEN>() else { return Ok(None) };
-            self.version = Some(wire::version_of(*greeting, versions)?);
+            self.version = Some(wire::version_of(*greeting, &VERSIONS)?);
             self.input.drain(..GREETING_LEN);
         }
         let Some((frame, len)) = wire::read(&self.input)? else { return Ok(None) };
@@ -120,14 +96,11 @@ impl Conn {
         }
         self.arrivals.add(now, !matches!(payload, Payload::Receipts { .. }));
         self.last_received = now;
-        if self.has_peer {
-            return Ok(Some(Input::Content { sent: Time::from_micros(sent_us), payload }));
+        match (self.has_peer, matches!(payload, Payload::Open(_))) {
+            (false, false) => return Err(Ended::Order("the first frame does not open the connection")),
+            (true, true) => return Err(Ended::Order("second opening")),
+            _ => self.has_peer = true,
         }
-        let Payload::Open { incarnation, peer_incarnation, peer_frames, peer_sequence } = payload else {
-            return Err(Ended::Order("the first frame does not open the connection"));
-        };
-        self.has_peer = true;
-        let opening = Opening { incarnation, peer_incarnation, peer_frames, peer_sequence };
-        Ok(Some(Input::Opening(opening)))
+        Ok(Some((Time::from_micros(sent_us), payload)))
     }
 }

@@ -41,7 +41,7 @@
 //! | store the states of a peer | [`RemoteStates`], [`RemoteState`] |
 //! | decide by the states at several instances | [`decide`], [`Decision`] |
 //! | measure | [`LinkReport`], [`MinuteReport`], [`Receipt`] |
-//! | delay reconnects | [`Backoff`] |
+//! | delay reconnects | [`Backoff`], [`Jitter`] |
 //! | connect with Tokio and rustls (feature `tokio`) | `net::Dial`, `net::Acceptor`, `net::LinkHandle` |
 //!
 //! The frames are described in the source of the module `wire`; those of version 1 are frozen.
@@ -66,7 +66,7 @@ mod report;
 mod time;
 mod wire;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Jitter};
 pub use ended::Ended;
 pub use link::{Event, Link, LinkOptions, Receipt};
 pub use minute::{MinuteReport, Quantiles};

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: sockets, TLS, clocks, the effects of states.
 
-use crate::conn::{Conn, Input, Opening};
+use crate::conn::Conn;
 use crate::ended::Ended;
 use crate::loss::Loss;
 use crate::minute::Minutes;
@@ -10,9 +10,8 @@ use crate::offset::Offset;
 use crate::outbox::Outbox;
 use crate::report::{LinkCounters, LinkReport};
 use crate::time::Time;
-use crate::wire::{self, Measured, Payload, State, Statement, Subject, VERSIONS};
+use crate::wire::{self, Measured, Opening, Payload, State, Statement, Subject};
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Size of the output after which [`Link::transmit`] adds no more frames. The order of frames is
@@ -48,7 +47,6 @@ impl Default for LinkOptions {
 #[derive(Debug)]
 pub struct Link {
     options: LinkOptions,
-    versions: RangeInclusive<u16>,
     incarnation: u64,
     outbox: Outbox,
     peer: Peer,
@@ -119,7 +117,6 @@ impl Link {
         let outbox = Outbox::new(options.transitions_max, options.results_max);
         Self {
             options,
-            versions: VERSIONS,
             incarnation: incarnation.max(1),
             outbox,
             peer: Peer::default(),
@@ -190,15 +187,13 @@ impl Link {
         let Some(conn) = self.conn.take() else { return };
         self.peer.frames += conn.arrivals.last;
         self.loss.end(conn.sent.last, conn.sent.receipted);
-        self.counters.receipts_dropped += conn.arrivals.dropped;
-        self.counters.sent += conn.sent.last;
-        self.counters.received += conn.arrivals.last;
+        self.counters.add(&conn);
     }
 
     /// Whether the peer has opened the connection.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.conn.as_ref().is_some_and(Conn::has_peer)
+        self.conn.as_ref().is_some_and(|conn| conn.has_peer)
     }
 
     /// Whether no transition or result waits to be sent or acknowledged.
@@ -214,12 +209,9 @@ impl Link {
     pub fn receive(&mut self, now: Time, bytes: &[u8]) -> Result<(), Ended> {
         let Some(conn) = &mut self.conn else { return Ok(()) };
         self.minutes.received(now, bytes.len());
-        conn.feed(bytes);
-        while let Some(input) = self.conn.as_mut().map_or(Ok(None), |conn| conn.next(now, &self.versions))? {
-            match input {
-                Input::Opening(opening) => self.open(&opening)?,
-                Input::Content { sent, payload } => self.take(now, sent, payload)?,
-            }
+        conn.input.extend_from_slice(bytes);
+        while let Some((sent, payload)) = self.conn.as_mut().map_or(Ok(None), |conn| conn.next(now))? {
+            self.take(now, sent, payload)?;
         }
         Ok(())
     }
@@ -228,14 +220,14 @@ impl Link {
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
         let Some(conn) = &mut self.conn else { return };
         let before = out.len();
-        conn.greet(&self.versions, out);
+        conn.greet(out);
         if conn.may_open() {
-            let opening = Payload::Open {
+            let opening = Payload::Open(Opening {
                 incarnation: self.incarnation,
                 peer_incarnation: self.peer.incarnation,
                 peer_frames: self.peer.frames,
                 peer_sequence: self.peer.sequence,
-            };
+            });
             // Until the peer's opening arrives, `self.peer` is the state at the end of the previous
             // connection.
             conn.open(now, opening, out);
@@ -283,22 +275,14 @@ impl Link {
 
     /// Returns the state, measurements and counters.
     pub fn report(&mut self, now: Time) -> LinkReport {
-        let mut counters = self.counters;
-        if let Some(conn) = &self.conn {
-            counters.receipts_dropped += conn.arrivals.dropped;
-            counters.sent += conn.sent.last;
-            counters.received += conn.arrivals.last;
-        }
+        let (mut counters, conn) = (self.counters, self.conn.as_ref());
+        conn.iter().for_each(|conn| counters.add(conn));
         counters.lost = self.loss.lost();
         counters.superseded = self.outbox.superseded;
         counters.results_dropped = self.outbox.results_dropped;
         LinkReport {
-            connected_for: self
-                .conn
-                .as_ref()
-                .filter(|conn| conn.has_peer())
-                .map(|conn| now.since(conn.began)),
-            version: self.conn.as_ref().and_then(|conn| conn.version),
+            connected_for: conn.filter(|conn| conn.has_peer).map(|conn| now.since(conn.began)),
+            version: conn.and_then(|conn| conn.version),
             waiting: self.outbox.kept() as u64,
             round_trip: self.last_round_trip,
             clock_offset: self.offset.estimate(now),
@@ -339,7 +323,7 @@ impl Link {
                 self.outbox.acknowledge(sequence);
             }
             Payload::Idle => {}
-            Payload::Open { .. } => return Err(Ended::Order("second opening")),
+            Payload::Open(opening) => self.open(&opening)?,
             Payload::Receipts { first, base_us, after_us } => {
                 let arrived = |after: u64| Time::from_micros(base_us.saturating_add(after));
                 let after = std::iter::once(0).chain(after_us.into_iter().map(u64::from));
@@ -382,16 +366,18 @@ impl Link {
         self.minutes.add(now, frame.size, round_trip, [estimate, one_way[1] - estimate]);
         self.last_round_trip = Some(round_trip);
         let (connection, size, sent) = (conn.number, frame.size, frame.at);
-        self.events.push_back(Event::Receipt(Receipt {
-            connection,
-            number,
-            size,
-            sent,
-            arrived,
-            round_trip,
-            one_way,
-        }));
+        let receipt = Receipt { connection, number, size, sent, arrived, round_trip, one_way };
+        self.events.push_back(Event::Receipt(receipt));
         Ok(())
+    }
+}
+
+impl LinkCounters {
+    /// Adds the counts of a connection.
+    const fn add(&mut self, conn: &Conn) {
+        self.receipts_dropped += conn.arrivals.dropped;
+        self.sent += conn.sent.last;
+        self.received += conn.arrivals.last;
     }
 }
 

@@ -105,12 +105,8 @@ impl Minutes {
         if index == self.index {
             return;
         }
-        self.last = self.current().or(self.last);
-        self.index = index;
-        self.round_trip.reset();
-        self.one_way.reset();
-        (self.sizes, self.error) = (Correlation::default(), Duration::ZERO);
-        (self.sent, self.received) = (Rate::default(), Rate::default());
+        let last = self.current().or(self.last);
+        *self = Self { index, last, ..Self::new() };
     }
 
     /// Returns the report of the last complete minute with frames, otherwise that of the current

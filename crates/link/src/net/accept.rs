@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Maximum number of concurrent handshakes; further connections wait in the backlog. After the
+/// Maximum number of concurrent handshakes of an [`Acceptor`]; further connections wait in the backlog. After the
 /// handshake, there is at most one connection per link.
-const HANDSHAKES_MAX: usize = 64;
+pub const HANDSHAKES_MAX: usize = 64;
 
 /// Maximum number of concurrent handshakes from one IPv4 address or one IPv6 /64; further
 /// connections are closed. The limit prevents clients that send nothing from blocking all peers.

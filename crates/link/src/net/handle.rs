@@ -7,6 +7,7 @@ use crate::ended::Ended;
 use crate::link::{Event, Link};
 use crate::report::LinkReport;
 use crate::time::Time;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,10 +92,8 @@ impl LinkHandle {
     /// [`Ended::Replaced`]. If the future is dropped, the link is disconnected.
     pub async fn run(&self, stream: impl AsyncRead + AsyncWrite) -> Ended {
         let conn = self.begin();
-        match conn.exchange(stream).await {
-            Err(ended) => ended,
-            Ok(never) => match never {},
-        }
+        let Err(ended) = conn.exchange(stream).await;
+        ended
     }
 
     fn begin(&self) -> Running<'_> {
@@ -117,11 +116,9 @@ struct Running<'a> {
     number: u64,
 }
 
-/// Uninhabited success type: every connection ends for a reason.
-enum Never {}
-
 impl Running<'_> {
-    async fn exchange(&self, stream: impl AsyncRead + AsyncWrite) -> Result<Never, Ended> {
+    /// Exchanges bytes until the connection ends.
+    async fn exchange(&self, stream: impl AsyncRead + AsyncWrite) -> Result<Infallible, Ended> {
         let (clock, wake) = (self.handle.0.clock, &self.handle.0.wake);
         let (mut reader, mut writer) = split(stream);
         let (mut input, mut output) = (vec![0; READ_LEN], Output::default());

@@ -8,7 +8,7 @@ mod dial;
 mod handle;
 mod tls;
 
-pub use accept::{Acceptor, Refused};
+pub use accept::{Acceptor, HANDSHAKES_MAX, Refused};
 pub use clock::LinkClock;
 pub use dial::{Dial, HANDSHAKE_TIMEOUT, connect};
 pub use handle::{LinkHandle, Notice};

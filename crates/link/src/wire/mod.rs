@@ -13,7 +13,7 @@ mod v1;
 
 use crate::ended::Ended;
 use std::ops::RangeInclusive;
-pub(crate) use v1::{Frame, NAME_LEN_MAX, Payload, REASON_LEN_MAX};
+pub(crate) use v1::{Frame, NAME_LEN_MAX, Opening, Payload, REASON_LEN_MAX};
 pub use v1::{Measured, Outcome, State, Statement, Subject, SubjectKind};
 
 /// Versions that this program supports.

@@ -22,12 +22,12 @@ fn frames() -> Vec<Frame> {
     let payloads = [
         Payload::Ack { sequence: 70_000 },
         Payload::Idle,
-        Payload::Open {
+        Payload::Open(Opening {
             incarnation: 0x0123_4567_89ab_cdef,
             peer_incarnation: 7,
             peer_frames: 300,
             peer_sequence: 5,
-        },
+        }),
         Payload::Receipts { first: 9, base_us: 1_795_288_003_819_000, after_us: vec![5, 300, 70_000] },
         Payload::Receipts { first: 1, base_us: 0, after_us: vec![] },
         Payload::Result { statement: statement(SubjectKind::Endpoint, State::Up), measured: None },

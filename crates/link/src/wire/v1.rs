@@ -29,16 +29,7 @@ pub(crate) enum Payload {
     /// No content: shows that the sender is alive.
     Idle,
     /// The first frame of each side.
-    Open {
-        /// Identifies the sender's `Link`; differs after a restart.
-        incarnation: u64,
-        /// The receiver's incarnation as the sender last knew it; 0 if it does not know one.
-        peer_incarnation: u64,
-        /// Number of frames that the sender of this opening has received on ended connections.
-        peer_frames: u64,
-        /// Sequence number of the last transition that arrived.
-        peer_sequence: u64,
-    },
+    Open(Opening),
     /// Arrival times of consecutive frames.
     Receipts {
         /// Number of the first frame.
@@ -52,6 +43,19 @@ pub(crate) enum Payload {
     Result { statement: Statement, measured: Option<Measured> },
     /// A state change. It is sent again after a reconnect until it is acknowledged.
     Transition { sequence: u64, statement: Statement },
+}
+
+/// The content of the first frame.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Opening {
+    /// Identifies the sender's `Link`; differs after a restart.
+    pub(crate) incarnation: u64,
+    /// The receiver's incarnation as the sender last knew it; 0 if it does not know one.
+    pub(crate) peer_incarnation: u64,
+    /// Number of frames that the sender of this opening has received on ended connections.
+    pub(crate) peer_frames: u64,
+    /// Sequence number of the last transition that arrived.
+    pub(crate) peer_sequence: u64,
 }
 
 /// Subject of a statement.
