@@ -22,6 +22,7 @@ mod links;
 mod log;
 mod operator;
 mod parent;
+mod prepared_thread;
 mod probe;
 mod reaper;
 mod registry;

@@ -5,17 +5,14 @@
 //! Adding a row takes a lock for a short time and never waits for the store.
 
 use crate::buffer::{Batch, Buffer, Counts};
-use crate::increments::Counters;
-use crate::minutes::Minutes;
-use crate::row::{Kind, Row};
-use crate::source::Source;
+use crate::increments::{Counter, Counters};
+use crate::minutes::{MINUTE_MS, Minutes};
+use crate::row::{Increments, Kind, Minute, Row};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, sleep_until};
-
-const MINUTE_MS: u64 = 60_000;
 
 /// A buffer of rows for a [`Writer`](crate::Writer), shared between threads.
 #[derive(Debug)]
@@ -61,10 +58,9 @@ impl History {
     /// up to `batch_rows` rows.
     #[must_use]
     pub fn new(bytes_max: usize, batch_rows: usize) -> Self {
-        let (buffer, minutes) = (Buffer::new(bytes_max), Minutes::default());
         let inner = HistoryInner {
-            buffer,
-            minutes,
+            buffer: Buffer::new(bytes_max),
+            minutes: Minutes::default(),
             batch_rows,
             batches_failed: 0,
             failure: None,
@@ -98,20 +94,6 @@ impl History {
     /// separate row.
     pub fn moved(&self, endpoint: &str, to: &str, now_ms: u64) {
         self.lock().minutes.moved(endpoint, to, now_ms);
-    }
-
-    /// Adds the rows of completed minutes. The [`Writer`](crate::Writer) calls this once a minute.
-    pub fn tick(&self, now_ms: u64) {
-        self.add_minutes(|minutes| minutes.completed(now_ms));
-    }
-
-    fn add_minutes(&self, take: impl FnOnce(&mut Minutes) -> Vec<crate::row::Minute>) {
-        let mut inner = self.lock();
-        let before = inner.buffer.rows();
-        for minute in take(&mut inner.minutes) {
-            inner.buffer.push(Row::Minute(minute));
-        }
-        self.notify(inner, before);
     }
 
     /// Wakes the writer if the buffer was empty, or if a batch is now full.
@@ -156,29 +138,35 @@ impl History {
     }
 
     /// Adds the rows of each minute at its end. Never returns.
-    pub(crate) async fn tick_always(&self, source: &impl Source, counters: &RefCell<Counters>) {
+    pub(crate) async fn tick_always(
+        &self,
+        time_of_day: fn() -> Duration,
+        counters: &RefCell<Counters<impl Fn() -> Vec<Counter>>>,
+    ) {
         loop {
-            let into_minute = source.time_of_day().as_millis() % 60_000;
-            let left = u64::try_from(60_000 - into_minute).unwrap_or(60_000);
-            sleep(Duration::from_millis(left + 1)).await;
-            let now_ms = millis(source.time_of_day());
-            self.tick(now_ms);
+            let into_minute = millis(time_of_day()) % MINUTE_MS;
+            sleep(Duration::from_millis(MINUTE_MS - into_minute + 1)).await;
+            let now_ms = millis(time_of_day());
             // The minute that has just ended.
-            self.count(source, &mut counters.borrow_mut(), (now_ms / MINUTE_MS).saturating_sub(1));
+            let ended = (now_ms / MINUTE_MS).saturating_sub(1);
+            let increments = counters.borrow_mut().increments(ended);
+            self.add_minutes(|minutes| minutes.completed(now_ms), increments);
         }
     }
 
     /// Adds the rows of the current, incomplete minute at shutdown.
-    pub(crate) fn end_minute(&self, source: &impl Source, counters: &mut Counters) {
-        let now_ms = millis(source.time_of_day());
-        self.add_minutes(|minutes| minutes.end(now_ms));
-        self.count(source, counters, now_ms / MINUTE_MS);
+    pub(crate) fn end_minute(&self, now_ms: u64, counters: &mut Counters<impl Fn() -> Vec<Counter>>) {
+        let increments = counters.increments(now_ms / MINUTE_MS);
+        self.add_minutes(|minutes| minutes.end(now_ms), increments);
     }
 
-    /// Adds the increments of all counters.
-    fn count(&self, source: &impl Source, counters: &mut Counters, minute: u64) {
-        let increments = counters.increments(minute, source.counters());
-        increments.into_iter().for_each(|increments| self.push(Row::Increments(increments)));
+    fn add_minutes(&self, take: impl FnOnce(&mut Minutes) -> Vec<Minute>, increments: Vec<Increments>) {
+        let mut inner = self.lock();
+        let before = inner.buffer.rows();
+        let minutes = take(&mut inner.minutes).into_iter().map(Row::Minute);
+        let rows = minutes.chain(increments.into_iter().map(Row::Increments));
+        rows.for_each(|row| inner.buffer.push(row));
+        self.notify(inner, before);
     }
 
     fn is_full(&self) -> bool {
@@ -198,12 +186,28 @@ impl History {
         inner.buffer.next(rows_max)
     }
 
-    pub(crate) fn written(&self) {
-        self.lock().buffer.written();
+    /// Records that the store has accepted the batch. Returns true if the store was unavailable
+    /// before.
+    pub(crate) fn written(&self) -> bool {
+        let mut inner = self.lock();
+        inner.buffer.written();
+        inner.failure = None;
+        std::mem::take(&mut inner.is_unavailable)
     }
 
-    pub(crate) fn refused(&self) {
-        self.lock().buffer.refused();
+    /// Records that the store has refused the batch permanently.
+    pub(crate) fn refused(&self, why: &str) {
+        let mut inner = self.lock();
+        inner.buffer.refused();
+        inner.failed(why);
+    }
+
+    /// Records that the store is unavailable. Returns true at the first call since the last
+    /// success.
+    pub(crate) fn unavailable(&self, why: &str) -> bool {
+        let mut inner = self.lock();
+        inner.failed(why);
+        !std::mem::replace(&mut inner.is_unavailable, true)
     }
 
     /// Splits a batch that is too large for the store. Returns false if it has a single row.
@@ -214,28 +218,15 @@ impl History {
         is_split
     }
 
-    /// Records a failed attempt.
-    pub(crate) fn failed(&self, why: &str) {
-        let mut inner = self.lock();
-        inner.batches_failed += 1;
-        inner.failure = Some(why.to_owned());
-    }
-
-    /// Records that the store is unavailable. Returns true at the first call since the last
-    /// success.
-    pub(crate) fn mark_unavailable(&self) -> bool {
-        !std::mem::replace(&mut self.lock().is_unavailable, true)
-    }
-
-    /// Records a successful attempt. Returns true if the store was unavailable before.
-    pub(crate) fn succeeded(&self) -> bool {
-        let mut inner = self.lock();
-        inner.failure = None;
-        std::mem::take(&mut inner.is_unavailable)
-    }
-
     fn lock(&self) -> MutexGuard<'_, HistoryInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HistoryInner {
+    fn failed(&mut self, why: &str) {
+        self.batches_failed += 1;
+        self.failure = Some(why.to_owned());
     }
 }
 
@@ -253,10 +244,10 @@ mod tests {
     #[test]
     fn an_outage_begins_and_ends_once() {
         let history = History::new(1 << 20, 100);
-        history.failed("refused");
-        assert!(!history.succeeded());
-        history.failed("refused");
-        assert!(history.mark_unavailable() && !history.mark_unavailable());
-        assert!(history.succeeded() && !history.succeeded());
+        history.refused("bad");
+        assert!(!history.written());
+        history.refused("bad");
+        assert!(history.unavailable("gone") && !history.unavailable("gone"));
+        assert!(history.written() && !history.written());
     }
 }

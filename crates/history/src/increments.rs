@@ -14,22 +14,26 @@ pub struct Counter {
     pub counts: [u64; COUNTS_MAX],
 }
 
-/// Counters as of the end of the last minute.
-#[derive(Debug)]
-pub(crate) struct Counters(HashMap<CounterName, [u64; COUNTS_MAX]>);
+/// Counters that `R` reads, and their values as of the end of the last minute.
+pub(crate) struct Counters<R> {
+    read: R,
+    last: ByName,
+}
 
-impl Counters {
+type ByName = HashMap<CounterName, [u64; COUNTS_MAX]>;
+
+impl<R: Fn() -> Vec<Counter>> Counters<R> {
     /// Uses the current counters as the baseline: earlier increments belong to no minute.
-    pub(crate) fn new(now: Vec<Counter>) -> Self {
-        Self(now.into_iter().map(|counter| (counter.name, counter.counts)).collect())
+    pub(crate) fn new(read: R) -> Self {
+        Self { last: by_name(read()), read }
     }
 
     /// Returns the increments since the last call, without unchanged counters. If a counter is
     /// lower than before, its set was reset to 0.
-    pub(crate) fn increments(&mut self, minute: u64, now: Vec<Counter>) -> Vec<Increments> {
-        let before = std::mem::replace(self, Self::new(now));
-        let increments = self.0.iter().filter_map(|(name, counts)| {
-            let known = before.0.get(name).copied().unwrap_or_default();
+    pub(crate) fn increments(&mut self, minute: u64) -> Vec<Increments> {
+        let before = std::mem::replace(&mut self.last, by_name((self.read)()));
+        let increments = self.last.iter().filter_map(|(name, counts)| {
+            let known = before.get(name).copied().unwrap_or_default();
             let was_restarted = counts.iter().zip(&known).any(|(count, known)| count < known);
             let base = if was_restarted { [0; COUNTS_MAX] } else { known };
             let mut increments = [0; COUNTS_MAX];
@@ -46,17 +50,28 @@ impl Counters {
     }
 }
 
+fn by_name(counters: Vec<Counter>) -> ByName {
+    counters.into_iter().map(|counter| (counter.name, counter.counts)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
 
     fn counter(link: &str, counts: [u64; COUNTS_MAX]) -> Counter {
         Counter { name: CounterName::Link(link.into()), counts }
     }
 
-    fn increments(counters: &mut Counters, now: Vec<Counter>) -> Vec<(CounterName, [u32; COUNTS_MAX])> {
-        let mut rows: Vec<_> =
-            counters.increments(7, now).into_iter().map(|row| (row.name, row.counts)).collect();
+    type Now = RefCell<Vec<Counter>>;
+
+    fn increments(
+        counters: &mut Counters<impl Fn() -> Vec<Counter>>,
+        shown: &Now,
+        now: Vec<Counter>,
+    ) -> Vec<(CounterName, [u32; COUNTS_MAX])> {
+        shown.replace(now);
+        let mut rows: Vec<_> = counters.increments(7).into_iter().map(|row| (row.name, row.counts)).collect();
         rows.sort_by_key(|(name, _)| format!("{name:?}"));
         rows
     }
@@ -64,14 +79,15 @@ mod tests {
     #[test]
     fn only_growth_is_a_row() {
         let name = |link: &str| CounterName::Link(link.into());
-        let mut counters = Counters::new(vec![counter("eu", [100, 1, 0, 0, 0])]);
+        let shown = Now::new(vec![counter("eu", [100, 1, 0, 0, 0])]);
+        let mut counters = Counters::new(|| shown.borrow().clone());
         let now = vec![counter("eu", [110, 1, 0, 0, 0]), counter("us", [3, 0, 0, 0, 0])];
         let rows = [(name("eu"), [10, 0, 0, 0, 0]), (name("us"), [3, 0, 0, 0, 0])];
-        assert_eq!(increments(&mut counters, now.clone()), rows, "a new counter grew from 0");
-        assert_eq!(increments(&mut counters, now), [], "nothing has changed");
+        assert_eq!(increments(&mut counters, &shown, now.clone()), rows, "a new counter grew from 0");
+        assert_eq!(increments(&mut counters, &shown, now), [], "nothing has changed");
         let restarted = vec![counter("eu", [8, 2, 0, 0, 0])];
-        assert_eq!(increments(&mut counters, restarted), [(name("eu"), [8, 2, 0, 0, 0])]);
+        assert_eq!(increments(&mut counters, &shown, restarted), [(name("eu"), [8, 2, 0, 0, 0])]);
         let large = vec![counter("eu", [u64::MAX, 2, 0, 0, 0])];
-        assert_eq!(increments(&mut counters, large), [(name("eu"), [u32::MAX, 0, 0, 0, 0])]);
+        assert_eq!(increments(&mut counters, &shown, large), [(name("eu"), [u32::MAX, 0, 0, 0, 0])]);
     }
 }

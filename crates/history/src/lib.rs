@@ -27,7 +27,8 @@
 //! // At most 64 MiB of rows, in batches of up to 10,000.
 //! let history = Arc::new(History::new(64 << 20, 10_000));
 //! let options = Options { interval: Duration::from_secs(5), timeout: Duration::from_secs(10) };
-//! let writer = Writer::start(Arc::clone(&history), Print, options, || Duration::from_secs(1_800_000_000))?;
+//! let time_of_day = || Duration::from_secs(1_800_000_000);
+//! let writer = Writer::start(Arc::clone(&history), Print, options, time_of_day, Vec::new)?;
 //! history.push(Row::Transition(Transition {
 //!     at_ms: 1_800_000_000_000,
 //!     subject: "check",
@@ -49,7 +50,7 @@
 //! | [`Buffer`], [`Batch`], [`Counts`] | the bounded buffer, independent of threads and clocks |
 //! | [`Minutes`] | time of endpoints in each state, by minute |
 //! | [`Counter`], [`CounterName`] | counters of links and probers, stored by minute |
-//! | [`Writer`], [`Options`], [`Source`], [`Backoff`] | the thread that writes, with retries |
+//! | [`Writer`], [`Options`], [`Backoff`] | the thread that writes, with retries |
 //! | [`Store`], [`StoreError`] | the interface of a store |
 #![cfg_attr(feature = "clickhouse", doc = "| [`clickhouse`] | the store for ClickHouse and its schema |")]
 //!
@@ -64,7 +65,6 @@ mod history;
 mod increments;
 mod minutes;
 mod row;
-mod source;
 mod store;
 mod writer;
 
@@ -77,6 +77,5 @@ pub use row::{
     COUNTS_MAX, CheckResult, CounterName, Increments, Kind, Minute, Operation, Receipt, Row, STATES,
     Transition,
 };
-pub use source::Source;
 pub use store::{Store, StoreError};
 pub use writer::{END, Options, Writer};

@@ -8,7 +8,7 @@ use crate::row::{Minute, STATES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const MINUTE_MS: u64 = 60_000;
+pub(crate) const MINUTE_MS: u64 = 60_000;
 
 /// Maximum plausible step of the clock between two calls. After a larger step, the clock was set or
 /// the system was suspended, and the states in between are unknown. After a smaller step backwards

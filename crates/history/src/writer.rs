@@ -3,9 +3,8 @@
 //! Does not know about: the contents of rows, particular stores.
 
 use crate::backoff::Backoff;
-use crate::history::History;
-use crate::increments::Counters;
-use crate::source::Source;
+use crate::history::{History, millis};
+use crate::increments::{Counter, Counters};
 use crate::store::{Store, StoreError};
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher as _, RandomState};
@@ -44,16 +43,24 @@ struct Target<S> {
 }
 
 impl<S: Store> Writer<S> {
-    /// Starts the thread.
+    /// Starts the thread. `time_of_day` returns the time since 1970. `counters` returns the current
+    /// values of all counters that are stored by minute; it is called on the thread: at its start,
+    /// once a minute, and at shutdown.
     ///
     /// # Errors
     /// The system refuses a thread or an epoll descriptor.
-    pub fn start(history: Arc<History>, store: S, options: Options, source: impl Source) -> io::Result<Self> {
+    pub fn start(
+        history: Arc<History>,
+        store: S,
+        options: Options,
+        time_of_day: fn() -> Duration,
+        counters: impl Fn() -> Vec<Counter> + Send + 'static,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let first = Arc::new(Target { store, options });
         let (target, targets) = watch::channel(Some(Arc::clone(&first)));
         let run = move || {
-            runtime.block_on(write(&history, first, targets, &source));
+            runtime.block_on(write(&history, first, targets, time_of_day, counters));
             // A plain drop would wait for a name lookup, which may still block a thread of the
             // runtime.
             runtime.shutdown_background();
@@ -87,10 +94,11 @@ async fn write<S: Store>(
     history: &History,
     mut last: Arc<Target<S>>,
     mut targets: watch::Receiver<Option<Arc<Target<S>>>>,
-    source: &impl Source,
+    time_of_day: fn() -> Duration,
+    counters: impl Fn() -> Vec<Counter>,
 ) {
-    let counters = RefCell::new(Counters::new(source.counters()));
-    let mut ticks = pin!(history.tick_always(source, &counters));
+    let counters = RefCell::new(Counters::new(counters));
+    let mut ticks = pin!(history.tick_always(time_of_day, &counters));
     let until = Cell::new(None);
     loop {
         let Some(target) = targets.borrow_and_update().clone() else { break };
@@ -111,7 +119,7 @@ async fn write<S: Store>(
             () = cut_short => {}
         }
     }
-    history.end_minute(source, &mut counters.borrow_mut());
+    history.end_minute(millis(time_of_day()), &mut counters.borrow_mut());
     let until = until.get().unwrap_or_else(|| Instant::now() + END);
     let _in_time = timeout_at(until, last.flush(history, &mut false)).await;
     let lost = history.end();
@@ -157,8 +165,7 @@ impl<S: Store> Target<S> {
             left = left.saturating_sub(rows);
             match self.attempt(&batch, is_checked).await {
                 Ok(()) => {
-                    history.written();
-                    if history.succeeded() {
+                    if history.written() {
                         let dropped = history.stats().sum(|counts| counts.dropped());
                         tracing::info!(dropped, "history: store available again");
                     }
@@ -172,14 +179,12 @@ impl<S: Store> Target<S> {
                     );
                 }
                 Err(StoreError::Refused(why) | StoreError::TooLarge(why)) => {
-                    history.refused();
-                    history.failed(&why);
+                    history.refused(&why);
                     tracing::error!(kind, rows, "history: rows refused by the store and dropped: {why}");
                 }
                 Err(StoreError::Unavailable(why)) => {
                     *is_checked = false;
-                    history.failed(&why);
-                    if history.mark_unavailable() {
+                    if history.unavailable(&why) {
                         tracing::warn!("history: store unavailable, rows kept in memory: {why}");
                     }
                     return Err(StoreError::Unavailable(why));

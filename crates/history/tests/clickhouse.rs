@@ -19,8 +19,13 @@ const OPTIONS: Options = Options { interval: Duration::from_millis(50), timeout:
 const DAY: u64 = 1_795_132_800;
 
 fn store(peer: &Peer) -> ClickHouse {
-    let mut server = Server::new(&format!("http://{}", peer.addr)).expect("a URL");
-    (server.user, server.password) = (USER.0.to_owned(), USER.1.to_owned());
+    let server = Server {
+        host: peer.addr.ip().to_string(),
+        port: peer.addr.port(),
+        user: USER.0.to_owned(),
+        password: USER.1.to_owned(),
+        ..Server::default()
+    };
     ClickHouse { server, database: "doorbell".into(), instance: "web-1".into(), run: 7 }
 }
 
@@ -55,7 +60,8 @@ fn minute(minute: u64, ms: [u32; 5]) -> Row {
 fn write(store: &ClickHouse, rows: impl IntoIterator<Item = Row>) {
     let history = Arc::new(History::new(16 << 20, 1_000));
     rows.into_iter().for_each(|row| history.push(row));
-    let writer = Writer::start(Arc::clone(&history), store.clone(), OPTIONS, || Duration::from_secs(DAY));
+    let writer =
+        Writer::start(Arc::clone(&history), store.clone(), OPTIONS, || Duration::from_secs(DAY), Vec::new);
     let writer = writer.expect("a thread");
     assert!(wait_until(LIMIT, || history.rows_live() == 0).is_some(), "{:?}", history.stats());
     writer.stop();
@@ -231,7 +237,8 @@ fn a_killed_server_gets_every_row_at_least_once() {
     let store = store(&peer);
     block_on(store.init()).unwrap();
     let history = Arc::new(History::new(64 << 20, 500));
-    let writer = Writer::start(Arc::clone(&history), store, OPTIONS, || Duration::from_secs(DAY)).unwrap();
+    let writer =
+        Writer::start(Arc::clone(&history), store, OPTIONS, || Duration::from_secs(DAY), Vec::new).unwrap();
     let mut number = 0;
     let mut push = |count: u64| {
         for _ in 0..count {

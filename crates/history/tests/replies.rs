@@ -21,8 +21,8 @@ fn server(reply: impl Fn(TcpStream) + Send + 'static) -> ClickHouse {
             }
         }
     });
-    let mut server = Server::new(&format!("http://{addr}")).expect("a URL");
-    server.password = "secret".to_owned();
+    let (host, password) = (addr.ip().to_string(), "secret".to_owned());
+    let server = Server { host, port: addr.port(), password, ..Server::default() };
     ClickHouse { server, database: "doorbell".into(), instance: "web-1".into(), run: 7 }
 }
 
@@ -130,8 +130,7 @@ fn an_abandoned_insert_leaves_no_connection() {
 fn errors_name_the_cause_but_not_the_password() {
     let nothing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut store = says("200 OK", "", "");
-    store.server = Server::new(&format!("http://{nothing}")).unwrap();
-    store.server.password = "secret".to_owned();
+    store.server.port = nothing.port();
     let refused = insert(&store).unwrap_err().to_string();
     assert!(refused.contains("Connection refused"), "{refused}");
     store.server.password = "secret\n".to_owned();

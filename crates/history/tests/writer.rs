@@ -3,8 +3,7 @@
 //! Does not know about: ClickHouse.
 
 use doorbell_history::{
-    Batch, CheckResult, Counter, CounterName, History, Kind, Minute, Options, Row, Source, Store, StoreError,
-    Writer,
+    Batch, CheckResult, Counter, CounterName, History, Kind, Minute, Options, Row, Store, StoreError, Writer,
 };
 use doorbell_testkit::peers;
 use doorbell_testkit::peers::process::rss_anon_bytes;
@@ -84,9 +83,12 @@ fn result(number: u64) -> Row {
     Row::Result(CheckResult { at_ms: number, check, outcome: "success", latency_us: 1, weight: 1, reason })
 }
 
+const fn time_of_day() -> Duration {
+    Duration::from_secs(1_800_000_000)
+}
+
 fn start(history: &Arc<History>, store: &Memory) -> Writer<Memory> {
-    Writer::start(Arc::clone(history), store.clone(), OPTIONS, || Duration::from_secs(1_800_000_000))
-        .expect("a thread")
+    Writer::start(Arc::clone(history), store.clone(), OPTIONS, time_of_day, Vec::new).expect("a thread")
 }
 
 #[test]
@@ -138,8 +140,7 @@ fn batches_that_are_too_large_are_sent_in_parts() {
     (0..200).for_each(|number| history.push(result(number)));
     // All rows are written by the flush at the end.
     let long = Options { interval: Duration::from_secs(3_600), ..OPTIONS };
-    let time_of_day = || Duration::from_secs(1_800_000_000);
-    Writer::start(Arc::clone(&history), store.clone(), long, time_of_day).unwrap().stop();
+    Writer::start(Arc::clone(&history), store.clone(), long, time_of_day, Vec::new).unwrap().stop();
     assert_eq!(store.numbers(), (0..200).filter(|number| *number != 77).collect::<Vec<_>>());
     let stats = history.stats();
     let counts = stats.rows[Kind::Result as usize];
@@ -154,8 +155,7 @@ fn another_store_gets_the_rows_in_the_buffer() {
         let (first, second) = (Memory::default(), Memory::default());
         (if is_hung { &first.0.hangs } else { &first.0.is_away }).store(true, Ordering::Relaxed);
         let slow = Options { timeout: Duration::from_secs(3_600), ..OPTIONS };
-        let time_of_day = || Duration::from_secs(1_800_000_000);
-        let writer = Writer::start(Arc::clone(&history), first.clone(), slow, time_of_day).unwrap();
+        let writer = Writer::start(Arc::clone(&history), first.clone(), slow, time_of_day, Vec::new).unwrap();
         (0..10).for_each(|number| history.push(result(number)));
         let has_begun = || first.0.inserts.load(Ordering::Relaxed) > 0 || history.stats().batches_failed > 0;
         await_that(has_begun);
@@ -173,8 +173,7 @@ fn another_store_gets_the_rows_in_the_buffer() {
 fn a_stop_writes_the_last_rows_and_does_not_wait_for_a_hung_store() {
     let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
     let long = Options { interval: Duration::from_secs(3_600), ..OPTIONS };
-    let time_of_day = || Duration::from_secs(1_800_000_000);
-    let writer = Writer::start(Arc::clone(&history), store.clone(), long, time_of_day).unwrap();
+    let writer = Writer::start(Arc::clone(&history), store.clone(), long, time_of_day, Vec::new).unwrap();
     (0..10).for_each(|number| history.push(result(number)));
     writer.stop();
     assert_eq!(store.numbers().len(), 10);
@@ -182,7 +181,7 @@ fn a_stop_writes_the_last_rows_and_does_not_wait_for_a_hung_store() {
     store.0.hangs.store(true, Ordering::Relaxed);
     // An attempt would take an hour.
     let slow = Options { interval: Duration::ZERO, timeout: Duration::from_secs(3_600) };
-    let writer = Writer::start(Arc::clone(&history), store.clone(), slow, time_of_day).unwrap();
+    let writer = Writer::start(Arc::clone(&history), store.clone(), slow, time_of_day, Vec::new).unwrap();
     (10..15).for_each(|number| history.push(result(number)));
     await_that(|| store.0.inserts.load(Ordering::Relaxed) > 1);
     writer.stop();
@@ -190,26 +189,16 @@ fn a_stop_writes_the_last_rows_and_does_not_wait_for_a_hung_store() {
     assert_eq!((counts.written, counts.ended, counts.live), (10, 5, 0));
 }
 
-/// Counters that the test sets.
-struct Counting(Arc<AtomicU64>);
-
-impl Source for Counting {
-    fn time_of_day(&self) -> Duration {
-        Duration::from_secs(1_800_000_000)
-    }
-
-    fn counters(&self) -> Vec<Counter> {
-        let counts = [self.0.load(Ordering::Relaxed), 0, 0, 0, 0];
-        vec![Counter { name: CounterName::Link("eu".into()), counts }]
-    }
-}
-
 #[test]
 fn counters_are_stored_as_increments() {
     let (history, store) = (Arc::new(History::new(1 << 20, 100)), Memory::default());
     let count = Arc::new(AtomicU64::new(5));
-    let source = Counting(Arc::clone(&count));
-    let writer = Writer::start(Arc::clone(&history), store.clone(), OPTIONS, source).unwrap();
+    let counted = Arc::clone(&count);
+    let counters = move || {
+        let counts = [counted.load(Ordering::Relaxed), 0, 0, 0, 0];
+        vec![Counter { name: CounterName::Link("eu".into()), counts }]
+    };
+    let writer = Writer::start(Arc::clone(&history), store.clone(), OPTIONS, time_of_day, counters).unwrap();
     // The first counters are read before the first row is written.
     history.push(result(1));
     await_that(|| !store.numbers().is_empty());

@@ -28,7 +28,7 @@ fn quota(burst: u32, period: Duration) -> Quota {
 }
 
 fn start(addr: SocketAddr) -> Redis {
-    let server = Server::new(&format!("redis://{addr}")).expect("a URL");
+    let server = Server { host: addr.ip().to_string(), port: addr.port(), ..Server::default() };
     let options = RedisOptions { server, prefix: "doorbell:".into(), timeout: PATIENT, seed: 7 };
     let (redis, commands) = Redis::new(options, Arc::new(Status::default()));
     tokio::spawn(commands.run(|_| {}));

@@ -10,6 +10,7 @@ use doorbell_shared::{
 };
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::redis::Redis as Peer;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -24,9 +25,12 @@ const LONG: Duration = Duration::from_secs(600);
 
 const KEEP: Duration = Duration::from_secs(600);
 
+fn server(addr: SocketAddr) -> Server {
+    Server { host: addr.ip().to_string(), port: addr.port(), ..Server::default() }
+}
+
 fn options(peer: &Peer, timeout: Duration) -> RedisOptions {
-    let server = Server::new(&format!("redis://{}", peer.addr)).expect("a URL");
-    RedisOptions { server, prefix: "doorbell:".into(), timeout, seed: 7 }
+    RedisOptions { server: server(peer.addr), prefix: "doorbell:".into(), timeout, seed: 7 }
 }
 
 /// Starts a client whose connection runs in the background, before it is connected.
@@ -218,7 +222,7 @@ async fn instances_in_another_database_are_not_followed() {
     let Some(peer) = Peer::start(&[]) else { return };
     let other = client(&peer).await;
     let mut options = options(&peer, PATIENT);
-    options.server = Server::new(&format!("redis://{}/1", peer.addr)).expect("a URL");
+    options.server.db = 1;
     let own = start(options);
     connected(&own).await;
     let (sender, mut received) = mpsc::unbounded_channel();
@@ -281,7 +285,7 @@ async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
     arguments.extend(acl.split(' '));
     let Some(peer) = Peer::start(&arguments) else { return };
     let mut options = options(&peer, PATIENT);
-    options.server = Server::new(&format!("redis://{}/3", peer.addr)).expect("a URL");
+    options.server.db = 3;
     let refused = |options: RedisOptions| async move {
         let (_redis, commands) = Redis::new(options, Arc::default());
         let (sender, mut told) = mpsc::unbounded_channel();
@@ -412,8 +416,7 @@ async fn nonsense_closes_the_connection() {
                 });
             }
         });
-        let server = Server::new(&format!("redis://{addr}")).expect("a URL");
-        let options = RedisOptions { server, prefix: String::new(), timeout: PATIENT, seed: 1 };
+        let options = RedisOptions { server: server(addr), prefix: String::new(), timeout: PATIENT, seed: 1 };
         let (redis, commands) = Redis::new(options, Arc::default());
         let (sender, mut told) = mpsc::unbounded_channel();
         tokio::spawn(commands.run(move |state| {

@@ -13,7 +13,8 @@ mod request;
 
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
-use crate::sockets::port::{Listening, cannot_listen, listen, set_user_timeout};
+use crate::prepared_thread::PreparedThread;
+use crate::sockets::port::{self, Listening, set_user_timeout};
 use crate::stats::process::ProcessStats;
 use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, SharedResources};
 use hyper::server::conn::http1;
@@ -26,8 +27,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -61,28 +60,12 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 pub(crate) struct Probes {
     /// The configured addresses with their sockets. A successor copies the sockets.
     listeners: Vec<Listening>,
-    phase: watch::Sender<Phase>,
-    thread: Option<JoinHandle<()>>,
+    thread: PreparedThread<Vec<std::net::TcpListener>>,
 }
 
 /// Open addresses that are not served yet.
 #[derive(Debug)]
-pub(crate) struct Unopened {
-    listeners: Vec<Listening>,
-    /// Passes the listeners to the waiting thread; dropping the sender ends the thread.
-    start: SyncSender<Vec<std::net::TcpListener>>,
-    phase: watch::Sender<Phase>,
-    thread: JoinHandle<()>,
-}
-
-/// Phase of the thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Serving,
-    /// Finishes requests but accepts no connections.
-    Leaving,
-    Stopped,
-}
+pub(crate) struct Unopened(Probes);
 
 impl Probes {
     /// Binds the addresses, or takes them over from the predecessor.
@@ -100,51 +83,30 @@ impl Probes {
         };
         let connector = Connector::open(&config.check_defaults.egress)
             .map_err(|why| Failure::new(Exit::BadConfig, why))?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(LOOKUPS_MAX)
-            .build();
-        let runtime = runtime.map_err(no_thread)?;
-        let mut listeners = Vec::new();
-        let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
-        for addr in blackbox.binds.iter().map(|bind| bind.value) {
-            let listener = match held.iter().position(|(held, _)| *held == addr) {
-                Some(at) => held.remove(at).1.try_clone(),
-                None => listen(config.bound(addr)),
-            };
-            listeners.push((addr, listener.map_err(|error| cannot_listen(TABLE, addr, &error))?));
-        }
+        let held = before.map_or(&[][..], |before| &before.listeners);
+        let listeners = port::listen_all(config, TABLE, &blackbox.binds, held)?;
         let mut shared = SharedResources::new(Arc::new(connector));
         // Files of the operator's modules, which come first, must be usable.
         for module in Module::all(blackbox).iter().take(blackbox.own_modules.len()) {
             Runner::build(&module.sample(), &mut shared).map_err(|why| Failure::new(Exit::BadConfig, why))?;
         }
         let cache = Arc::new(ProbeCache::new(blackbox, shared, Arc::clone(process_stats)));
-        let (phase, phase_receiver) = watch::channel(Phase::Serving);
-        let (start, start_receiver) = sync_channel::<Vec<std::net::TcpListener>>(1);
         // Time for the last connection to send its request and get its reply.
         let leave_timeout = HEAD_TIMEOUT + cache.timeout;
-        let run = move || {
-            let Ok(listeners) = start_receiver.recv() else { return };
-            runtime.block_on(serve(listeners, cache, phase_receiver, leave_timeout));
-            // A name lookup may hang, so the shutdown must not wait.
-            runtime.shutdown_background();
-        };
-        let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Unopened { listeners, start, phase, thread }))
+        let serve = move |listeners, left| serve(listeners, cache, left, leave_timeout);
+        let thread = PreparedThread::new("probes", LOOKUPS_MAX, serve).map_err(no_thread)?;
+        Ok(Some(Unopened(Self { listeners, thread })))
     }
 
     /// Stops accepting. Requests in progress finish in the background.
-    pub(crate) fn leave(mut self) {
-        self.phase.send_replace(Phase::Leaving);
-        drop(self.thread.take());
+    pub(crate) fn leave(self) {
+        self.thread.leave();
+        self.thread.detach();
     }
 
     /// The bound addresses.
     pub(crate) fn addrs(&self) -> Vec<String> {
-        let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
-        self.listeners.iter().map(addr).collect()
+        port::bound_addrs(&self.listeners)
     }
 
     /// Upper bound on open descriptors.
@@ -159,25 +121,11 @@ impl Probes {
     }
 }
 
-impl Drop for Probes {
-    fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        self.phase.send_replace(Phase::Stopped);
-        let _panicked = thread.join();
-    }
-}
-
 impl Unopened {
     /// Starts to serve.
     pub(crate) fn open(self) -> Probes {
-        let copies = self.listeners.iter().filter_map(|(_, listener)| {
-            listener
-                .try_clone()
-                .inspect_err(|error| tracing::error!(%error, "cannot open a blackbox listener"))
-                .ok()
-        });
-        let _begins = self.start.send(copies.collect());
-        let probes = Probes { listeners: self.listeners, phase: self.phase, thread: Some(self.thread) };
+        let Self(probes) = self;
+        probes.thread.start(port::copies(TABLE, &probes.listeners));
         tracing::info!(addresses = probes.addrs().join(" "), "blackbox listener is open");
         probes
     }
@@ -186,14 +134,14 @@ impl Unopened {
 async fn serve(
     listeners: Vec<std::net::TcpListener>,
     cache: Arc<ProbeCache>,
-    mut phase: watch::Receiver<Phase>,
+    mut left: watch::Receiver<bool>,
     leave_timeout: Duration,
 ) {
     let listeners = listeners.into_iter().filter_map(|listener| TcpListener::from_std(listener).ok());
     let all: JoinSet<()> =
-        listeners.map(|listener| accept(listener, Arc::clone(&cache), phase.clone())).collect();
+        listeners.map(|listener| accept(listener, Arc::clone(&cache), left.clone())).collect();
     let ends = async {
-        if after_serving(&mut phase).await == Phase::Leaving {
+        if after_serving(&mut left).await {
             sleep(leave_timeout).await;
         }
     };
@@ -203,18 +151,18 @@ async fn serve(
     }
 }
 
-async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
-    let after = phase.wait_for(|phase| *phase != Phase::Serving).await;
-    after.map_or(Phase::Stopped, |phase| *phase)
+/// Waits until the thread stops (false), or finishes requests but accepts no connections (true).
+async fn after_serving(left: &mut watch::Receiver<bool>) -> bool {
+    left.wait_for(|left| *left).await.is_ok()
 }
 
-/// Accepts connections while the phase is `Serving`, then waits until all connections have ended.
-async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch::Receiver<Phase>) {
+/// Accepts connections until the thread leaves, then waits until all connections have ended.
+async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut left: watch::Receiver<bool>) {
     let mut conns = JoinSet::new();
-    let leaving = phase.clone();
+    let leaving = left.clone();
     loop {
         tokio::select! {
-            _leaving = after_serving(&mut phase) => break,
+            _leaving = after_serving(&mut left) => break,
             accepted = listener.accept(), if conns.len() < CONNS_MAX => {
                 let Ok((stream, peer)) = accepted else {
                     sleep(RETRY_AFTER).await;
@@ -234,7 +182,7 @@ async fn serve_conn(
     stream: TcpStream,
     peer: SocketAddr,
     cache: Arc<ProbeCache>,
-    mut phase: watch::Receiver<Phase>,
+    mut left: watch::Receiver<bool>,
 ) {
     set_user_timeout(&stream);
     let is_local = peer.ip().to_canonical().is_loopback()
@@ -249,9 +197,9 @@ async fn serve_conn(
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // After `Serving`, a connection without a request stays open until its first request.
+    // When the thread leaves, a connection without a request stays open until its first request.
     let ready_to_close = async {
-        after_serving(&mut phase).await;
+        after_serving(&mut left).await;
         has_request.wait_for(|has_request| *has_request).await.is_ok()
     };
     // Errors are not logged: the client has disconnected, was too slow or sent an invalid request.

@@ -68,6 +68,11 @@ pub struct Outside<'a> {
 /// of a pod). Kubernetes does not set the variable: the manifest has to.
 const GRACE_VARIABLE: &str = "TERMINATION_GRACE_PERIOD";
 
+/// The host name, the default name of this instance.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Parses a configuration file and validates the files that it names. Reports every problem, not
 /// only the first.
 #[must_use]

@@ -8,14 +8,13 @@
 
 mod recorded;
 
-pub(crate) use recorded::{Receipts, Recorded, record};
+pub(crate) use recorded::{Receipts, Results, record};
 
 use crate::config::model::{ClickHouse as Settings, Config};
 use crate::reload::watch::Stamps;
 use doorbell_checks::options::ClientTls;
-use doorbell_history::clickhouse::ClickHouse;
-use doorbell_history::{Counter, History, Options, Source, Writer, millis};
-use std::fmt;
+use doorbell_history::clickhouse::{ClickHouse, Server};
+use doorbell_history::{Counter, History, Options, Writer, millis};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,33 +23,11 @@ use std::time::Duration;
 pub(crate) const DESCRIPTORS: u32 = 8;
 
 /// The history in use, if one is configured.
-#[derive(Debug)]
 pub(crate) struct HistorySlot {
     current: Mutex<Option<Current>>,
-    observed: Observed,
-}
-
-/// The clock, and the counters that are stored every minute.
-#[derive(Clone)]
-struct Observed {
     time_of_day: fn() -> Duration,
+    /// Returns the counters that are stored every minute.
     counters: Arc<dyn Fn() -> Vec<Counter> + Send + Sync>,
-}
-
-impl Source for Observed {
-    fn time_of_day(&self) -> Duration {
-        (self.time_of_day)()
-    }
-
-    fn counters(&self) -> Vec<Counter> {
-        (self.counters)()
-    }
-}
-
-impl fmt::Debug for Observed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observed").finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug)]
@@ -96,15 +73,14 @@ impl HistorySlot {
         time_of_day: fn() -> Duration,
         counters: impl Fn() -> Vec<Counter> + Send + Sync + 'static,
     ) -> Self {
-        let observed = Observed { time_of_day, counters: Arc::new(counters) };
-        Self { current: Mutex::default(), observed }
+        Self { current: Mutex::default(), time_of_day, counters: Arc::new(counters) }
     }
 
     /// Prepares the history of a configuration. It takes effect with [`Self::commit`]; until then
     /// the result can be dropped.
     ///
     /// # Errors
-    /// The URL or a TLS file cannot be used, or the system refuses a thread.
+    /// A TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.history.clickhouse else { return Ok(Prepared(Next::None)) };
         // The stamps are taken before the files are read, so that a change during reading is
@@ -116,11 +92,13 @@ impl HistorySlot {
             let store = ClickHouse { run: current.run, ..store };
             return Ok(Prepared(Next::Same(Box::new((made_of, store)), Arc::clone(&current.history))));
         }
-        let run = millis(self.observed.time_of_day());
+        let run = millis((self.time_of_day)());
         let history = Arc::new(History::new(settings.buffer as usize, settings.batch_rows as usize));
         let store = ClickHouse { run, ..store };
-        let writer = Writer::start(Arc::clone(&history), store, options(settings), self.observed.clone())
-            .map_err(|error| format!("history: cannot start a thread: {error}"))?;
+        let (options, counters) = (options(settings), Arc::clone(&self.counters));
+        let writer =
+            Writer::start(Arc::clone(&history), store, options, self.time_of_day, move || counters())
+                .map_err(|error| format!("history: cannot start a thread: {error}"))?;
         Ok(Prepared(Next::New(Box::new(Current { history, writer, made_of, run }))))
     }
 
@@ -168,20 +146,20 @@ const fn options(settings: &Settings) -> Options {
 /// Creates the [`ClickHouse`] for these settings.
 ///
 /// # Errors
-/// The URL or a TLS file cannot be used.
+/// A TLS file cannot be used.
 pub(crate) fn store(settings: &Settings) -> Result<ClickHouse, String> {
-    let mut server = settings.url.server().ok_or("history.clickhouse.url cannot be used")?;
     let tls = settings.tls.clone().unwrap_or_default();
-    let tls_config = server
-        .is_tls()
-        .then(|| doorbell_checks::tls_client(&tls, ""))
-        .transpose()
-        .map_err(|why| format!("history.clickhouse: {why}"))?;
-    server.user = settings.user.clone().unwrap_or_default();
-    server.password = settings.password.as_ref().map(|one| one.reveal().to_owned()).unwrap_or_default();
-    server.tls = tls_config.map(|client| client.config);
-    server.server_name = tls.server_name;
-    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let instance = settings.instance.clone().unwrap_or_else(host);
+    let url = &settings.url;
+    let tls_config = url.is_tls.then(|| doorbell_checks::tls_client(&tls, "")).transpose();
+    let server = Server {
+        host: url.at.host.clone(),
+        port: url.at.port,
+        is_tls: url.is_tls,
+        user: settings.user.clone().unwrap_or_default(),
+        password: settings.password.as_ref().map(|one| one.reveal().to_owned()).unwrap_or_default(),
+        tls: tls_config.map_err(|why| format!("history.clickhouse: {why}"))?.map(|client| client.config),
+        server_name: tls.server_name,
+    };
+    let instance = settings.instance.clone().unwrap_or_else(crate::config::host_name);
     Ok(ClickHouse { server, database: settings.database.clone(), instance, run: 0 })
 }

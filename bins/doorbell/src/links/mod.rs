@@ -14,17 +14,15 @@ mod view;
 use crate::config::model::{Config, Links as Settings, Peer};
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
+use crate::prepared_thread::PreparedThread;
 use crate::reload::watch::Stamps;
-use crate::sockets::port::{Listening, cannot_listen, listen};
+use crate::sockets::port::{self, Listening};
 use doorbell_config::Named;
-use doorbell_link::net::{Acceptor, Dial, LinkTls};
+use doorbell_link::net::{Acceptor, Dial, HANDSHAKES_MAX, LinkTls};
 pub(crate) use peers::LinkPeers;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -37,21 +35,17 @@ const TABLE: &str = "links";
 /// Maximum number of concurrent name lookups.
 const LOOKUPS_MAX: usize = 16;
 
-/// Maximum number of concurrent handshakes per listening address.
-const HANDSHAKES_MAX: usize = 64;
-
 /// Maximum time to send the last transitions at shutdown.
 const LAST_TRANSITIONS: Duration = Duration::from_secs(1);
 
-/// The running thread of the links.
+/// The running thread of the links. Dropping it sends the last transitions first.
 #[derive(Debug)]
 pub(crate) struct Links {
     /// The configured addresses with their sockets. The links of the next configuration duplicate
     /// the sockets.
     listeners: Vec<Listening>,
     made_of: MadeOf,
-    stop: watch::Sender<Stop>,
-    thread: Option<JoinHandle<()>>,
+    thread: PreparedThread<Vec<std::net::TcpListener>>,
 }
 
 /// The tables and file [stamps](Stamps) from which the links were built.
@@ -59,25 +53,7 @@ type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 
 /// Links that are not running yet, with open addresses and loaded certificates.
 #[derive(Debug)]
-pub(crate) struct Unopened {
-    listeners: Vec<Listening>,
-    /// The thread waits for a message on this channel before it starts links; dropping the channel
-    /// ends the thread.
-    go: SyncSender<Vec<std::net::TcpListener>>,
-    made_of: MadeOf,
-    stop: watch::Sender<Stop>,
-    thread: JoinHandle<()>,
-}
-
-/// Stop mode of the thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    No,
-    /// At once, because the links of the next configuration open the connections again.
-    Now,
-    /// After the last transitions have been sent.
-    WhenSent,
-}
+pub(crate) struct Unopened(Links);
 
 impl Links {
     /// Binds the addresses, or takes them over from the previous links `before`, and reads the
@@ -94,38 +70,25 @@ impl Links {
         let Some(settings) = config.links.as_ref().filter(|_| !config.peers.is_empty()) else {
             return Ok(None);
         };
-        let no_thread = |error: io::Error| {
-            Failure::new(Exit::Failure, format!("cannot start the thread of [links]: {error}"))
-        };
         // The stamps are taken before the files are read, so that a change during reading is
         // detected.
         let made_of = made_of(config);
         let tls = LinkTls::from_files(&settings.ca, &settings.cert, &settings.key)
             .map_err(|why| Failure::new(Exit::BadConfig, format!("[links]: {why}")))?;
-        let listeners = open(config, settings, before)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(LOOKUPS_MAX)
-            .build()
-            .map_err(no_thread)?;
-        let (stop, mut stopped) = watch::channel(Stop::No);
-        let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
+        let held = before.map_or(&[][..], |before| &before.listeners);
+        let listeners = port::listen_all(config, TABLE, &settings.binds, held)?;
         let (wanted, peers, operator) = (config.peers.to_vec(), Arc::clone(peers), operator.clone());
-        let run = move || {
-            let Ok(listeners) = goes.recv() else { return };
-            runtime.block_on(async {
-                let _all = start(&wanted, listeners, &tls, &peers, &operator);
-                let stop = stopped.wait_for(|stop| *stop != Stop::No).await.map_or(Stop::Now, |stop| *stop);
-                if stop == Stop::WhenSent {
-                    let _late = timeout(LAST_TRANSITIONS, all_sent(&peers)).await;
-                }
-            });
-            // A name lookup may hang, so the shutdown must not wait.
-            runtime.shutdown_background();
+        let run = async move |listeners, mut left: watch::Receiver<bool>| {
+            let _all = start(&wanted, listeners, &tls, &peers, &operator);
+            let leaves = left.wait_for(|left| *left).await.is_ok();
+            if !leaves {
+                let _late = timeout(LAST_TRANSITIONS, all_sent(&peers)).await;
+            }
         };
-        let thread = std::thread::Builder::new().name(TABLE.into()).spawn(run).map_err(no_thread)?;
-        Ok(Some(Unopened { listeners, go, made_of, stop, thread }))
+        let thread = PreparedThread::new(TABLE, LOOKUPS_MAX, run).map_err(|error| {
+            Failure::new(Exit::Failure, format!("cannot start the thread of [links]: {error}"))
+        })?;
+        Ok(Some(Unopened(Self { listeners, made_of, thread })))
     }
 
     /// Whether this configuration has the same links, so that they stay open.
@@ -134,14 +97,13 @@ impl Links {
     }
 
     /// Ends all connections at once, because the links of the next configuration open them again.
-    pub(crate) fn leave(mut self) {
-        self.end(Stop::Now);
+    pub(crate) fn leave(self) {
+        self.thread.leave();
     }
 
     /// The bound addresses.
     pub(crate) fn addrs(&self) -> Vec<String> {
-        let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
-        self.listeners.iter().map(addr).collect()
+        port::bound_addrs(&self.listeners)
     }
 
     /// Upper bound on open descriptors.
@@ -153,32 +115,14 @@ impl Links {
         };
         u32::try_from(all).unwrap_or(u32::MAX)
     }
-
-    fn end(&mut self, how: Stop) {
-        let Some(thread) = self.thread.take() else { return };
-        self.stop.send_replace(how);
-        let _panicked = thread.join();
-    }
-}
-
-impl Drop for Links {
-    fn drop(&mut self) {
-        self.end(Stop::WhenSent);
-    }
 }
 
 impl Unopened {
     /// Opens the links.
     pub(crate) fn open(self) -> Links {
-        let copies = self.listeners.iter().filter_map(|(_, listener)| {
-            listener
-                .try_clone()
-                .inspect_err(|error| tracing::error!(%error, "cannot accept link connections"))
-                .ok()
-        });
-        let _begins = self.go.send(copies.collect());
-        let Self { listeners, made_of, stop, thread, .. } = self;
-        Links { listeners, made_of, stop, thread: Some(thread) }
+        let Self(links) = self;
+        links.thread.start(port::copies(TABLE, &links.listeners));
+        links
     }
 }
 
@@ -190,20 +134,6 @@ pub(crate) fn files(config: &Config) -> impl Iterator<Item = &Path> {
 
 fn made_of(config: &Config) -> MadeOf {
     (config.links.clone(), config.peers.clone(), Stamps::of(files(config)))
-}
-
-fn open(config: &Config, settings: &Settings, before: Option<&Links>) -> Result<Vec<Listening>, Failure> {
-    let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
-    let addrs = settings.binds.iter().map(|bind| bind.value);
-    addrs
-        .map(|addr| {
-            let listener = match held.iter().position(|(held, _)| *held == addr) {
-                Some(at) => held.remove(at).1.try_clone(),
-                None => listen(config.bound(addr)),
-            };
-            Ok((addr, listener.map_err(|error| cannot_listen(TABLE, addr, &error))?))
-        })
-        .collect()
 }
 
 /// Starts the tasks of all links, which end when the returned set is dropped.

@@ -87,7 +87,7 @@ impl LinkPeers {
 
     /// Stores receipts in a history from now on, or stops storing them.
     pub(crate) fn store_in(&self, history: Option<Sampled>) {
-        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = history;
+        *lock(&self.history) = history;
     }
 
     /// A number that differs between instances.
@@ -98,13 +98,13 @@ impl LinkPeers {
     /// Keeps the links with these names, adds new links, and removes all others. Returns the links
     /// in the order of `wanted`.
     pub(super) fn replace(&self, wanted: &[Peer]) -> Vec<Arc<KnownPeer>> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.known.retain(|name, _| wanted.iter().any(|peer| peer.name == *name));
         let known = wanted.iter().map(|peer| {
             let known =
                 state.known.entry(peer.name.clone()).or_insert_with(|| Arc::new(self.known(&peer.name)));
             let addr = peer.peer.as_ref().map(ToString::to_string).unwrap_or_default();
-            *known.addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
+            *lock(&known.addr) = addr;
             Arc::clone(known)
         });
         known.collect()
@@ -119,10 +119,9 @@ impl LinkPeers {
         let (history, receipts) = (Arc::clone(&self.history), Receipts::new(&name));
         let handle = LinkHandle::new(link, self.clock, move |now, notice| {
             if let Notice::Event(Event::Receipt(receipt)) = &notice {
-                let history = history.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                return history
-                    .iter()
-                    .for_each(|(history, sample)| receipts.record(history, *sample, receipt));
+                let history = lock(&history).clone();
+                let record = |(history, sample): &Sampled| receipts.record(history, *sample, receipt);
+                return history.iter().for_each(record);
             }
             let mut remote = lock(&known);
             match notice {
@@ -148,19 +147,19 @@ impl LinkPeers {
 
     /// Removes all links.
     pub(crate) fn forget(&self) {
-        self.lock().known.clear();
+        lock(&self.state).known.clear();
     }
 
     /// Sets the checks that depend on links.
     pub(crate) fn follow(&self, config: &Config) {
         let rules = Rule::all(config);
         let subjects = rules.iter().map(|rule| rule.subject.clone()).collect();
-        self.lock().rules = rules;
+        lock(&self.state).rules = rules;
         self.changed.follow(subjects);
     }
 
     pub(super) fn rules(&self) -> Arc<[Rule]> {
-        Arc::clone(&self.lock().rules)
+        Arc::clone(&lock(&self.state).rules)
     }
 
     /// Completes when a subject of a rule has changed at a peer, or when the rules have changed.
@@ -170,7 +169,7 @@ impl LinkPeers {
 
     /// The subjects that have changed since the last call.
     pub(super) fn take_changed(&self) -> HashSet<Subject> {
-        std::mem::take(&mut self.changed.lock().changed)
+        std::mem::take(&mut lock(&self.changed.subjects).changed)
     }
 
     /// Returns the state of a subject at a peer; `None` for an unknown peer.
@@ -181,18 +180,18 @@ impl LinkPeers {
     }
 
     pub(super) fn get(&self, peer: &str) -> Option<Arc<KnownPeer>> {
-        self.lock().known.get(peer).cloned()
+        lock(&self.state).known.get(peer).cloned()
     }
 
     /// Whether all open links have sent everything.
     pub(super) fn is_flushed(&self) -> bool {
-        let known: Vec<_> = self.lock().known.values().cloned().collect();
+        let known: Vec<_> = lock(&self.state).known.values().cloned().collect();
         known.iter().all(|known| !known.handle.is_open() || known.handle.is_flushed())
     }
 
     /// Counters of all links, for the history.
     pub(crate) fn counters(&self) -> Vec<Counter> {
-        let state = self.lock();
+        let state = lock(&self.state);
         let counter = |(name, known): (&String, &Arc<KnownPeer>)| {
             let counters = known.handle.report().counters;
             let dropped = counters.results_dropped + counters.superseded;
@@ -205,18 +204,14 @@ impl LinkPeers {
     /// All links, by name.
     pub(crate) fn views(&self) -> Vec<LinkView> {
         let known: Vec<_> =
-            self.lock().known.iter().map(|(name, known)| (name.clone(), Arc::clone(known))).collect();
+            lock(&self.state).known.iter().map(|(name, known)| (name.clone(), Arc::clone(known))).collect();
         known.iter().map(|(name, known)| view::of(name, known)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PeersState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Changed {
     fn add(&self, subject: Subject) {
-        let mut subjects = self.lock();
+        let mut subjects = lock(&self.subjects);
         if subjects.followed.contains(&subject) {
             subjects.changed.insert(subject);
             self.notify.notify_one();
@@ -225,12 +220,8 @@ impl Changed {
 
     /// Sets the subjects of the rules; all of them count as changed.
     fn follow(&self, followed: HashSet<Subject>) {
-        *self.lock() = ChangedSubjects { changed: followed.clone(), followed };
+        *lock(&self.subjects) = ChangedSubjects { changed: followed.clone(), followed };
         self.notify.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ChangedSubjects> {
-        self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -239,6 +230,6 @@ fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-pub(super) fn lock(remote: &Mutex<Remote>) -> MutexGuard<'_, Remote> {
-    remote.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

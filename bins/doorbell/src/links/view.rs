@@ -7,7 +7,6 @@ use crate::operator::millis;
 use crate::wire::{LinkMinuteView, LinkView, QuantilesView};
 use doorbell_link::{LinkCounters, LinkReport, MinuteReport, Quantiles};
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 pub(super) fn of(name: &str, known: &KnownPeer) -> LinkView {
@@ -16,7 +15,7 @@ pub(super) fn of(name: &str, known: &KnownPeer) -> LinkView {
     let remote = lock(&known.remote);
     LinkView {
         name: name.to_owned(),
-        peer: known.addr.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        peer: lock(&known.addr).clone(),
         connected_ms: connected_for.map(millis),
         last_end: remote.last_end.clone(),
         waiting,

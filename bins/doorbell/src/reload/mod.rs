@@ -15,6 +15,7 @@ mod fixed;
 mod generations;
 mod ports;
 mod rollback_files;
+mod sink;
 mod waiter;
 pub(crate) mod watch;
 
@@ -28,7 +29,7 @@ use crate::build::compute;
 use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
-use crate::history::{self, HistorySlot, Prepared, Recorded};
+use crate::history::{self, HistorySlot, Prepared, Results};
 use crate::http2::{self, Http2};
 use crate::links::{self, LinkPeers};
 use crate::operator::admin::Guard;
@@ -36,7 +37,7 @@ use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, time_of_da
 use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
-use crate::sharing::{self, SharedChecks, SharedSink, SharingSlot};
+use crate::sharing::{self, SharedChecks, SharingSlot};
 use crate::sockets::udp::Closable;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::ServerStats;
@@ -50,6 +51,7 @@ use doorbell_checks::{
 };
 use doorbell_probes::SameChecks;
 use ports::{Ports, Unopened};
+use sink::CheckSink;
 use std::collections::HashMap;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -248,8 +250,8 @@ impl Generation {
         let history = shared.history.prepare(&config).map_err(bad_config)?;
         let sharing = shared.sharing.prepare(&config).map_err(bad_config)?;
         let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
-        let sink = Recorded::new(registry.result_sink(), &config, history.history(), time_of_day);
-        let sink = Arc::new(SharedSink::new(sink, sharing.checks()));
+        let results = Results::new(&config, history.history(), time_of_day);
+        let sink = CheckSink::new(registry.result_sink(), results, sharing.checks());
         let checks = checks.map(|plan| plan.start(sink)).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // The server is started last: nothing after this can fail.

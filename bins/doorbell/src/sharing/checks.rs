@@ -6,8 +6,8 @@
 use super::{Settings, instance};
 use crate::config::model::Config;
 use crate::config::to_json;
-use doorbell_checks::{Finding, LastRun, Push, ResultSink, RunStart};
-use doorbell_health::{Outcome, Time};
+use doorbell_checks::{Finding, Push, RunStart};
+use doorbell_health::Outcome;
 use doorbell_link as link;
 use doorbell_shared::{Local, ShareOptions, ShareView, SharedResult, SharedStore, Shares, Status};
 use siphasher::sip::SipHasher13;
@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::hash::Hasher as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The shared checks, and the status of the connection to the store.
 #[derive(Debug)]
@@ -75,6 +74,16 @@ impl SharedChecks {
     /// State of a check, by its position; `None` if it is not shared.
     pub(crate) fn view(&self, position: usize) -> Option<ShareView> {
         self.shared.shares.view(self.place(position)?)
+    }
+
+    /// Publishes the result of a run, if the check is shared. `interval` is the time from the start
+    /// of this run to the start of the next.
+    pub(crate) fn ran(&self, position: usize, finding: &Finding, interval: Duration) {
+        let Some(place) = self.place(position) else { return };
+        let next = interval.saturating_sub(finding.latency);
+        let result = stated(finding.outcome)
+            .map(|outcome| SharedResult::new(outcome, finding.latency, &finding.reason, next));
+        self.shared.shares.ran(place, next, result);
     }
 
     /// Returns the position of a check among the shared checks. `positions` is in ascending order.
@@ -150,57 +159,6 @@ impl Local for LocalChecks {
         let (outcome, latency) = (outcome(result.outcome), Duration::from_micros(result.latency_us));
         // A refusal is counted.
         let _refused = push.leave(*position, Finding { outcome, latency, reason: result.reason.clone() });
-    }
-}
-
-/// Passes all results on, and publishes those of runs of shared checks to the other instances.
-pub(crate) struct SharedSink<S> {
-    sink: S,
-    checks: Option<SharedChecks>,
-}
-
-impl<S> SharedSink<S> {
-    pub(crate) fn new(sink: S, checks: Option<&SharedChecks>) -> Self {
-        Self { sink, checks: checks.cloned() }
-    }
-}
-
-impl<S: ResultSink> ResultSink for SharedSink<S> {
-    fn now(&self) -> Time {
-        self.sink.now()
-    }
-
-    fn instant(&self, time: Time) -> Instant {
-        self.sink.instant(time)
-    }
-
-    fn found(&self, check: usize, finding: &Finding) -> Duration {
-        let interval = self.sink.found(check, finding);
-        if let Some(checks) = &self.checks
-            && let Some(place) = checks.place(check)
-        {
-            let next = interval.saturating_sub(finding.latency);
-            let result = stated(finding.outcome)
-                .map(|outcome| SharedResult::new(outcome, finding.latency, &finding.reason, next));
-            checks.shared.shares.ran(place, next, result);
-        }
-        interval
-    }
-
-    fn pushed(&self, check: usize, finding: &Finding) {
-        self.sink.pushed(check, finding);
-    }
-
-    fn last_run(&self, check: usize) -> Option<LastRun> {
-        self.sink.last_run(check)
-    }
-
-    fn deadline(&self) -> Time {
-        self.sink.deadline()
-    }
-
-    fn tick(&self) {
-        self.sink.tick();
     }
 }
 

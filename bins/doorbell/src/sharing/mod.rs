@@ -9,27 +9,29 @@
 mod announce;
 mod checks;
 
-pub(crate) use checks::{SharedChecks, SharedSink};
+pub(crate) use checks::SharedChecks;
 
 use crate::config::model::{Config, Sharing as Settings};
 use crate::http::Time;
+use crate::prepared_thread::PreparedThread;
 use crate::reload::watch::Stamps;
 use checks::{LocalChecks, ShareContext};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::options::ClientTls;
 use doorbell_checks::{Push, RunStart};
-use doorbell_shared::redis::{Commands, Redis, RedisOptions, SharedLimit};
+use doorbell_shared::redis::{Commands, Redis, RedisOptions, Server, SharedLimit};
 use doorbell_shared::{Announcement, Status, StoreError};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 /// Upper bound on file descriptors: those of the runtime, two connections, and name lookups.
 pub(crate) const DESCRIPTORS: u32 = 16;
+
+/// Maximum number of concurrent name lookups.
+const LOOKUPS_MAX: usize = 2;
 
 /// Returns the announcement of this instance.
 pub(crate) type Describe = Box<dyn Fn() -> Announcement + Send>;
@@ -50,8 +52,7 @@ pub(crate) struct SharingSlot {
 struct Current {
     made_of: MadeOf,
     checks: Arc<ShareContext>,
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
+    thread: PreparedThread<Describe>,
 }
 
 /// Settings, options of the shared checks, and file [stamps](Stamps), from which the thread was
@@ -69,10 +70,7 @@ pub(crate) struct Prepared {
 enum Next {
     None,
     Same,
-    /// The thread waits for a message on the channel before it begins. The channel is the first
-    /// field, so that it is dropped before [`Current`], which would otherwise block while it joins
-    /// the waiting thread.
-    New(SyncSender<Describe>, Box<Current>),
+    New(Box<Current>),
 }
 
 impl Prepared {
@@ -98,7 +96,7 @@ impl SharingSlot {
     /// result can be dropped.
     ///
     /// # Errors
-    /// The URL or a TLS file cannot be used, or the system refuses a thread.
+    /// A TLS file cannot be used, or the system refuses a thread.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let Some(settings) = &config.shared else { return Ok(Prepared { checks: None, next: Next::None }) };
         // The stamps are taken before the files are read, so that a change during reading is
@@ -117,24 +115,29 @@ impl SharingSlot {
             return Ok(Prepared { checks, next: Next::Same });
         }
         let (redis, commands) = client(settings, self.run, &self.status)?;
-        let (stop, stopped) = watch::channel(false);
-        let (go, goes) = sync_channel::<Describe>(1);
-        let runtime = runtime().map_err(|error| format!("shared: {error}"))?;
         let announced_as = settings.announce.then(|| instance(settings));
         let (running, local) = (Arc::clone(&shared), Arc::clone(&self.local));
         let limits = self.limits.subscribe();
-        let run = move || {
-            let Ok(describe) = goes.recv() else { return };
+        let run = async move |describe, mut left: watch::Receiver<bool>| {
             // The task ends with the runtime.
-            runtime.spawn(share_limits(redis.clone(), limits));
-            runtime.block_on(run(running, local, redis, commands, announced_as, describe, stopped));
-            // A name lookup may still be running.
-            runtime.shutdown_background();
+            tokio::spawn(share_limits(redis.clone(), limits));
+            let announced = async {
+                match announced_as {
+                    Some(name) => announce::run(&redis, name, describe).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = commands.run(log) => {}
+                () = running.run(redis.clone(), local) => {}
+                () = announced => {}
+                _stopped = left.changed() => {}
+            }
         };
-        let thread = std::thread::Builder::new().name("shared".into()).spawn(run);
+        let thread = PreparedThread::new("shared", LOOKUPS_MAX, run);
         let thread = thread.map_err(|error| format!("shared: cannot start a thread: {error}"))?;
-        let current = Current { made_of, checks: shared, stop, thread: Some(thread) };
-        Ok(Prepared { checks, next: Next::New(go, Box::new(current)) })
+        let current = Current { made_of, checks: shared, thread };
+        Ok(Prepared { checks, next: Next::New(Box::new(current)) })
     }
 
     /// Activates a prepared store. `starts` start runs of shared checks, and `push` takes results
@@ -153,9 +156,9 @@ impl SharingSlot {
             earlier = current.take().map(|ended| Arc::clone(&ended.checks));
         }
         self.local.follow(prepared.checks.as_ref(), starts, push);
-        if let Next::New(go, next) = prepared.next {
+        if let Next::New(next) = prepared.next {
             earlier.iter().for_each(|earlier| next.checks.continue_from(earlier));
-            let _begins = go.send(describe);
+            next.thread.start(describe);
             *current = Some(*next);
         }
     }
@@ -171,71 +174,40 @@ impl SharingSlot {
     }
 }
 
-impl Drop for Current {
-    fn drop(&mut self) {
-        self.stop.send_replace(true);
-        // A panic of the thread has been reported.
-        let _ended = self.thread.take().map(JoinHandle::join);
-    }
-}
-
 /// Creates the client of a configured store.
 ///
 /// # Errors
-/// The URL or a TLS file cannot be used.
+/// A TLS file cannot be used.
 pub(crate) fn client(
     settings: &Settings,
     seed: u64,
     status: &Arc<Status>,
 ) -> Result<(Redis, Commands), String> {
-    let mut server = settings.redis.server().ok_or("shared.redis cannot be used")?;
     let tls = settings.tls.clone().unwrap_or_default();
-    let tls_config = server.is_tls().then(|| doorbell_checks::tls_client(&tls, "")).transpose();
-    server.tls = tls_config.map_err(|why| format!("shared: {why}"))?.map(|client| client.config);
-    server.server_name = tls.server_name;
-    server.username = settings.username.clone().unwrap_or_default();
-    server.password = settings.password.as_ref().map(|one| one.reveal().to_owned()).unwrap_or_default();
+    let url = &settings.redis.value;
+    let tls_config = url.is_tls.then(|| doorbell_checks::tls_client(&tls, "")).transpose();
+    let server = Server {
+        host: url.at.host.clone(),
+        port: url.at.port,
+        db: url.db,
+        is_tls: url.is_tls,
+        username: settings.username.clone().unwrap_or_default(),
+        password: settings.password.as_ref().map(|one| one.reveal().to_owned()).unwrap_or_default(),
+        tls: tls_config.map_err(|why| format!("shared: {why}"))?.map(|client| client.config),
+        server_name: tls.server_name,
+    };
     let (prefix, timeout) = (settings.prefix.clone(), settings.timeout);
     Ok(Redis::new(RedisOptions { server, prefix, timeout, seed }, Arc::clone(status)))
 }
 
 /// Name of this instance.
 fn instance(settings: &Settings) -> String {
-    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    settings.instance.clone().unwrap_or_else(host)
+    settings.instance.clone().unwrap_or_else(crate::config::host_name)
 }
 
 /// The files that the client reads only when it is created.
 pub(crate) fn files(settings: &Settings) -> impl Iterator<Item = &Path> {
     settings.tls.iter().flat_map(ClientTls::files)
-}
-
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_io().enable_time().max_blocking_threads(2).build()
-}
-
-async fn run(
-    checks: Arc<ShareContext>,
-    local: Arc<LocalChecks>,
-    redis: Redis,
-    commands: Commands,
-    announced_as: Option<String>,
-    describe: Describe,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let announced = async {
-        match announced_as {
-            Some(name) => announce::run(&redis, name, describe).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = commands.run(log) => {}
-        () = checks.run(redis.clone(), local) => {}
-        () = announced => {}
-        _stopped = stopped.wait_for(|stopped| *stopped) => {}
-    }
 }
 
 /// Shares the limits of the configuration in use; never completes.

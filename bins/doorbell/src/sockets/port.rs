@@ -4,7 +4,9 @@
 
 use super::activation;
 use crate::config::BoundAddr;
+use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
+use doorbell_config::At;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -64,6 +66,41 @@ impl Port {
 /// back.
 pub(crate) fn listen(addr: BoundAddr) -> io::Result<TcpListener> {
     Port::bind(addr)?.listen()
+}
+
+/// Listens at the addresses of this table. Sockets of `before` are taken over.
+pub(crate) fn listen_all(
+    config: &Config,
+    table: &str,
+    binds: &[At<SocketAddr>],
+    before: &[Listening],
+) -> Result<Vec<Listening>, Failure> {
+    let mut held: Vec<&Listening> = before.iter().collect();
+    let addrs = binds.iter().map(|bind| bind.value);
+    addrs
+        .map(|addr| {
+            let listener = match held.iter().position(|(held, _)| *held == addr) {
+                Some(at) => held.remove(at).1.try_clone(),
+                None => listen(config.bound(addr)),
+            };
+            Ok((addr, listener.map_err(|error| cannot_listen(table, addr, &error))?))
+        })
+        .collect()
+}
+
+/// Duplicates the sockets of a table for the thread that accepts.
+pub(crate) fn copies(table: &str, listeners: &[Listening]) -> Vec<TcpListener> {
+    let copy = |(_, listener): &Listening| {
+        let copy = listener.try_clone();
+        copy.inspect_err(|error| tracing::error!(table, %error, "cannot accept connections")).ok()
+    };
+    listeners.iter().filter_map(copy).collect()
+}
+
+/// The bound addresses.
+pub(crate) fn bound_addrs(listeners: &[Listening]) -> Vec<String> {
+    let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
+    listeners.iter().map(addr).collect()
 }
 
 /// The error for an address of this table that cannot be bound.

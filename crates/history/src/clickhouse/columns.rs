@@ -6,7 +6,10 @@
 //! prefix.
 
 use crate::buffer::Batch;
-use crate::row::{CheckResult, CounterName, Increments, Kind, Minute, Operation, Receipt, Row, Transition};
+use crate::row::{CounterName, Kind, Row};
+
+/// Number of counters of a link.
+const LINK_COUNTS: usize = 3;
 
 /// Typical size of an encoded row in bytes, for the initial allocation.
 const ROW_LEN: usize = 128;
@@ -40,84 +43,65 @@ pub(super) const fn of(kind: Kind) -> (&'static str, &'static str) {
 /// Encodes the rows of a batch.
 pub(super) fn encode(batch: &Batch, instance: &str, run: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(batch.rows().len() * ROW_LEN);
-    for row in batch.rows() {
-        match row {
-            Row::Increments(row) => increments(&mut out, row, instance, run),
-            Row::Minute(row) => minute(&mut out, row, instance, run),
-            Row::Operation(row) => operation(&mut out, row, instance),
-            Row::Receipt(row) => receipt(&mut out, row, instance),
-            Row::Result(row) => result(&mut out, row, instance),
-            Row::Transition(row) => transition(&mut out, row, instance),
-        }
-    }
+    batch.rows().iter().for_each(|row| add(&mut out, row, instance, run));
     out
 }
 
-/// Number of counters of a link.
-const LINK_COUNTS: usize = 3;
-
-fn increments(out: &mut Vec<u8>, row: &Increments, instance: &str, run: u64) {
-    of_minute(out, row.minute, instance, run);
-    let counts = match &row.name {
-        CounterName::Link(link) => {
-            text(out, link);
-            &row.counts[..LINK_COUNTS]
+fn add(out: &mut Vec<u8>, row: &Row, instance: &str, run: u64) {
+    match row {
+        Row::Increments(row) => {
+            of_minute(out, row.minute, instance, run);
+            match &row.name {
+                CounterName::Link(link) => {
+                    texts(out, &[link]);
+                    numbers(out, &row.counts[..LINK_COUNTS]);
+                }
+                CounterName::Prober { endpoint, prober } => {
+                    texts(out, &[endpoint, prober]);
+                    numbers(out, &row.counts);
+                }
+            }
         }
-        CounterName::Prober { endpoint, prober } => {
-            [&**endpoint, prober].into_iter().for_each(|part| text(out, part));
-            &row.counts[..]
+        Row::Minute(row) => {
+            of_minute(out, row.minute, instance, run);
+            texts(out, &[&row.endpoint]);
+            numbers(out, &row.ms);
         }
-    };
-    counts.iter().for_each(|count| out.extend(count.to_le_bytes()));
+        Row::Operation(row) => {
+            time(out, row.at_ms);
+            texts(out, &[instance, row.what, &row.target]);
+            out.push(u8::from(row.is_on));
+            texts(out, &[row.source, &row.reason]);
+            numbers(out, &[row.until_ms.map_or(0, |until| seconds(until / 1000))]);
+        }
+        Row::Receipt(row) => {
+            time(out, row.at_ms);
+            texts(out, &[instance, &row.link]);
+            let [min, max] = row.one_way_us;
+            numbers(out, &[row.size, row.round_trip_us, min, max, row.weight]);
+        }
+        Row::Result(row) => {
+            time(out, row.at_ms);
+            texts(out, &[instance, &row.check, row.outcome]);
+            numbers(out, &[row.latency_us, row.weight]);
+            texts(out, &[&row.reason]);
+        }
+        Row::Transition(row) => {
+            time(out, row.at_ms);
+            texts(out, &[instance, row.subject, &row.name, row.from, row.to, row.cause, &row.reason]);
+        }
+    }
 }
 
 fn of_minute(out: &mut Vec<u8>, minute: u64, instance: &str, run: u64) {
-    out.extend(seconds(minute.saturating_mul(60)).to_le_bytes());
-    text(out, instance);
+    numbers(out, &[seconds(minute.saturating_mul(60))]);
+    texts(out, &[instance]);
     out.extend(run.to_le_bytes());
-}
-
-fn minute(out: &mut Vec<u8>, row: &Minute, instance: &str, run: u64) {
-    of_minute(out, row.minute, instance, run);
-    text(out, &row.endpoint);
-    row.ms.iter().for_each(|ms| out.extend(ms.to_le_bytes()));
-}
-
-fn operation(out: &mut Vec<u8>, row: &Operation, instance: &str) {
-    time(out, row.at_ms);
-    [instance, row.what, &row.target].into_iter().for_each(|part| text(out, part));
-    out.push(u8::from(row.is_on));
-    [row.source, &row.reason].into_iter().for_each(|part| text(out, part));
-    out.extend(row.until_ms.map_or(0, |until| seconds(until / 1000)).to_le_bytes());
-}
-
-fn receipt(out: &mut Vec<u8>, row: &Receipt, instance: &str) {
-    time(out, row.at_ms);
-    [instance, &row.link].into_iter().for_each(|part| text(out, part));
-    let [min, max] = row.one_way_us;
-    [row.size, row.round_trip_us, min, max, row.weight]
-        .into_iter()
-        .for_each(|number| out.extend(number.to_le_bytes()));
-}
-
-fn result(out: &mut Vec<u8>, row: &CheckResult, instance: &str) {
-    time(out, row.at_ms);
-    [instance, &row.check, row.outcome].into_iter().for_each(|part| text(out, part));
-    out.extend(row.latency_us.to_le_bytes());
-    out.extend(row.weight.to_le_bytes());
-    text(out, &row.reason);
-}
-
-fn transition(out: &mut Vec<u8>, row: &Transition, instance: &str) {
-    time(out, row.at_ms);
-    [instance, row.subject, &row.name, row.from, row.to, row.cause, &row.reason]
-        .into_iter()
-        .for_each(|part| text(out, part));
 }
 
 /// Writes a `DateTime` and the milliseconds within its second.
 fn time(out: &mut Vec<u8>, at_ms: u64) {
-    out.extend(seconds(at_ms / 1000).to_le_bytes());
+    numbers(out, &[seconds(at_ms / 1000)]);
     out.extend(u16::try_from(at_ms % 1000).unwrap_or_default().to_le_bytes());
 }
 
@@ -125,14 +109,20 @@ fn seconds(seconds: u64) -> u32 {
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-fn text(out: &mut Vec<u8>, text: &str) {
-    let mut len = text.len();
-    while len >= 0x80 {
-        out.push(len.to_le_bytes()[0] | 0x80);
-        len >>= 7;
+fn numbers(out: &mut Vec<u8>, numbers: &[u32]) {
+    numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
+}
+
+fn texts(out: &mut Vec<u8>, texts: &[&str]) {
+    for text in texts {
+        let mut len = text.len();
+        while len >= 0x80 {
+            out.push(len.to_le_bytes()[0] | 0x80);
+            len >>= 7;
+        }
+        out.push(len.to_le_bytes()[0]);
+        out.extend(text.as_bytes());
     }
-    out.push(len.to_le_bytes()[0]);
-    out.extend(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -143,7 +133,7 @@ mod tests {
     fn texts_follow_their_length() {
         for (len, prefix) in [(0, &[0][..]), (127, &[127]), (128, &[0x80, 1]), (300, &[0xac, 2])] {
             let mut out = Vec::new();
-            text(&mut out, &"x".repeat(len));
+            texts(&mut out, &[&"x".repeat(len)]);
             assert_eq!((&out[..prefix.len()], out.len()), (prefix, prefix.len() + len));
         }
     }

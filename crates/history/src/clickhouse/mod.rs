@@ -11,7 +11,7 @@ pub mod schema;
 
 use crate::buffer::Batch;
 use crate::store::{Store, StoreError};
-pub use http::{BadUrl, Server};
+pub use http::Server;
 pub use report::LinkQueries;
 use std::time::Duration;
 

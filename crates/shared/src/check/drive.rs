@@ -161,7 +161,10 @@ async fn drive(
                     result.iter().for_each(|result| local.take(check, result));
                     shares.show(check, &machine, Some(Some(from)));
                 }
-                other => call(&mut calls, store.clone(), &shares.checks[check].options.check, other),
+                other => {
+                    let id = shares.checks[check].options.check.clone();
+                    calls.spawn(call(store.clone(), id, other));
+                }
             }
         }
         shares.show(check, &machine, None);
@@ -186,27 +189,20 @@ async fn drive(
     }
 }
 
-/// Calls the store in the background.
-fn call<S: SharedStore>(calls: &mut JoinSet<Event>, store: S, check: &str, action: Action) {
-    let check = check.to_owned();
+/// Calls the store.
+async fn call(store: impl SharedStore, check: String, action: Action) -> Event {
     match action {
-        Action::Lease(request) => {
-            calls.spawn(async move { Event::Leased(store.lease(request).await.ok()) });
-        }
+        Action::Lease(request) => Event::Leased(store.lease(request).await.ok()),
         Action::Publish(result) => {
-            calls.spawn(async move {
-                let stamp = result.stamp;
-                Event::Published(stamp, store.publish(result).await.ok())
-            });
+            let stamp = result.stamp;
+            Event::Published(stamp, store.publish(result).await.ok())
         }
         Action::Notify(message) => {
-            calls.spawn(async move {
-                // A lost message is replaced by the next one, or by the reply to a lease request.
-                let _lost = store.notify(check, message.encode()).await;
-                Event::Notified
-            });
+            // A lost message is replaced by the next one, or by the reply to a lease request.
+            let _lost = store.notify(check, message.encode()).await;
+            Event::Notified
         }
-        Action::Run | Action::Take(_) => {}
+        Action::Run | Action::Take(_) => Event::Notified,
     }
 }
 

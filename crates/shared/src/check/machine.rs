@@ -12,6 +12,7 @@
 
 use super::message::{Message, SharedResult};
 use crate::store::{Lease, LeaseRequest, Publication, Stamp};
+use doorbell_link::Jitter;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -101,7 +102,7 @@ pub struct ShareMachine {
     running_until: Option<Duration>,
     actions: VecDeque<Action>,
     counters: ShareCounters,
-    random: u64,
+    jitter: Jitter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ impl ShareMachine {
             running_until: None,
             actions: VecDeque::new(),
             counters: ShareCounters::default(),
-            random: options.seed,
+            jitter: Jitter::new(options.seed),
             options,
         }
     }
@@ -220,7 +221,7 @@ impl ShareMachine {
             // At the start, the store is asked again sooner: its connection may still be opening.
             let begins = self.found_at.is_none();
             let most = if begins { self.options.interval.min(START_PATIENCE) } else { self.options.interval };
-            self.ask_at = Some(now + self.spread(most / 4));
+            self.ask_at = Some(now + self.jitter.part_of(most / 4));
             return;
         };
         // Tokens increase, unless the store lost its data and its clock was set back. A reply does
@@ -248,7 +249,7 @@ impl ShareMachine {
             self.notify(token, round);
         } else {
             self.role = Role::Follower;
-            self.ask_at = Some(now + remaining + self.spread(self.options.interval / 8));
+            self.ask_at = Some(now + remaining + self.jitter.part_of(self.options.interval / 8));
         }
     }
 
@@ -268,7 +269,7 @@ impl ShareMachine {
         self.role = Role::Follower;
         let (stamp, is_result) = (message.stamp(), message.result.is_some());
         if self.ask_at.is_some() {
-            self.ask_at = Some(now + self.lasts() + self.spread(self.options.interval / 8));
+            self.ask_at = Some(now + self.lasts() + self.jitter.part_of(self.options.interval / 8));
         }
         if is_result {
             self.take(now, Duration::ZERO, message);
@@ -367,15 +368,5 @@ impl ShareMachine {
     #[must_use]
     pub const fn counters(&self) -> ShareCounters {
         self.counters
-    }
-
-    /// Returns a random part of a duration.
-    fn spread(&mut self, most: Duration) -> Duration {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        most * u32::try_from((mixed ^ (mixed >> 31)) % 1024).unwrap_or_default() / 1024
     }
 }

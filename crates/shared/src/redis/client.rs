@@ -8,11 +8,11 @@ use crate::status::Status;
 use crate::store::StoreError;
 use doorbell_link::Backoff;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue, RedisResult, Script, Value};
+use redis::{FromRedisValue, Script, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Maximum number of queued commands; further ones are refused.
 const QUEUE_MAX: usize = 1024;
@@ -37,32 +37,31 @@ pub struct RedisOptions {
 #[derive(Clone, Debug)]
 pub struct Redis {
     queue: mpsc::Sender<Request>,
-    /// Requests a reconnect after a reply of an unexpected type: later replies may belong to other
-    /// commands.
-    renew: Arc<Notify>,
-    options: Arc<RedisOptions>,
-    status: Arc<Status>,
+    context: Arc<Context>,
 }
 
 /// The connection that [`Redis`] uses. It must [run](Self::run) on a runtime.
 #[derive(Debug)]
 pub struct Commands {
     queue: mpsc::Receiver<Request>,
-    renew: Arc<Notify>,
-    options: Arc<RedisOptions>,
-    status: Arc<Status>,
+    context: Arc<Context>,
 }
 
-/// A command or script with its arguments.
 #[derive(Debug)]
-pub(super) enum Call {
-    Command(Cmd),
-    Script { code: &'static str, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>> },
+struct Context {
+    options: RedisOptions,
+    status: Arc<Status>,
+    /// Requests a reconnect after a reply of an unexpected type: later replies may belong to other
+    /// commands.
+    renew: Notify,
 }
 
+/// A script with its arguments.
 #[derive(Debug)]
 struct Request {
-    call: Call,
+    code: &'static str,
+    keys: Vec<Vec<u8>>,
+    arguments: Vec<Vec<u8>>,
     until: Instant,
     reply: Reply,
 }
@@ -77,24 +76,18 @@ impl Redis {
     #[must_use]
     pub fn new(options: RedisOptions, status: Arc<Status>) -> (Self, Commands) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let (options, renew) = (Arc::new(options), Arc::<Notify>::default());
-        let commands = Commands {
-            queue,
-            renew: Arc::clone(&renew),
-            options: Arc::clone(&options),
-            status: Arc::clone(&status),
-        };
-        (Self { queue: sender, renew, options, status }, commands)
+        let context = Arc::new(Context { options, status, renew: Notify::new() });
+        (Self { queue: sender, context: Arc::clone(&context) }, Commands { queue, context })
     }
 
     /// Connection state and counters.
     #[must_use]
     pub fn status(&self) -> &Status {
-        &self.status
+        &self.context.status
     }
 
     pub(super) fn options(&self) -> &RedisOptions {
-        &self.options
+        &self.context.options
     }
 
     /// Runs a script atomically in the server. The script is sent only if the server does not have
@@ -105,22 +98,17 @@ impl Redis {
         keys: Vec<Vec<u8>>,
         arguments: Vec<Vec<u8>>,
     ) -> Result<T, StoreError> {
-        self.call(Call::Script { code, keys, arguments }).await
-    }
-
-    /// Sends a command or script, and returns its reply.
-    pub(super) async fn call<T: FromRedisValue>(&self, call: Call) -> Result<T, StoreError> {
-        if !self.status.is_connected() {
-            self.status.refused();
-            return Err(StoreError(match self.status.last_error() {
+        if !self.status().is_connected() {
+            self.status().refused();
+            return Err(StoreError(match self.status().last_error() {
                 why if why.is_empty() => "not connected".to_owned(),
                 why => why,
             }));
         }
         let (reply, replied) = oneshot::channel();
-        let until = Instant::now() + self.options.timeout;
-        if self.queue.try_send(Request { call, until, reply }).is_err() {
-            self.status.refused();
+        let until = Instant::now() + self.options().timeout;
+        if self.queue.try_send(Request { code, keys, arguments, until, reply }).is_err() {
+            self.status().refused();
             return Err(StoreError("too many commands are queued".to_owned()));
         }
         // The connection replies after the timeout at the latest.
@@ -130,20 +118,9 @@ impl Redis {
 
     /// Records a reply of an unexpected type, and reconnects.
     pub(super) fn unexpected(&self) -> StoreError {
-        self.status.failed();
-        self.renew.notify_one();
+        self.status().failed();
+        self.context.renew.notify_one();
         not_reply()
-    }
-}
-
-impl Call {
-    async fn run(self, redis: &mut MultiplexedConnection) -> RedisResult<Value> {
-        match self {
-            Self::Command(command) => command.query_async(redis).await,
-            Self::Script { code, keys, arguments } => {
-                Script::new(code).key(keys).arg(arguments).invoke_async(redis).await
-            }
-        }
     }
 }
 
@@ -152,28 +129,26 @@ impl Commands {
     /// when all clients are dropped. `changed` is called when the connection opens or fails, and
     /// for each new reason.
     pub async fn run(mut self, mut changed: impl FnMut(Result<(), &StoreError>)) {
-        let mut backoff = Backoff::new(self.options.seed);
+        let mut backoff = Backoff::new(self.context.options.seed);
         loop {
-            let within = self.options.timeout;
-            let opened = timeout(within, self.options.server.connect(within)).await;
+            let within = self.context.options.timeout;
+            let opened = timeout(within, self.context.options.server.connect(within)).await;
             let (why, unsent) = match opened.unwrap_or_else(|_| Err(late())) {
                 Err(why) => (why, Vec::new()),
                 Ok(conn) => {
-                    self.status.connected();
+                    self.context.status.connected();
                     changed(Ok(()));
                     let Some(ended) = self.serve(conn, &mut backoff).await else { return };
                     ended
                 }
             };
-            if self.status.lost(&why) {
+            if self.context.status.lost(&why) {
                 changed(Err(&why));
             }
             unsent.into_iter().for_each(|done| self.reply(done));
-            // Commands that were queued before the status changed.
-            self.refuse_all(&why);
-            tokio::select! {
-                () = sleep(backoff.pause()) => {}
-                () = self.queue_ended(&why) => return,
+            // Commands may have been queued before the status changed.
+            if timeout(backoff.pause(), self.refuse_all(&why)).await.is_ok() {
+                return;
             }
         }
     }
@@ -188,7 +163,7 @@ impl Commands {
                 request = self.queue.recv(), if conn.tasks.len() <= PIPELINE_MAX => {
                     let (redis, state) = (conn.redis.clone(), Arc::clone(&conn.state));
                     conn.tasks.spawn(run(request?, redis, state));
-                    self.status.sent();
+                    self.context.status.sent();
                 }
                 Some(done) = conn.tasks.join_next() => {
                     unsent.extend(done.ok().flatten());
@@ -198,7 +173,7 @@ impl Commands {
                     unsent.drain(..).for_each(|done| self.reply(done));
                     backoff.reset();
                 }
-                () = self.renew.notified() => break conn.state.end(not_reply()),
+                () = self.context.renew.notified() => break conn.state.end(not_reply()),
             }
         };
         // Without the driver of the connection, all pending commands fail at once.
@@ -211,33 +186,26 @@ impl Commands {
 
     fn reply(&self, (reply, result): Done) {
         if result.is_err() {
-            self.status.failed();
+            self.context.status.failed();
         }
         let _gone = reply.send(result);
     }
 
-    fn refuse_all(&mut self, why: &StoreError) {
-        while let Ok(request) = self.queue.try_recv() {
-            self.refuse(request, why);
-        }
-    }
-
-    fn refuse(&self, request: Request, why: &StoreError) {
-        self.status.refused();
-        let _gone = request.reply.send(Err(why.clone()));
-    }
-
     /// Refuses commands; completes when all clients are dropped.
-    async fn queue_ended(&mut self, why: &StoreError) {
+    async fn refuse_all(&mut self, why: &StoreError) {
         while let Some(request) = self.queue.recv().await {
-            self.refuse(request, why);
+            self.context.status.refused();
+            let _gone = request.reply.send(Err(why.clone()));
         }
     }
 }
 
 /// Sends a command and waits for the reply. A late reply ends the connection, which may be broken.
 async fn run(request: Request, mut redis: MultiplexedConnection, state: Arc<ConnState>) -> Option<Done> {
-    let result = match timeout_at(request.until, request.call.run(&mut redis)).await {
+    let script = Script::new(request.code);
+    let mut call = script.key(request.keys);
+    call.arg(request.arguments);
+    let result = match timeout_at(request.until, call.invoke_async(&mut redis)).await {
         Ok(result) => result.map_err(|error| reason(&error, &state)),
         Err(_) => Err(state.end(late())),
     };

@@ -7,7 +7,6 @@ use crate::limit::{Ask, Gcra, Granted, KEYS_PER_CALL, Leaser, ROUND_EVERY, SCRIP
 use crate::store::StoreError;
 use doorbell_http::Time;
 use doorbell_http::limit::{LIFETIME_MIN, Leases};
-use redis::Value;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -88,18 +87,10 @@ impl Redis {
         let charges = asks.iter().flat_map(|ask| [ask.charge.credited, ask.charge.wanted]);
         let arguments = gcra.arguments().into_iter().chain(charges.map(|count| count.to_string()));
         let arguments = arguments.map(String::into_bytes).collect();
-        let numbers = match self.eval(SCRIPT, keys.collect(), arguments).await? {
-            Value::Array(numbers) if numbers.len() == 2 * asks.len() => numbers,
-            _ => return Err(self.unexpected()),
-        };
-        let granted = asks.iter().zip(numbers.chunks_exact(2)).map(|(ask, pair)| fits(gcra, ask, pair));
-        granted.collect::<Option<_>>().ok_or_else(|| self.unexpected())
-    }
-}
-
-fn fits(gcra: &Gcra, ask: &Ask, pair: &[Value]) -> Option<Granted> {
-    match *pair {
-        [Value::Int(tokens), Value::Int(full_in_us)] => gcra.granted(ask.charge, tokens, full_in_us),
-        _ => None,
+        let numbers: Vec<(i64, i64)> = self.eval(SCRIPT, keys.collect(), arguments).await?;
+        let is_whole = numbers.len() == asks.len();
+        let granted = asks.iter().zip(numbers);
+        let granted = granted.map(|(ask, (tokens, full_in))| gcra.granted(ask.charge, tokens, full_in));
+        granted.collect::<Option<_>>().filter(|_| is_whole).ok_or_else(|| self.unexpected())
     }
 }

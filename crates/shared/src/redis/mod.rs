@@ -19,10 +19,10 @@ mod server;
 
 pub use client::{Commands, Redis, RedisOptions};
 pub use limits::SharedLimit;
-pub use server::{BadUrl, Server};
+pub use server::Server;
 
 use crate::store::{Lease, LeaseRequest, Publication, SharedStore, StoreError, Stored};
-use client::{Call, late};
+use client::late;
 use doorbell_link::Backoff;
 use futures_util::StreamExt as _;
 use redis::Value;
@@ -66,9 +66,8 @@ impl SharedStore for Redis {
     }
 
     async fn notify(&self, check: String, message: Vec<u8>) -> Result<(), StoreError> {
-        let mut publish = redis::cmd("PUBLISH");
-        publish.arg(self.channel(&check)).arg(message);
-        let _receivers: i64 = self.call(Call::Command(publish)).await?;
+        let arguments = [self.channel(&check), message];
+        let _receivers: i64 = self.eval(scripts::NOTIFY, Vec::new(), arguments.into()).await?;
         Ok(())
     }
 
@@ -101,7 +100,7 @@ impl Redis {
 
     /// The channel of a check. Databases have separate keys, but the same channels.
     fn channel(&self, check: &str) -> Vec<u8> {
-        match self.options().server.db() {
+        match self.options().server.db {
             0 => self.key("check:", check),
             db => self.key(&format!("check@{db}:"), check),
         }

@@ -48,6 +48,9 @@ redis.call('PUBLISH', ARGV[6], ARGV[4])
 return 1
 ";
 
+/// Arguments: channel, message.
+pub(super) const NOTIFY: &str = "return redis.call('PUBLISH', ARGV[1], ARGV[2])";
+
 /// Keys: values by instance, expiries by instance. Arguments: instance, value, duration in
 /// milliseconds. Also removes up to 100 expired instances.
 pub(super) const ANNOUNCE: &str = r"

@@ -12,40 +12,35 @@ use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsConnector;
-
-const PORT: u16 = 6379;
 
 /// Maximum length of an error of the server that is shown.
 const ERROR_LEN_MAX: usize = 512;
 
 /// A Redis or Valkey server, and the credentials.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Server {
-    host: String,
-    port: u16,
-    db: u32,
-    is_tls: bool,
+    /// Host name or IP address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Number of the database.
+    pub db: u32,
+    /// Whether the connection uses TLS.
+    pub is_tls: bool,
     /// User; empty for the default user.
     pub username: String,
     /// Password; empty for none.
     pub password: String,
-    /// TLS configuration; required for rediss.
+    /// TLS configuration; required for TLS.
     pub tls: Option<Arc<ClientConfig>>,
     /// Server name for TLS, if it differs from the host.
     pub server_name: Option<String>,
 }
-
-/// Error: the URL does not have the form that [`Server::new`] accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("expected redis://HOST:PORT/DB or rediss://HOST:PORT/DB, without a user or password")]
-pub struct BadUrl;
 
 /// An open connection after the login.
 pub(super) struct Conn {
@@ -57,55 +52,6 @@ pub(super) struct Conn {
 }
 
 impl Server {
-    /// Parses `redis://HOST:PORT/DB` or `rediss://HOST:PORT/DB`; the default port is 6379 and the
-    /// default database 0.
-    ///
-    /// # Errors
-    /// The URL does not have this form.
-    pub fn new(url: &str) -> Result<Self, BadUrl> {
-        let (scheme, rest) = url.split_once("://").ok_or(BadUrl)?;
-        let is_tls = match scheme {
-            "redis" => false,
-            "rediss" => true,
-            _ => return Err(BadUrl),
-        };
-        let (authority, db) = rest.split_once('/').unwrap_or((rest, ""));
-        let db = if db.is_empty() { 0 } else { digits(db).ok_or(BadUrl)? };
-        // An IPv6 address has brackets, because its colons would end the host.
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').ok_or(BadUrl)?,
-            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
-        };
-        let port = match port.strip_prefix(':') {
-            Some(port) => digits(port).filter(|port| *port > 0).ok_or(BadUrl)?,
-            None if port.is_empty() => PORT,
-            None => return Err(BadUrl),
-        };
-        if host.is_empty() || host.contains(|char: char| "@?#%[]".contains(char) || char.is_whitespace()) {
-            return Err(BadUrl);
-        }
-        let (username, password) = (String::new(), String::new());
-        let host = host.to_owned();
-        Ok(Self { host, port, db, is_tls, username, password, tls: None, server_name: None })
-    }
-
-    /// Whether the connection uses TLS.
-    #[must_use]
-    pub const fn is_tls(&self) -> bool {
-        self.is_tls
-    }
-
-    /// The number of the database.
-    pub(super) const fn db(&self) -> u32 {
-        self.db
-    }
-
-    /// Whether the host is `localhost` or a loopback address.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
-        self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-    }
-
     /// Connects, and logs in.
     pub(super) async fn connect(&self, within: Duration) -> Result<Conn, StoreError> {
         let state = Arc::new(ConnState::default());
@@ -203,46 +149,10 @@ pub(super) fn not_reply() -> StoreError {
     StoreError("invalid reply from the server".to_owned())
 }
 
-fn digits<N: std::str::FromStr>(text: &str) -> Option<N> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "rediss" } else { "redis" };
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         write!(f, "{scheme}://{host}:{}/{}", self.port, self.db)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_and_their_defaults() {
-        for (url, expected) in [
-            ("redis://cache", Some("redis://cache:6379/0")),
-            ("redis://cache/", Some("redis://cache:6379/0")),
-            ("rediss://cache:1/15", Some("rediss://cache:1/15")),
-            ("redis://[::1]:7000/2", Some("redis://[::1]:7000/2")),
-            ("redis://[::1]", Some("redis://[::1]:6379/0")),
-            ("redis://10.0.0.7:1", Some("redis://10.0.0.7:1/0")),
-            ("cache:6379", None),
-            ("http://cache", None),
-            ("redis://:secret@cache", None),
-            ("redis://cache/one", None),
-            ("redis://cache/+1", None),
-            ("redis://cache?db=1", None),
-            ("redis://cache:0", None),
-            ("redis://cache:65536", None),
-            ("redis://::1", None),
-            ("redis://[::1]x", None),
-            ("redis://", None),
-            ("", None),
-        ] {
-            let found = Server::new(url).ok().map(|server| format!("{server:?}"));
-            assert_eq!(found.as_deref(), expected, "{url}");
-        }
     }
 }

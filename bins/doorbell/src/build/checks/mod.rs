@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::config::host_name;
 use crate::config::model::Config;
 use doorbell_checks::options::{Check, CheckKind, EgressOptions};
 use doorbell_checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, SharedResources};
@@ -92,9 +93,6 @@ pub(crate) fn plan(
 /// Identifies this instance among its replicas by its host name and the addresses of its listeners,
 /// which are the same after a restart.
 fn instance(config: &Config) -> String {
-    let host = rustix::system::uname();
     let binds = config.listeners.iter().flat_map(|listener| listener.addresses()).map(ToString::to_string);
-    let own: Vec<String> =
-        std::iter::once(host.nodename().to_string_lossy().into_owned()).chain(binds).collect();
-    own.join(" ")
+    std::iter::once(host_name()).chain(binds).collect::<Vec<_>>().join(" ")
 }

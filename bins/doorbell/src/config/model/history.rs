@@ -3,10 +3,10 @@
 //! Does not know about: tables of the database, how rows are written.
 
 use super::Secret;
+use super::server_url::{ServerKind, ServerUrl};
 use doorbell_checks::options::ClientTls;
-use doorbell_config::{Entry, Problem, Section, Table, Text};
-use doorbell_history::clickhouse::{Server, schema};
-use std::fmt;
+use doorbell_config::{Entry, Section, Table};
+use doorbell_history::clickhouse::schema;
 use std::time::Duration;
 
 /// Stores the history of checks and endpoints in a database.
@@ -26,7 +26,7 @@ pub struct ClickHouse {
     /// HTTP interface of the server; the default ports are 8123 for http and 8443 for https.
     /// Required.
     #[key(required = "\"http://clickhouse:8123\"")]
-    pub url: HistoryUrl,
+    pub url: ServerUrl<ClickHouseServer>,
     /// Database of the tables.
     #[key(default = "doorbell", read = database)]
     pub database: String,
@@ -57,26 +57,19 @@ pub struct ClickHouse {
     pub timeout: Duration,
 }
 
-/// The URL of a ClickHouse server.
+/// ClickHouse servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistoryUrl(String);
+pub enum ClickHouseServer {}
 
-impl HistoryUrl {
-    /// The server, without credentials.
-    pub(crate) fn server(&self) -> Option<Server> {
-        Server::new(&self.0).ok()
-    }
+impl ServerKind for ClickHouseServer {
+    const FORM: &str = "http://HOST:PORT or https://HOST:PORT, without a path, user or query";
+    const SCHEMES: [(&str, u16); 2] = [("http", 8123), ("https", 8443)];
+    const HAS_DB: bool = false;
 }
 
 impl ClickHouse {
     fn check(&self, at: &Section<'_>) {
-        let is_tls = self.url.server().is_some_and(|server| server.is_tls());
-        if let (false, Some(_), Some(place)) =
-            (is_tls, &self.tls, at.place("tls").filter(|_| at.has_valid("url")))
-        {
-            let problem = Problem::error("useless-tls", place, "`tls` has no effect without https");
-            at.problem(problem.help("write the URL with https, or remove `tls`"));
-        }
+        self.url.check_tls("url", at);
     }
 }
 
@@ -87,24 +80,4 @@ fn database(entry: &Entry<'_>) -> Option<String> {
         return entry.refuse("bad-name", format!("{name:?} is not the name of a database"), help);
     }
     Some(name)
-}
-
-impl Text for HistoryUrl {
-    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
-        match Server::new(&text) {
-            Ok(_) => Some(Self(text)),
-            // The URL may contain a password, so it is not shown.
-            Err(error) => entry.refuse("bad-url", "the URL cannot be used", error.to_string()),
-        }
-    }
-
-    fn blank() -> Self {
-        Self("http://localhost".to_owned())
-    }
-}
-
-impl fmt::Display for HistoryUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }

@@ -19,6 +19,7 @@ mod listener;
 mod log;
 mod route;
 mod runtime;
+mod server_url;
 mod sharing;
 mod systemd;
 mod tls;
@@ -38,7 +39,7 @@ pub use doorbell_config::{Rate, Secret};
 pub use health::{
     CheckUse, Codes, DegradedVia, FailOpen, Health, HealthState, OnDrain, OnStale, Quorum, QuorumOf, Role,
 };
-pub use history::{ClickHouse, History, HistoryUrl};
+pub use history::{ClickHouse, ClickHouseServer, History};
 pub use http2::{AlbReply, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::unrepresentable;
@@ -54,7 +55,8 @@ pub use route::{
     Action, ClientCert, Content, Details, Files, HealthFormat, HealthRoute, Redirect, Reply, Route,
 };
 pub use runtime::{Driver, OnWorkerFailure, Runtime};
-pub use sharing::{RedisUrl, Sharing};
+pub use server_url::{ServerKind, ServerUrl};
+pub use sharing::{RedisServer, Sharing};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub(crate) use tls::is_field_value;
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};

@@ -3,10 +3,9 @@
 //! Does not know about: keys and values in the store.
 
 use super::Secret;
+use super::server_url::{ServerKind, ServerUrl};
 use doorbell_checks::options::ClientTls;
-use doorbell_config::{At, Entry, Problem, Section, Table, Text};
-use doorbell_shared::redis::Server;
-use std::fmt;
+use doorbell_config::{At, Entry, Problem, Section, Table};
 use std::time::Duration;
 
 /// A server of Redis or Valkey, through which instances share checks and limits and show themselves
@@ -17,7 +16,7 @@ pub struct Sharing {
     /// URL of the server: `redis://HOST:PORT/DB`, or rediss for TLS; the default port is 6379, and
     /// the default database 0. Required.
     #[key(required = "\"redis://redis:6379\"")]
-    pub redis: At<RedisUrl>,
+    pub redis: At<ServerUrl<RedisServer>>,
     /// User of the access control list. Default: the default user of the server.
     pub username: Option<String>,
     /// Password, preferably ${file:PATH}. Default: none.
@@ -44,30 +43,23 @@ pub struct Sharing {
 /// Maximum length of the name of an instance in bytes.
 const INSTANCE_LEN_MAX: usize = 128;
 
-/// The URL of a Redis or Valkey server.
+/// Redis or Valkey servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedisUrl(String);
+pub enum RedisServer {}
 
-impl RedisUrl {
-    /// The server, without credentials.
-    pub(crate) fn server(&self) -> Option<Server> {
-        Server::new(&self.0).ok()
-    }
+impl ServerKind for RedisServer {
+    const FORM: &str = "redis://HOST:PORT/DB or rediss://HOST:PORT/DB, without a user or password";
+    const SCHEMES: [(&str, u16); 2] = [("redis", 6379), ("rediss", 6379)];
+    const HAS_DB: bool = true;
 }
 
 impl Sharing {
     fn check(&self, at: &Section<'_>) {
-        let is_tls = self.redis.server().is_some_and(|server| server.is_tls());
-        if let (false, Some(_), Some(place)) =
-            (is_tls, &self.tls, at.place("tls").filter(|_| at.has_valid("redis")))
-        {
-            let problem = Problem::error("useless-tls", place, "`tls` has no effect without rediss");
-            at.problem(problem.help("write the URL with rediss, or remove `tls`"));
-        }
+        self.redis.check_tls("redis", at);
         let password = at.place("password");
         let has_password = password.is_some();
-        let is_plain = |server: Server| !server.is_tls() && !server.is_local();
-        if let (Some(place), true) = (password, self.redis.server().is_some_and(is_plain)) {
+        let is_plain = !self.redis.is_tls && !self.redis.at.is_this_machine();
+        if let (Some(place), true) = (password, is_plain) {
             let message = format!("the password is sent to {} without encryption", self.redis.value);
             let problem = Problem::warning("plain-password", place, message);
             at.problem(problem.help("write the URL with rediss, for TLS"));
@@ -87,24 +79,4 @@ fn instance(entry: &Entry<'_>) -> Option<Option<String>> {
         return entry.refuse("bad-name", format!("{name:?} is not the name of an instance"), help);
     }
     Some(Some(name))
-}
-
-impl Text for RedisUrl {
-    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
-        match Server::new(&text) {
-            Ok(_) => Some(Self(text)),
-            // The URL may contain a password, so it is not shown.
-            Err(error) => entry.refuse("bad-url", "the URL cannot be used", error.to_string()),
-        }
-    }
-
-    fn blank() -> Self {
-        Self("redis://localhost".to_owned())
-    }
-}
-
-impl fmt::Display for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
