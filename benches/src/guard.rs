@@ -79,7 +79,7 @@ pub fn chain(client: &str) -> Box<Machine> {
 
 fn scrape(client: &str, service: Box<dyn Service>) -> Box<Machine> {
     let mut machine = Machine::serving(AUTHORIZED, service);
-    machine.client = Client::at(client.parse().expect("an address"));
+    machine.client = Box::leak(Box::new(Client::at(client.parse().expect("an address"))));
     machine.now = Time::from_nanos(1_000_000_000_000);
     assert_eq!(machine.handle(), Next::Read, "the connection stays open");
     machine.out.clear();

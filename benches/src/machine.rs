@@ -25,7 +25,8 @@ pub struct Machine {
     conn: Conn,
     seen: Seen,
     input: Vec<u8>,
-    pub(crate) client: Client<'static>,
+    /// The client of [`Self::handle_anew`].
+    pub(crate) client: &'static Client<'static>,
     pub(crate) now: Time,
 }
 
@@ -55,7 +56,7 @@ impl Machine {
             carry: Vec::new(),
             out: Out::with_capacity(16 * 1024),
             input: input.to_vec(),
-            client: Client::UNKNOWN,
+            client: &Client::UNKNOWN,
             now: Time::ZERO,
         })
     }
@@ -100,12 +101,14 @@ impl Machine {
         }
     }
 
-    /// Opens a new connection ten microseconds after the previous one, and calls [`Self::handle`].
+    /// Opens a new connection ten microseconds after the previous one, and handles the whole request.
     pub fn handle_anew(&mut self) -> Next {
         self.now = self.now.after(Duration::from_micros(10));
         self.conn = Conn::new(self.now, &self.limits);
         self.out.clear();
-        self.handle()
+        let client = self.client;
+        let (conn, input, io, service, _) = self.parts();
+        conn.handle_input(black_box(input), Io { client, ..io }, service)
     }
 
     /// Marks the output as sent. The buffer is kept, as in a worker.
@@ -141,7 +144,8 @@ impl Machine {
             carry: &mut self.carry,
             out: &mut self.out,
             closing: false,
-            client: &self.client,
+            // A constant, so that the rows without a client do not pay for one.
+            client: &Client::UNKNOWN,
         };
         (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)
     }
