@@ -25,7 +25,7 @@ pub struct Machine {
     conn: Conn,
     seen: Seen,
     input: Vec<u8>,
-    /// The client of [`Self::handle_anew`].
+    /// The client of [`Self::handle`].
     pub(crate) client: &'static Client<'static>,
     pub(crate) now: Time,
 }
@@ -101,14 +101,12 @@ impl Machine {
         }
     }
 
-    /// Opens a new connection ten microseconds after the previous one, and handles the whole request.
+    /// Opens a new connection ten microseconds after the previous one, and calls [`Self::handle`].
     pub fn handle_anew(&mut self) -> Next {
         self.now = self.now.after(Duration::from_micros(10));
         self.conn = Conn::new(self.now, &self.limits);
         self.out.clear();
-        let client = self.client;
-        let (conn, input, io, service, _) = self.parts();
-        conn.handle_input(black_box(input), Io { client, ..io }, service)
+        self.handle()
     }
 
     /// Marks the output as sent. The buffer is kept, as in a worker.
@@ -119,8 +117,9 @@ impl Machine {
     /// Handles the whole request, from parsing to rendering. The service is a trait object, as in
     /// the server.
     pub fn handle(&mut self) -> Next {
+        let client = self.client;
         let (conn, input, io, service, _) = self.parts();
-        conn.handle_input(black_box(input), io, service)
+        conn.handle_input(black_box(input), Io { client, ..io }, service)
     }
 
     /// Handles the whole request with a cache of heads, as in a worker. On a new connection, a
@@ -144,7 +143,7 @@ impl Machine {
             carry: &mut self.carry,
             out: &mut self.out,
             closing: false,
-            // A constant, so that the rows without a client do not pay for one.
+            // A constant: the rows that do not use the client do not pay for reading it.
             client: &Client::UNKNOWN,
         };
         (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)
