@@ -23,7 +23,7 @@
 mod routes;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use doorbell_benches::guard;
+use doorbell_benches::guard::Scrape;
 use doorbell_benches::{POST, PROBE};
 use doorbell_http::limit::{CLIENT_V6_LEN, KeyBytes, Limiter, Quota};
 use doorbell_http::parse::{Framing, Head};
@@ -106,7 +106,7 @@ fn chain(c: &mut Criterion) {
         assert_eq!(limiter.counts().denied, 0);
     });
     c.bench_function("flint/whole chain, parser and reply included", |b| {
-        let mut scrape = guard::chain("192.0.2.1");
+        let mut scrape = Scrape::chain("192.0.2.1");
         b.iter(|| assert_eq!(scrape.handle_anew(), Next::Read));
         assert!(scrape.output().starts_with(b"HTTP/1.1 200 OK\r\n"));
     });

@@ -7,11 +7,13 @@ use doorbell_http::layer::{RateLimit, RequireAuth, ServiceExt as _};
 use doorbell_http::limit::{Key, Limiter, Quota};
 use doorbell_http::log::{Filter, Logger, Record, Sink};
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
-use doorbell_http::{Client, Method, Next, Service, StaticReply, Status, Time, service_fn};
+use doorbell_http::{
+    Client, Conn, Date, Io, Limits, Method, Next, Out, Service, StaticReply, Status, Time, service_fn,
+};
 use std::hint::black_box;
+use std::net::IpAddr;
 use std::sync::Arc;
-
-use crate::machine::Machine;
+use std::time::Duration;
 
 /// A valid value of `Authorization` with a token of 32 bytes.
 pub const VALUE: &[u8] = b"Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
@@ -36,6 +38,19 @@ pub fn policy(count: usize) -> Policy {
     Policy::bearer("bench", tokens).expect("a good realm")
 }
 
+/// A connection that receives [`AUTHORIZED`] repeatedly, with a service that has one prepared
+/// reply.
+pub struct Scrape {
+    service: Box<dyn Service>,
+    client: Client<'static>,
+    limits: Limits,
+    date: Date,
+    carry: Vec<u8>,
+    out: Out,
+    conn: Conn,
+    now: Time,
+}
+
 /// A sink that discards log records.
 struct Nowhere;
 
@@ -45,45 +60,81 @@ impl Sink for Nowhere {
     }
 }
 
-/// Creates a connection that receives [`AUTHORIZED`], without guards and with one prepared reply.
-/// `client` is an IP address.
-///
-/// # Panics
-/// If `client` is not an IP address.
-pub fn plain(client: &str) -> Box<Machine> {
-    scrape(client, Box::new(ready()))
-}
+impl Scrape {
+    /// Creates a connection without guards. `client` is an IP address.
+    ///
+    /// # Panics
+    /// If `client` is not an IP address.
+    pub fn plain(client: &str) -> Box<Self> {
+        Self::of(client, Box::new(ready()))
+    }
 
-/// Creates the connection of [`plain`] with a static token and a limiter by address that knows the
-/// client.
-///
-/// # Panics
-/// If `client` is not an IP address.
-pub fn guarded(client: &str) -> Box<Machine> {
-    let quota = Quota::per_second(1000).expect("a quota");
-    let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
-    scrape(client, Box::new(ready().guarded(RequireAuth::new(policy(1))).guarded(limit)))
-}
+    /// Creates a connection with a static token and a limiter by address that knows the client.
+    ///
+    /// # Panics
+    /// If `client` is not an IP address.
+    pub fn guarded(client: &str) -> Box<Self> {
+        let quota = Quota::per_second(1000).expect("a quota");
+        let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
+        Self::of(client, Box::new(ready().guarded(RequireAuth::new(policy(1))).guarded(limit)))
+    }
 
-/// Creates a connection with the whole chain: access log with errors only, limiter, token, router
-/// with eight routes, and reply.
-///
-/// # Panics
-/// If `client` is not an IP address.
-pub fn chain(client: &str) -> Box<Machine> {
-    let quota = Quota::per_second(1_000_000).expect("a quota");
-    let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
-    let service = routed().guarded(RequireAuth::new(policy(1))).guarded(limit);
-    scrape(client, Box::new(service.with(Logger::new(Filter::ERRORS, Nowhere))))
-}
+    /// Creates a connection with the whole chain: access log with errors only, limiter, token,
+    /// router with eight routes, and reply.
+    ///
+    /// # Panics
+    /// If `client` is not an IP address.
+    pub fn chain(client: &str) -> Box<Self> {
+        let quota = Quota::per_second(1_000_000).expect("a quota");
+        let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
+        let service = routed().guarded(RequireAuth::new(policy(1))).guarded(limit);
+        Self::of(client, Box::new(service.with(Logger::new(Filter::ERRORS, Nowhere))))
+    }
 
-fn scrape(client: &str, service: Box<dyn Service>) -> Box<Machine> {
-    let mut machine = Machine::serving(AUTHORIZED, service);
-    machine.client = Box::leak(Box::new(Client::at(client.parse().expect("an address"))));
-    machine.now = Time::from_nanos(1_000_000_000_000);
-    assert_eq!(machine.handle(), Next::Read, "the connection stays open");
-    machine.out.clear();
-    machine
+    /// Opens a new connection ten microseconds after the previous one, and calls [`Self::handle`].
+    pub fn handle_anew(&mut self) -> Next {
+        self.now = self.now.after(Duration::from_micros(10));
+        self.conn = Conn::new(self.now, &self.limits);
+        self.out.clear();
+        self.handle()
+    }
+
+    fn of(client: &str, service: Box<dyn Service>) -> Box<Self> {
+        let addr: IpAddr = client.parse().expect("an address");
+        let limits = Limits::default();
+        let mut scrape = Box::new(Self {
+            service,
+            client: Client::at(addr),
+            conn: Conn::new(Time::ZERO, &limits),
+            limits,
+            date: Date::new(784_111_777),
+            carry: Vec::new(),
+            out: Out::with_capacity(16 * 1024),
+            now: Time::from_nanos(1_000_000_000_000),
+        });
+        assert_eq!(scrape.handle(), Next::Read, "the connection stays open");
+        scrape.out.clear();
+        scrape
+    }
+
+    /// Handles the request and writes its reply.
+    pub fn handle(&mut self) -> Next {
+        let io = Io {
+            now: self.now,
+            date: &self.date,
+            limits: &self.limits,
+            carry: &mut self.carry,
+            out: &mut self.out,
+            closing: false,
+            client: &self.client,
+        };
+        self.conn.handle_input(black_box(AUTHORIZED), io, &*self.service)
+    }
+
+    /// The output of the connection.
+    pub fn output(&self) -> &[u8] {
+        &self.out.head
+    }
 }
 
 fn ready() -> impl Service + 'static {
@@ -117,4 +168,13 @@ fn routed() -> impl Service + 'static {
         Lookup::Found(found) => reply.send(found.value),
         _ => reply.send(&missing),
     })
+}
+
+impl std::fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scrape")
+            .field("client", &self.client)
+            .field("conn", &self.conn)
+            .finish_non_exhaustive()
+    }
 }

@@ -21,13 +21,11 @@ pub struct Machine {
     limits: Limits,
     date: Date,
     carry: Vec<u8>,
-    pub(crate) out: Out,
+    out: Out,
     conn: Conn,
     seen: Seen,
     input: Vec<u8>,
-    /// The client of [`Self::handle`].
-    pub(crate) client: &'static Client<'static>,
-    pub(crate) now: Time,
+    now: Time,
 }
 
 /// A router with one redirect and, for all other routes, a prepared reply.
@@ -56,7 +54,6 @@ impl Machine {
             carry: Vec::new(),
             out: Out::with_capacity(16 * 1024),
             input: input.to_vec(),
-            client: &Client::UNKNOWN,
             now: Time::ZERO,
         })
     }
@@ -101,14 +98,6 @@ impl Machine {
         }
     }
 
-    /// Opens a new connection ten microseconds after the previous one, and calls [`Self::handle`].
-    pub fn handle_anew(&mut self) -> Next {
-        self.now = self.now.after(Duration::from_micros(10));
-        self.conn = Conn::new(self.now, &self.limits);
-        self.out.clear();
-        self.handle()
-    }
-
     /// Marks the output as sent. The buffer is kept, as in a worker.
     pub fn send(&mut self) {
         self.out.head_is_sent();
@@ -117,9 +106,8 @@ impl Machine {
     /// Handles the whole request, from parsing to rendering. The service is a trait object, as in
     /// the server.
     pub fn handle(&mut self) -> Next {
-        let client = self.client;
         let (conn, input, io, service, _) = self.parts();
-        conn.handle_input(black_box(input), Io { client, ..io }, service)
+        conn.handle_input(black_box(input), io, service)
     }
 
     /// Handles the whole request with a cache of heads, as in a worker. On a new connection, a
@@ -143,7 +131,6 @@ impl Machine {
             carry: &mut self.carry,
             out: &mut self.out,
             closing: false,
-            // A constant: the rows that do not use the client do not pay for reading it.
             client: &Client::UNKNOWN,
         };
         (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)

@@ -2,8 +2,7 @@
 //! rate limiter.
 //!
 //! Does not know about: time; `limit.rs` and `proxy.rs` measure it.
-use doorbell_benches::guard::{self, AUTHORIZED};
-use doorbell_benches::machine::Machine;
+use doorbell_benches::guard::{AUTHORIZED, Scrape};
 use doorbell_http::auth::Authorization;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
 use doorbell_http::limit::{
@@ -189,10 +188,10 @@ fn absent(fields: Box<Fields>) -> (bool, Box<Fields>) {
 // The same request on the same connection to the same service: without guards, and with a static
 // token and a limiter.
 #[library_benchmark]
-#[bench::plain(args = (guard::plain("192.0.2.1")), config = at_most(804))]
-#[bench::guarded_v4(args = (guard::guarded("192.0.2.1")), config = at_most(1_128))]
-#[bench::guarded_v6(args = (guard::guarded("2001:db8::17")), config = at_most(1_167))]
-fn scrape(mut scrape: Box<Machine>) -> (Next, Box<Machine>) {
+#[bench::plain(args = (Scrape::plain("192.0.2.1")), config = at_most(804))]
+#[bench::guarded_v4(args = (Scrape::guarded("192.0.2.1")), config = at_most(1_128))]
+#[bench::guarded_v6(args = (Scrape::guarded("2001:db8::17")), config = at_most(1_167))]
+fn scrape(mut scrape: Box<Scrape>) -> (Next, Box<Scrape>) {
     (scrape.handle(), scrape)
 }
 
@@ -226,7 +225,8 @@ pub(crate) fn check_replies() {
     let fields = Fields::new();
     assert!(matches!(Authorization::of(&fields.request()), Authorization::One([.., b'K'])));
     assert!(fields.request().header("x-api-key").is_none());
-    for mut scrape in [guard::plain("192.0.2.1"), guard::guarded("192.0.2.1"), guard::guarded("2001:db8::17")]
+    for mut scrape in
+        [Scrape::plain("192.0.2.1"), Scrape::guarded("192.0.2.1"), Scrape::guarded("2001:db8::17")]
     {
         assert_eq!(scrape.handle(), Next::Read);
         assert!(scrape.output().starts_with(b"HTTP/1.1 200 "), "{}", scrape.output().escape_ascii());
