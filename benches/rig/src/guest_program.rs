@@ -20,7 +20,7 @@ pub(crate) struct GuestProgram {
     figures: &'static str,
 }
 
-/// Fails if a datagram costs 10 % more than in the loop, or if a flood adds 5 % to the cost of a probe.
+/// Fails if a datagram costs over 10 % more than in the loop, or a flood adds over 5 % to a probe.
 pub(crate) const DATAGRAMS: GuestProgram = GuestProgram {
     package: "doorbell-benches",
     example: "datagram_cost",

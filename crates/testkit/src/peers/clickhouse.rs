@@ -14,7 +14,7 @@ use super::{free_addr, wait_until};
 use crate::skip::{Need, skipped};
 
 /// The path of the server program, or of another one with the same arguments, such as
-/// `clickhouse.py`. Debian's folder may be missing in the `PATH` of a user.
+/// `clickhouse.py`. The default is a whole path, because `PATH` often lacks its folder.
 fn program() -> OsString {
     std::env::var_os("DOORBELL_CLICKHOUSE_SERVER").unwrap_or_else(|| "/usr/sbin/clickhouse-server".into())
 }

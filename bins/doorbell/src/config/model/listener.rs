@@ -50,7 +50,8 @@ pub struct Listener {
     #[key(default = "kernel")]
     pub balance: Balance,
     /// Permissions of the file of a Unix socket: "0600" (the user of doorbell), "0660" (and its
-    /// group), "0666" (all users), the same with 7, or auto (by the umask of the process).
+    /// group), "0666" (all users), the same with 7, or auto (by the umask of the process). A reload
+    /// that changes the value to auto keeps the permissions until doorbell restarts.
     #[key(default = "auto", words = MODES)]
     pub mode: Option<u32>,
     /// Connections with several requests.

@@ -62,7 +62,8 @@ pub enum JwksError {
 
 impl Jwks {
     /// Parses a key set for these algorithms. A key without `alg` gets the algorithm for its kind.
-    /// Keys of the same name are all used (RFC 7517 4.5), up to [`KEYS_TRIED_MAX`] of an algorithm.
+    /// Several keys may have the same name (RFC 7517 4.5); at most [`KEYS_TRIED_MAX`] of them are used
+    /// for each algorithm.
     ///
     /// # Errors
     /// The text is too long or is not a key set. A key is private: every reader of the set could
