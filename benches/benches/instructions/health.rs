@@ -14,7 +14,7 @@ use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET};
 use doorbell_health::{Board, CheckConfig, CheckIndex, CheckResult, EndpointConfig, Outcome, Severity, Time};
 use doorbell_http::Next;
-use doorbell_proxy::config::{Source, parse};
+use doorbell_proxy_config::{Source, parse};
 use gungraun::{library_benchmark, library_benchmark_group};
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 //!
 //! Does not know about: the commands.
 
-use crate::config::model::{Config, ControlSocket};
 use crate::control::{self, Access, ControlFile};
 use crate::operator::{AdminRuntime, Operator, RUNTIME_DESCRIPTORS};
+use doorbell_proxy_config::model::{Config, ControlSocket};
 use std::io;
 use std::path::Path;
 

@@ -8,10 +8,8 @@
 mod blackbox;
 mod build;
 pub mod cli;
-pub mod config;
 mod control;
 mod control_plane;
-mod convert;
 mod doctor;
 pub mod exit;
 mod guards;

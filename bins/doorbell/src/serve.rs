@@ -3,7 +3,6 @@
 //! Does not know about: the content of files, command lines.
 
 use crate::build::engine::announce;
-use crate::config::Config;
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
@@ -15,6 +14,7 @@ use crate::sockets::systemd::Manager;
 use crate::stats::server::ServerStats;
 use crate::supervisor::Supervisor;
 use crate::supervisor::queue::Message;
+use doorbell_proxy_config::Config;
 use std::sync::Arc;
 
 /// Serves until a signal or command stops the process. `origin` names the source of the

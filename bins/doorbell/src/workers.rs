@@ -2,7 +2,7 @@
 //!
 //! Does not know about: the work of a worker.
 
-use crate::config::Config;
+use doorbell_proxy_config::Config;
 use rustix::thread::sched_getaffinity;
 use std::num::NonZero;
 use std::sync::OnceLock;

@@ -60,7 +60,12 @@ fn doorbell(args: &[&str]) -> Command {
 }
 
 fn fixture(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(name).to_str().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../crates/proxy-config/tests/config")
+        .join(name)
+        .to_str()
+        .unwrap()
+        .to_owned()
 }
 
 /// Writes a file into the scratch directory of this test.

@@ -4,7 +4,7 @@
 //! Does not know about: which configurations are valid.
 #![no_main]
 
-#[path = "../../tests/config_fuzz/check.rs"]
+#[path = "../../../../crates/proxy-config/tests/config_fuzz/check.rs"]
 mod check;
 
 use libfuzzer_sys::fuzz_target;

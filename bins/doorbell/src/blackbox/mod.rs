@@ -11,12 +11,12 @@ mod probe_cache;
 mod query;
 mod request;
 
-use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::prepared_thread::PreparedThread;
 use crate::sockets::port::{self, Listening, set_user_timeout};
 use crate::stats::process::ProcessStats;
 use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, SharedResources};
+use doorbell_proxy_config::model::Config;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};

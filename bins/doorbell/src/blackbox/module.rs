@@ -2,13 +2,13 @@
 //!
 //! Does not know about: targets.
 
-use crate::config::model::{Blackbox, Module as BuiltIn};
 use crate::probe::Kind;
 use doorbell_checks::options::{
     Address, Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, RequestVersion,
     Resolve, TcpCheck, TlsCheck, Url,
 };
 use doorbell_config::{Text as _, Words as _};
+use doorbell_proxy_config::model::{Blackbox, Module as BuiltIn};
 use hyper::Method;
 use std::time::Duration;
 

@@ -178,9 +178,9 @@ impl fmt::Display for Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::model::Blackbox;
     use doorbell_checks::Connector;
     use doorbell_checks::options::EgressOptions;
+    use doorbell_proxy_config::model::Blackbox;
     use std::io::{Read as _, Write as _};
 
     /// Probes a server that redirects to `location`, and returns whether the probe succeeded.

@@ -5,12 +5,12 @@
 use super::module::Module;
 use super::probe::{Prober, Refused};
 use super::query::Query;
-use crate::config::model::Blackbox;
 use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::stats::process::ProcessStats;
 use crate::stats::server::{Item, ItemKind};
 use bytes::Bytes;
 use doorbell_checks::SharedResources;
+use doorbell_proxy_config::model::Blackbox;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};

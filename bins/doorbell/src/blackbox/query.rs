@@ -99,7 +99,7 @@ fn decoded(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::model::Blackbox;
+    use doorbell_proxy_config::model::Blackbox;
 
     #[test]
     fn queries() {

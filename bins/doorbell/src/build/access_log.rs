@@ -2,10 +2,10 @@
 //!
 //! Does not know about: the format of lines, their queue (see `doorbell`).
 
-use crate::config::model::{Access, AccessFile, AccessFormat, Config, Log};
 use crate::exit::{Exit, Failure};
 use crate::http::log::{Filter, Format, Level, Logger, Record, Sink};
 use doorbell::access_log::{AccessLog, LogSink, LogTarget};
+use doorbell_proxy_config::model::{Access, AccessFile, AccessFormat, Config, Log};
 use std::num::NonZeroU32;
 
 /// Starts the log; `None` if it is off.

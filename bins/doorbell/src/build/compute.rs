@@ -2,11 +2,11 @@
 //!
 //! Does not know about: the content of files, other jobs.
 
-use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::reload::watch::Scan;
 use doorbell::Offload;
 use doorbell::offload::Class;
+use doorbell_proxy_config::model::{Compute, Config};
 use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;

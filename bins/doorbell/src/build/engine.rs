@@ -2,8 +2,6 @@
 //!
 //! Does not know about: how listeners are built, other generations.
 
-use crate::config::format_duration;
-use crate::config::model::{Config, Descriptors, Driver, OnWorkerFailure};
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::operator::{Incidents, Operator};
@@ -11,6 +9,8 @@ use crate::registry::HealthRegistry;
 use crate::sockets::activation;
 use crate::workers;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
+use doorbell_proxy_config::format_duration;
+use doorbell_proxy_config::model::{Config, Descriptors, Driver, OnWorkerFailure};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;

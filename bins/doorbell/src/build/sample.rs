@@ -5,12 +5,12 @@
 use super::access_log::HttpVersion;
 use super::compute::{self, ScanRunner};
 use super::stores::Stores;
-use crate::config::model::Config;
 use crate::guards::Common;
 use crate::guards::client_limits::Tables;
 use crate::http::Service;
 use crate::registry::HealthRegistry;
 use crate::routes::{BareService, Materials, RouteService, RouteServices};
+use doorbell_proxy_config::model::Config;
 use std::sync::Arc;
 
 /// Builds the service of the first listener, without an access log.

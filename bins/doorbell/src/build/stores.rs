@@ -4,11 +4,11 @@
 //! Does not know about: replies.
 
 use super::compute::ScanRunner;
-use crate::config::model::{Action, Config};
 use crate::guards::Refusal;
 use crate::reload::watch::Watched;
 use crate::routes::files::Directory;
 use crate::routes::links::Links;
+use doorbell_proxy_config::model::{Action, Config};
 use std::collections::HashMap;
 
 /// Directories and link maps, by the name of their route.

@@ -2,7 +2,6 @@
 //!
 //! Does not know about: how handshakes are performed, how files are watched.
 
-use crate::config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
 use crate::guards::seed;
 use crate::http::Time;
 use crate::http::limit::{Limiter, Quota, QuotaError};
@@ -11,6 +10,7 @@ use doorbell::tls::{
     Acceptor, CertFiles, CertPair, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, UnknownName,
     read_client_ca,
 };
+use doorbell_proxy_config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

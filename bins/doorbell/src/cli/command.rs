@@ -4,10 +4,10 @@
 
 use super::args::Cli;
 use super::operate::OperateCommand;
-use crate::config::model::{LogFormat, LogLevel};
 use clap::builder::{EnumValueParser, Resettable, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ColorChoice, Command, CommandFactory as _, Id, Subcommand as _};
+use doorbell_proxy_config::model::{LogFormat, LogLevel};
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -7,8 +7,6 @@ use super::load;
 use super::operate::only_instance;
 use super::options::{Global, parse_timeout};
 use super::output::{print, print_error};
-use crate::config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
-use crate::config::{Bind, Config, parse_valid_part};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
 use crate::unix::connect_within;
@@ -16,6 +14,8 @@ use crate::wire::Status;
 use clap::Args;
 use doorbell_checks::options::{ClientTls, HostPort};
 use doorbell_checks::{cause_of, tls_client};
+use doorbell_proxy_config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
+use doorbell_proxy_config::{Bind, Config, parse_valid_part};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use std::ffi::OsStr;
@@ -117,7 +117,7 @@ fn query(args: &HealthcheckArgs, global: &Global) -> Result<String, String> {
     std::thread::spawn(move || sender.send(request_status(&request_target, &request_path, timeout)));
     let left = deadline.saturating_duration_since(Instant::now());
     let status = receiver.recv_timeout(left).unwrap_or_else(|_| {
-        Err(format!("no response within {}", crate::config::format_duration(args.timeout)))
+        Err(format!("no response within {}", doorbell_proxy_config::format_duration(args.timeout)))
     });
     let address = &target.address;
     match status {
@@ -151,7 +151,7 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
     let Some(source) = source.map_err(|failure| failure.to_string())? else {
         let listen = load::listen(&[]).map_err(|failure| failure.to_string())?;
         let address = listen.iter().find_map(|bind| address_of(bind, &Listener::default()));
-        return Ok(plain(address.unwrap_or(Address::Addr(crate::config::model::DEFAULT_ADDR))));
+        return Ok(plain(address.unwrap_or(Address::Addr(doorbell_proxy_config::model::DEFAULT_ADDR))));
     };
     let overrides = load::overrides().map_err(|failure| failure.to_string())?;
     let name = &source.name;

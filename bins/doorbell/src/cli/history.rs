@@ -9,13 +9,13 @@ use super::operate::words::length;
 use super::options::{Global, ReportForm};
 use super::output::{colored, print};
 use super::report::rows::Row;
-use crate::config::model::ClickHouse as Settings;
 use crate::exit::{Exit, Failure};
 use crate::history::store;
 use crate::operator::time_of_day;
 use clap::{Args, Subcommand};
 use doorbell_history::StoreError;
 use doorbell_history::clickhouse::{ClickHouse, schema};
+use doorbell_proxy_config::model::ClickHouse as Settings;
 use serde::Serialize;
 use std::time::Duration;
 

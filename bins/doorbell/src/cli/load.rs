@@ -4,15 +4,15 @@
 
 use super::options::{AdminArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};
-use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Listener, LogLevel};
-use crate::config::{
-    self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_over, parse_with_files,
-};
 use crate::exit::{Exit, Failure};
 use crate::reload::Reading;
 use clap::ValueEnum;
 use doorbell_checks::options::{Check, CheckKind};
 use doorbell_health::Severity;
+use doorbell_proxy_config::model::{Admin, CHECKS_MAX, CheckUse, Listener, LogLevel};
+use doorbell_proxy_config::{
+    Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_over, parse_with_files,
+};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
@@ -111,7 +111,7 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
     let shown: Vec<_> = parsed
         .problems
         .into_iter()
-        .filter(|problem| problem.severity == config::Severity::Error || !global.quiet)
+        .filter(|problem| problem.severity == doorbell_proxy_config::Severity::Error || !global.quiet)
         .collect();
     if !shown.is_empty() {
         print_problems(source, &shown, global.color);
@@ -131,7 +131,7 @@ pub(super) fn reread(global: &Global, args: &ServeArgs) -> Reading {
         let source = source.ok_or_else(|| "no configuration file to read".to_owned())?;
         let (parsed, secrets) = parse_with_files(&source, &|name| std::env::var(name).ok(), &overrides);
         files.extend(secrets);
-        let is_error = |problem: &&Problem| problem.severity == config::Severity::Error;
+        let is_error = |problem: &&Problem| problem.severity == doorbell_proxy_config::Severity::Error;
         let errors: Vec<Problem> = parsed.problems.iter().filter(is_error).cloned().collect();
         let config = parsed.config.ok_or_else(|| {
             format!("{} has {}\n{}", source.name, count_errors(&errors), source.render(&errors, false))
@@ -143,7 +143,8 @@ pub(super) fn reread(global: &Global, args: &ServeArgs) -> Reading {
 }
 
 fn count_errors(problems: &[Problem]) -> String {
-    let errors = problems.iter().filter(|problem| problem.severity == config::Severity::Error).count();
+    let errors =
+        problems.iter().filter(|problem| problem.severity == doorbell_proxy_config::Severity::Error).count();
     if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: particular keys.
 
-use crate::config::schema;
+use doorbell_proxy_config::schema;
 use serde_json::Value;
 use std::fmt::Write as _;
 

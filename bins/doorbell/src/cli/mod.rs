@@ -26,14 +26,14 @@ mod trust;
 mod until;
 mod validate;
 
-use crate::config::model::Admin;
-use crate::config::{self, Config, to_json, to_toml};
 use crate::exit::{Exit, Failure};
 use crate::reload::Read;
 use crate::serve;
 use args::{Cli, Command, ConfigCommand, DumpArgs, DumpForm};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches as _};
+use doorbell_proxy_config::model::Admin;
+use doorbell_proxy_config::{Config, schema, to_json, to_toml};
 use options::{Global, ServeArgs};
 use output::{colored, print, print_error};
 use std::ffi::OsString;
@@ -105,9 +105,7 @@ fn dispatch(mut cli: Cli, given: &ArgMatches) -> Result<Exit, Failure> {
         Command::Config { command: ConfigCommand::Diff(args) } => diff::run(&args),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
         Command::Config { command: ConfigCommand::Init(args) } => print_text(init::text(&args)),
-        Command::Config { command: ConfigCommand::Schema } => {
-            print_text(&format!("{:#}\n", config::schema()))
-        }
+        Command::Config { command: ConfigCommand::Schema } => print_text(&format!("{:#}\n", schema())),
         Command::Doctor(args) => doctor::run(&args, global),
         Command::Fleet(args) => fleet::run(&args, global),
         Command::Healthcheck(args) => Ok(healthcheck::run(&args, global)),

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: the commands.
 
-use crate::config::model::{Driver, LogFormat, LogLevel};
-use crate::config::{Bind, parse_duration};
 use clap::{Args, ValueEnum};
 use doorbell_checks::options::CheckKind;
+use doorbell_proxy_config::model::{Driver, LogFormat, LogLevel};
+use doorbell_proxy_config::{Bind, parse_duration};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub enum ReportForm {
 }
 
 pub(super) fn parse_bind(text: &str) -> Result<Bind, String> {
-    text.parse::<Bind>().map_err(|error| format!("{error}; write {}", crate::config::BIND_FORM))
+    text.parse::<Bind>().map_err(|error| format!("{error}; write {}", doorbell_proxy_config::BIND_FORM))
 }
 
 pub(super) fn parse_admin(text: &str) -> Result<AdminArg, String> {

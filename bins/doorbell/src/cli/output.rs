@@ -3,8 +3,8 @@
 //! Does not know about: what is printed.
 
 use super::options::ColorWhen;
-use crate::config::{Problem, Source};
 use crate::exit::{Exit, Failure};
+use doorbell_proxy_config::{Problem, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};

@@ -5,11 +5,11 @@
 use super::options::Global;
 use super::output::{print, print_error};
 use super::trust::TrustArgs;
-use crate::config::{format_duration, parse_duration};
 use crate::exit::{Exit, Failure};
 use crate::probe::{Probe, Prober, Report, TARGET_FORM, Target, Verdict};
 use clap::{Args, ValueEnum};
 use doorbell_checks::options::ProxyHeader;
+use doorbell_proxy_config::{format_duration, parse_duration};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;

@@ -4,11 +4,11 @@
 
 use super::load;
 use super::options::{Global, ServeArgs};
-use crate::config::model::{Files, Redirect, Route, links_to};
-use crate::config::{Bind, Config};
 use crate::exit::{Exit, Failure};
 use crate::http::redirect::{RedirectStatus, Scheme};
 use clap::{Args, ValueEnum};
+use doorbell_proxy_config::model::{Files, Redirect, Route, links_to};
+use doorbell_proxy_config::{Bind, Config};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -71,7 +71,7 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
         status,
         ..Redirect::default()
     };
-    if let Err(error) = crate::config::build_redirect(&to, &args.host) {
+    if let Err(error) = doorbell_proxy_config::build_redirect(&to, &args.host) {
         return Err(Failure::new(
             Exit::Usage,
             format!("invalid --host: {error}; expected a name such as example.com"),

@@ -9,7 +9,7 @@
 
 use super::group;
 use super::places::{NAME, directories, name_of, sockets, try_connect};
-use crate::config::model::{Control, ControlSocket};
+use doorbell_proxy_config::model::{Control, ControlSocket};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};

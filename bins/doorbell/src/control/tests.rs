@@ -4,7 +4,7 @@
 
 use super::places::{NAME, directories, find_running, sockets};
 use super::socket::open;
-use crate::config::model::{Control, ControlSocket};
+use doorbell_proxy_config::model::{Control, ControlSocket};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
 use std::ffi::OsString;
 use std::fs;

@@ -4,8 +4,8 @@
 //! Does not know about: the network.
 
 use super::{Finding, Level, Read};
-use crate::config::system_zone;
 use crate::workers::{self, Limits};
+use doorbell_proxy_config::system_zone;
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsString;
 

@@ -3,7 +3,6 @@
 //! Does not know about: routes, other guards.
 
 use super::Refusal;
-use crate::config::model;
 use crate::guards::subject::Subject;
 use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
@@ -11,6 +10,7 @@ use crate::http::layer::RequireAuth;
 use crate::http::{Replied, Request, Responder};
 use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use arc_swap::ArcSwap;
+use doorbell_proxy_config::model;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};
-use crate::config::model::{Config, Limit, Rate};
 use crate::http::layer::AtMost;
 use crate::http::limit::{Limiter, Quota};
+use doorbell_proxy_config::model::{Config, Limit, Rate};
 use doorbell_shared::limit;
 use doorbell_shared::redis::SharedLimit;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl Counting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
+    use doorbell_proxy_config::{Source, parse};
 
     fn tables(before: &Tables, text: &str) -> Tables {
         let text = format!(

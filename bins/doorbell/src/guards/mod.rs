@@ -10,7 +10,6 @@ pub(crate) mod client_limits;
 pub(crate) mod subject;
 pub(crate) mod token_jobs;
 
-use crate::config::model::{self, Config, LimitKey};
 use crate::guards::client_limits::Tables;
 use crate::guards::subject::{Promise, Subject};
 use crate::guards::token_jobs::TokenJob;
@@ -21,6 +20,7 @@ use crate::http::{Replied, Request, Responder};
 use auth::{Auth, AuthReader};
 use doorbell::Offload;
 use doorbell::offload::Class;
+use doorbell_proxy_config::model::{self, Config, LimitKey};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -251,7 +251,7 @@ fn limit_key(key: &LimitKey, v6_len: u8) -> limit::Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
+    use doorbell_proxy_config::{Source, parse};
 
     #[test]
     fn a_route_has_one_limit_on_all_its_listeners() {

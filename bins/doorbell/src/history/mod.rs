@@ -10,11 +10,11 @@ mod recorded;
 
 pub(crate) use recorded::{Receipts, Results, record};
 
-use crate::config::model::{ClickHouse as Settings, Config};
 use crate::reload::watch::Stamps;
 use doorbell_checks::options::ClientTls;
 use doorbell_history::clickhouse::{ClickHouse, Server};
 use doorbell_history::{Counter, History, Options, Writer, millis};
+use doorbell_proxy_config::model::{ClickHouse as Settings, Config};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -160,6 +160,6 @@ pub(crate) fn store(settings: &Settings) -> Result<ClickHouse, String> {
         tls: tls_config.map_err(|why| format!("history.clickhouse: {why}"))?.map(|client| client.config),
         server_name: tls.server_name,
     };
-    let instance = settings.instance.clone().unwrap_or_else(crate::config::host_name);
+    let instance = settings.instance.clone().unwrap_or_else(doorbell_proxy_config::host_name);
     Ok(ClickHouse { server, database: settings.database.clone(), instance, run: 0 })
 }

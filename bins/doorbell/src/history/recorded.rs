@@ -2,10 +2,10 @@
 //!
 //! Does not know about: the buffer and the writer of the history.
 
-use crate::config::model::Config;
 use crate::wire::{Event, EventKind};
 use doorbell_checks::Finding;
 use doorbell_history::{CheckResult, History, Operation, Receipt, Row, Transition, millis};
+use doorbell_proxy_config::model::Config;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -4,10 +4,10 @@
 
 use super::flood_limits::Budget;
 use super::grpc::GrpcService;
-use crate::config::model::{ClientAuthMode, Config};
 use crate::http::Limits;
 use doorbell::Http1;
 use doorbell::tls::Acceptor;
+use doorbell_proxy_config::model::{ClientAuthMode, Config};
 use hyper::header::HeaderValue;
 use hyper::server::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};

@@ -19,7 +19,6 @@ mod grpc;
 mod inbox;
 mod reply;
 
-use crate::config::model::Config;
 use crate::http::limit::client_net;
 use crate::http::{Limits, Peer, Time};
 use crate::registry::HealthRegistry;
@@ -32,6 +31,7 @@ use counters::count;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
+use doorbell_proxy_config::model::Config;
 use grpc::GrpcService;
 pub(crate) use grpc::{GrpcAdmission, is_grpc};
 use inbox::Inbox;

@@ -6,12 +6,12 @@
 //! that a missed event or a reload leaves no difference.
 
 use super::peers::{KnownPeer, LinkPeers};
-use crate::config::model::Peer;
 use crate::operator::{Followed, Operator};
 use crate::wire::{
     CheckView, CheckWord, EndpointView, EndpointWord, Event, EventKind, OutcomeWord, ResultView,
 };
 use doorbell_link::{Link, Measured, Outcome, State, Subject, SubjectKind, Time};
+use doorbell_proxy_config::model::Peer;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

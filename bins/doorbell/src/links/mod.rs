@@ -11,7 +11,6 @@ mod peers;
 mod rules;
 mod view;
 
-use crate::config::model::{Config, Links as Settings, Peer};
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
 use crate::prepared_thread::PreparedThread;
@@ -19,6 +18,7 @@ use crate::reload::watch::Stamps;
 use crate::sockets::port::{self, Listening};
 use doorbell_config::Named;
 use doorbell_link::net::{Acceptor, Dial, HANDSHAKES_MAX, LinkTls};
+use doorbell_proxy_config::model::{Config, Links as Settings, Peer};
 pub(crate) use peers::LinkPeers;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -5,13 +5,13 @@
 
 use super::rules::Rule;
 use super::view;
-use crate::config::model::{Config, Peer};
 use crate::history::Receipts;
 use crate::operator::time_of_day;
 use crate::wire::LinkView;
 use doorbell_history::{Counter, CounterName, History};
 use doorbell_link::net::{LinkClock, LinkHandle, Notice};
 use doorbell_link::{Event, Link, LinkOptions, RemoteState, RemoteStates, Subject};
+use doorbell_proxy_config::model::{Config, Peer};
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,11 +2,11 @@
 //!
 //! Does not know about: how states arrive from peers.
 
-use crate::config::model::Config;
 use doorbell_checks::Finding;
 use doorbell_checks::options::CheckKind;
 use doorbell_health::Outcome;
 use doorbell_link::{Decision, RemoteState, State, Subject, decide};
+use doorbell_proxy_config::model::Config;
 use std::sync::Arc;
 use std::time::Duration;
 

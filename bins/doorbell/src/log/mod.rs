@@ -13,7 +13,7 @@ mod throttle;
 pub(crate) use lines::PIECE_LEN;
 pub(crate) use throttle::Throttle;
 
-use crate::config::model::{Log, LogFormat, LogLevel};
+use doorbell_proxy_config::model::{Log, LogFormat, LogLevel};
 use lines::Lines;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};

@@ -44,7 +44,7 @@ fn line(panicked: &PanicHookInfo<'_>) {
     reason = "the child process runs in real time and exits immediately"
 )]
 mod tests {
-    use crate::config::model::Log;
+    use doorbell_proxy_config::model::Log;
     use rustix::pipe::fcntl_setpipe_size;
     use std::io::Read as _;
     use std::process::{Command, Stdio};

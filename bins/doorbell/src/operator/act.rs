@@ -5,10 +5,10 @@
 
 use super::maintenance::{self, Hold};
 use super::{Operator, OperatorInner, end_of, lasts, one_line, with_note};
-use crate::config::format_duration;
 use crate::supervisor::queue::Message;
 use crate::wire::{EventKind, HoldSource, Refusal, RefusalKind, Request, Response};
 use doorbell_probes::Subject;
+use doorbell_proxy_config::format_duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -38,13 +38,13 @@ pub(crate) use files::MaintenanceFiles;
 pub(crate) use running::{Incidents, Running};
 pub(crate) use windows::Window;
 
-use crate::config::format_duration;
 use crate::registry::HealthRegistry;
 use crate::supervisor::queue::Queue;
 use crate::wire::{EventKind, HoldSource, LinkView, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
 use doorbell_probes::Subject;
+use doorbell_proxy_config::format_duration;
 use drains::Drains;
 use lifecycle::{Life, StateChange};
 use maintenance::{Hold, Maintenance};

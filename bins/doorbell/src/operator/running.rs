@@ -2,7 +2,6 @@
 //!
 //! Does not know about: how the server is built, how it is shown.
 
-use crate::config::model::{Config, Lifecycle};
 use crate::registry::HealthRegistry;
 use crate::reload::Awaited;
 use crate::sharing::SharedChecks;
@@ -13,6 +12,7 @@ use doorbell::io_uring::Cause;
 use doorbell::{DriverReport, Handle};
 use doorbell_checks::options::Check;
 use doorbell_checks::{Heartbeat, Push, RunNow};
+use doorbell_proxy_config::model::{Config, Lifecycle};
 use doorbell_shared::ShareView;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -6,9 +6,9 @@
 //! drain, maintenance and prober. The lines are logged regardless of the configured log level.
 
 use super::Operator;
-use crate::config::format_duration;
 use crate::log::REQUESTED;
 use crate::wire::{CheckView, EndpointView, ProberView, Status};
+use doorbell_proxy_config::format_duration;
 use serde::Serialize;
 use std::time::Duration;
 use tracing::info;

@@ -4,7 +4,7 @@
 //! Does not know about: signals, servers.
 
 use super::Operator;
-use crate::config::format_duration;
+use doorbell_proxy_config::format_duration;
 use std::time::Duration;
 
 impl Operator {

@@ -4,13 +4,13 @@
 
 use super::clock::jump;
 use super::*;
-use crate::config::model::Config;
-use crate::config::{Source, parse};
 use crate::reload::watch::{Scan, Watched as _};
 use crate::supervisor::Supervisor;
 use crate::wire::{CheckWord, EndpointView, EndpointWord, Event, Lifecycle};
 use doorbell_checks::{Finding, ResultSink as _};
 use doorbell_health::Outcome;
+use doorbell_proxy_config::model::Config;
+use doorbell_proxy_config::{Source, parse};
 use std::path::Path;
 
 fn config(more: &str) -> Config {

@@ -3,9 +3,9 @@
 //! Does not know about: the effect on endpoints.
 
 use super::maintenance::Hold;
-use crate::config::model::Config;
-use crate::config::{Schedule, Slot};
 use doorbell_probes::endpoint_target;
+use doorbell_proxy_config::model::Config;
+use doorbell_proxy_config::{Schedule, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(super) type Changes = Vec<(String, Option<Hold>)>;
 impl Window {
     /// The windows of a configuration. A window without endpoints applies to the target `all`.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
-        let window = |window: &crate::config::model::Window| {
+        let window = |window: &doorbell_proxy_config::model::Window| {
             // The names under which maintenance is stored. They distinguish an endpoint with the
             // name `all` from the target `all`.
             let targets: Vec<String> = match window.endpoints.as_slice() {

@@ -7,11 +7,11 @@
 use super::prober::{Closing, Redirects};
 use super::response::{Content, Head, Response};
 use super::{Probe, Report, Target, Verdict};
-use crate::config::format_duration;
 use crate::unix::connect_within;
 use doorbell_checks::options::{ClientTls, HostPort, Url};
 use doorbell_checks::{Seen, cause_of, is_same_origin, tls_client, url_of_location};
 use doorbell_egress::refuse_self_connection;
+use doorbell_proxy_config::format_duration;
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};

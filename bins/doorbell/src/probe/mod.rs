@@ -10,9 +10,9 @@ mod response;
 #[cfg(test)]
 mod tests;
 
-use crate::config::is_credential;
 use doorbell_checks::options::{CheckKind, ClientTls, HostPort, ProxyHeader, Url};
 use doorbell_checks::{Phases, Seen};
+use doorbell_proxy_config::is_credential;
 pub(crate) use exported::{Exported, Kind};
 pub(crate) use prober::Prober;
 use std::fmt;

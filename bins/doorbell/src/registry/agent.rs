@@ -6,12 +6,12 @@
 //! (a `server` without `agent-send`) gets the line of the agent's configured endpoint.
 
 use super::HealthRegistry;
-use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::http::Time;
 use crate::sockets::listener::listens;
 use doorbell::{RawHandler, RawNext, ServerBuilder};
 use doorbell_probes::AgentLines;
+use doorbell_proxy_config::model::Config;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

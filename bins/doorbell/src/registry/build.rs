@@ -2,12 +2,12 @@
 //!
 //! Does not know about: results.
 
-use crate::config::model::{
-    Config, DegradedVia, Details, Health, HealthFormat, HealthRoute, HealthState, Role,
-};
 use crate::workers;
 use doorbell_health::{CheckIndex, ConfigError, EndpointConfig, FailOpen, Format, Grace, Use};
 use doorbell_probes::{EndpointOptions, Registry, RegistryBuilder, ReplyOptions};
+use doorbell_proxy_config::model::{
+    Config, DegradedVia, Details, Health, HealthFormat, HealthRoute, HealthState, Role,
+};
 use doorbell_tokio::registry::check_config;
 use std::sync::Arc;
 

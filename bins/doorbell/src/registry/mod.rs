@@ -10,11 +10,11 @@ mod sinks;
 mod tests;
 mod view;
 
-use crate::config::model::{Config, HealthRoute};
 use crate::operator::{EventLog, Window, time_of_day};
 use doorbell_checks::CheckStats;
 use doorbell_health::Time;
 use doorbell_probes::{Registry, ReplyCache};
+use doorbell_proxy_config::model::{Config, HealthRoute};
 use doorbell_tokio::registry::{ClockedRegistry, LogSink, TransitionCounters};
 use sinks::EventSink;
 use std::ops::Deref;

@@ -3,10 +3,10 @@
 //! Does not know about: requests.
 
 use super::*;
-use crate::config::{Source, parse};
 use doorbell_checks::{Finding, ResultSink as _};
 use doorbell_health::{EndpointState, Outcome};
 use doorbell_probes::CLOCK_STEP_MIN;
+use doorbell_proxy_config::{Source, parse};
 use std::time::Duration;
 
 fn config(text: &str) -> Config {

@@ -8,9 +8,9 @@
 //! reload, the reload fails, as without `wait_for_certificate`.
 
 use crate::build::tls::{self, Pairs};
-use crate::config::model::{Config, Tls};
 use crate::exit::{Exit, Failure};
 use crate::wire::WaitingView;
+use doorbell_proxy_config::model::{Config, Tls};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -9,7 +9,6 @@ use super::{Generation, SharedLog, SharedState};
 use crate::build::engine;
 use crate::build::stores::Stores;
 use crate::build::{access_log, checks, compute};
-use crate::config::model::Config;
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::guards::Common;
@@ -30,6 +29,7 @@ use doorbell::access_log::AccessLog;
 use doorbell::{Offload, ServerBuilder};
 use doorbell_checks::Plan as ChecksPlan;
 use doorbell_checks::Push;
+use doorbell_proxy_config::model::Config;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Parts of a generation whose server is not started yet.

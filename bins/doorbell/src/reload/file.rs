@@ -3,9 +3,9 @@
 //! Does not know about: how directories are watched, the steps of a reload.
 
 use super::generations::{Generations, Reading};
-use crate::config::model::{Config, ReloadOn};
 use crate::operator::Operator;
 use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
+use doorbell_proxy_config::model::{Config, ReloadOn};
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 //!
 //! Does not know about: other steps of a reload.
 
-use crate::config::model::{Compute, Config};
 use doorbell_config::Table;
+use doorbell_proxy_config::model::{Compute, Config};
 
 /// Returns the new configuration with the fixed values of the old one, and a sentence for each
 /// fixed key that differs. `compute` contains the settings of the running threads of `[compute]`;
@@ -63,7 +63,7 @@ fn stay_whole<T: Table>(table: &str, was: &T, is: &T, stay: &mut impl FnMut(&str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
+    use doorbell_proxy_config::{Source, parse};
 
     fn config(text: &str) -> Config {
         let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };

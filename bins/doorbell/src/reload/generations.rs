@@ -5,8 +5,6 @@
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, SharedState, Started};
 use crate::build::engine;
-use crate::config::format_duration;
-use crate::config::model::{Config, ReloadOn};
 use crate::exit::Failure;
 use crate::log;
 use crate::operator::{millis, time_of_day};
@@ -14,6 +12,8 @@ use crate::sockets::systemd;
 use crate::supervisor::queue::Queue;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::ReadyScheduler;
+use doorbell_proxy_config::format_duration;
+use doorbell_proxy_config::model::{Config, ReloadOn};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -400,10 +400,10 @@ impl std::fmt::Debug for Generations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
     use crate::operator::Operator;
     use crate::operator::admin::Guard;
     use crate::supervisor::Supervisor;
+    use doorbell_proxy_config::{Source, parse};
     use std::net::TcpListener;
 
     fn config(bind: &str) -> Config {

@@ -26,7 +26,6 @@ pub(crate) use generations::{Read, Reading};
 
 use crate::build::checks::CheckHandover;
 use crate::build::compute;
-use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
 use crate::history::{self, HistorySlot, Prepared, Results};
@@ -50,6 +49,7 @@ use doorbell_checks::{
     SchedulerCounters,
 };
 use doorbell_probes::SameChecks;
+use doorbell_proxy_config::model::{Compute, Config};
 use ports::{Ports, Unopened};
 use sink::CheckSink;
 use std::collections::HashMap;
@@ -422,7 +422,7 @@ fn stamps(config: &Config) -> Stamps {
 /// Hash of a configuration, independent of its notation. Excludes secrets.
 fn hash(config: &Config) -> String {
     let mut hasher = std::hash::DefaultHasher::new();
-    crate::config::to_json(config, true).to_string().hash(&mut hasher);
+    doorbell_proxy_config::to_json(config, true).to_string().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
@@ -437,7 +437,7 @@ fn no_thread(error: std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
+    use doorbell_proxy_config::{Source, parse};
 
     #[test]
     fn a_new_check_is_awaited_until_its_first_result_can_be_there() {

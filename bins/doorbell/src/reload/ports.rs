@@ -4,12 +4,12 @@
 
 use super::SharedState;
 use crate::blackbox::{self, Probes};
-use crate::config::model::{Config, TcpGate};
 use crate::exit::Failure;
 use crate::links::{self, LinkPeers, Links};
 use crate::registry::HealthRegistry;
 use crate::sockets::gate::{self, Gates};
 use doorbell_config::At;
+use doorbell_proxy_config::model::{Config, TcpGate};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: their content.
 
-use crate::config::model::{Access, AccessFile, Config};
+use doorbell_proxy_config::model::{Access, AccessFile, Config};
 use std::path::PathBuf;
 
 /// Files to remove if a generation is not put in use.

@@ -61,9 +61,9 @@ impl<S: ResultSink> ResultSink for CheckSink<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
     use doorbell_health::Outcome;
     use doorbell_history::{History, Kind};
+    use doorbell_proxy_config::{Source, parse};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[derive(Default)]

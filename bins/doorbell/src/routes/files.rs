@@ -6,10 +6,10 @@
 //! the reply is 404.
 
 use crate::build::compute::ScanRunner;
-use crate::config::model::Files;
 use crate::http::{StaticReply, Status};
 use crate::reload::watch::{Scan, Stamp, Watched};
 use arc_swap::ArcSwap;
+use doorbell_proxy_config::model::Files;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;

@@ -10,8 +10,6 @@ use super::redirect::RedirectHandler;
 use super::stored::{FilesHandler, LinksHandler};
 use super::templated::TemplatedReply;
 use super::{Materials, RouteEntry, RouteService};
-use crate::config::model::{Action, HealthRoute, Reply, Route};
-use crate::config::template::Template;
 use crate::guards::subject::Subject;
 use crate::guards::{Guards, Viewers};
 use crate::http::forwarded::Networks;
@@ -19,6 +17,8 @@ use crate::http::router::{Match, MethodSet, param_names};
 use crate::http::{Replied, Request, Responder, StaticReply, Status};
 use crate::stats::requests::{Fixed as Count, RequestCounters};
 use doorbell_config::At;
+use doorbell_proxy_config::model::{Action, HealthRoute, Reply, Route};
+use doorbell_proxy_config::template::Template;
 use std::sync::Arc;
 
 /// The handler of a route.

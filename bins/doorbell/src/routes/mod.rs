@@ -19,7 +19,6 @@ mod templated;
 
 use crate::build::access_log::HttpVersion;
 use crate::build::stores::Stores;
-use crate::config::model::{Config, Route};
 use crate::guards::subject::Subject;
 use crate::guards::{Common, Guards};
 use crate::http::forwarded::Networks;
@@ -28,6 +27,7 @@ use crate::http::{MessageStart, Replied, Request, Responder, Status};
 use crate::registry::HealthRegistry;
 use crate::stats::requests::RequestCounters;
 use doorbell_checks::Push;
+use doorbell_proxy_config::model::{Config, Route};
 use fixed::Fixed;
 use handler::{Guarded, RouteHandler};
 pub(crate) use layered::{BareService, LayeredService};

@@ -3,14 +3,14 @@
 //! Does not know about: guards, the effect of a result on states.
 
 use super::fixed::{Fixed, with_headers};
-use crate::config::model::Config;
-use crate::config::parse_duration;
 use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::http::router::Params;
 use crate::http::{Replied, Request, Responder, StaticReply, Status};
 use doorbell_checks::options::CheckKind;
 use doorbell_checks::{Finding, Push, PushRefused};
 use doorbell_health::Outcome;
+use doorbell_proxy_config::model::Config;
+use doorbell_proxy_config::parse_duration;
 use std::collections::HashMap;
 use std::time::Duration;
 

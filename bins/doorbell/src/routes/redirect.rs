@@ -3,10 +3,10 @@
 //! Does not know about: building a location (see `doorbell-http`).
 
 use super::fixed::Fixed;
-use crate::config::model;
 use crate::http::redirect::{Redirect, RedirectError};
 use crate::http::router::Params;
 use crate::http::{Replied, Request, Responder, Status};
+use doorbell_proxy_config::model;
 
 #[derive(Debug)]
 pub(super) struct RedirectHandler {
@@ -21,7 +21,7 @@ impl RedirectHandler {
         hosts: &[String],
         headers: Vec<(String, String)>,
     ) -> Option<Self> {
-        let redirect = crate::config::build_redirect(to, hosts).ok()?;
+        let redirect = doorbell_proxy_config::build_redirect(to, hosts).ok()?;
         let status = Status::new(redirect.status().code())?;
         Some(Self { redirect, status, headers })
     }

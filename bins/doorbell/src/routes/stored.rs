@@ -3,13 +3,13 @@
 //! Does not know about: reading files.
 
 use super::fixed::Fixed;
-use crate::config::model;
 use crate::http::router::Params;
 use crate::http::{Replied, Request, Responder, Status};
 use crate::routes::files::Directory;
 use crate::routes::links::Links;
 use crate::stats::requests::RequestCounters;
 use doorbell::{Offload, offload};
+use doorbell_proxy_config::model;
 use std::sync::Arc;
 
 /// Serves the files of a directory. The last parameter of the path is the name of the file.

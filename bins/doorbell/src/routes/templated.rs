@@ -5,9 +5,9 @@
 //! reply that would exceed the limits is replaced with 414.
 
 use super::fixed::Fixed;
-use crate::config::template::{Part, Template};
 use crate::http::router::Params;
 use crate::http::{Replied, Request, Responder, Status};
+use doorbell_proxy_config::template::{Part, Template};
 use std::io::Write;
 
 /// Size of the buffer that is tried first: most replies are short, and a small buffer is cheap to

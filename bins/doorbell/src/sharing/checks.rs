@@ -4,11 +4,11 @@
 //! Does not know about: the store.
 
 use super::{Settings, instance};
-use crate::config::model::Config;
-use crate::config::to_json;
 use doorbell_checks::{Finding, Push, RunStart};
 use doorbell_health::Outcome;
 use doorbell_link as link;
+use doorbell_proxy_config::model::Config;
+use doorbell_proxy_config::to_json;
 use doorbell_shared::{Local, ShareOptions, ShareView, SharedResult, SharedStore, Shares, Status};
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;

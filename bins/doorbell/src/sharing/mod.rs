@@ -11,7 +11,6 @@ mod checks;
 
 pub(crate) use checks::SharedChecks;
 
-use crate::config::model::{Config, Sharing as Settings};
 use crate::http::Time;
 use crate::prepared_thread::PreparedThread;
 use crate::reload::watch::Stamps;
@@ -19,6 +18,7 @@ use checks::{LocalChecks, ShareContext};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::options::ClientTls;
 use doorbell_checks::{Push, RunStart};
+use doorbell_proxy_config::model::{Config, Sharing as Settings};
 use doorbell_shared::redis::{Commands, Redis, RedisOptions, Server, SharedLimit};
 use doorbell_shared::{Announcement, Status, StoreError};
 use std::collections::HashMap;
@@ -202,7 +202,7 @@ pub(crate) fn client(
 
 /// Name of this instance.
 fn instance(settings: &Settings) -> String {
-    settings.instance.clone().unwrap_or_else(crate::config::host_name)
+    settings.instance.clone().unwrap_or_else(doorbell_proxy_config::host_name)
 }
 
 /// The files that the client reads only when it is created.

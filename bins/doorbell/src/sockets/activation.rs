@@ -5,8 +5,8 @@
 
 use super::inherit::{self, Passed};
 use super::{address, descriptor_store};
-use crate::config::model::Config;
-use crate::config::{Bind, BoundAddr};
+use doorbell_proxy_config::model::Config;
+use doorbell_proxy_config::{Bind, BoundAddr};
 use std::net::SocketAddr;
 
 /// Warns of every passed socket that no `bind` names. systemd keeps it open, so clients can

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: opening sockets.
 
-use crate::config::BoundAddr;
-use crate::config::model::Config;
+use doorbell_proxy_config::BoundAddr;
+use doorbell_proxy_config::model::Config;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, getsockname, sockopt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -6,8 +6,6 @@
 //! Gates run on their own thread, because workers cannot open and close listeners.
 
 use super::port::{self, Listening, Port, cannot_listen};
-use crate::config::BoundAddr;
-use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
 use crate::registry::HealthRegistry;
@@ -16,6 +14,8 @@ use crate::stats::server::{Item, ItemKind};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::Audience;
 use doorbell_probes::{ProbeCounters, Published, RunTrigger};
+use doorbell_proxy_config::BoundAddr;
+use doorbell_proxy_config::model::{Config, TcpGate, WhenDown};
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::VecDeque;
 use std::io;
@@ -439,9 +439,9 @@ async fn discard_input(stream: &mut TcpStream, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
     use doorbell_checks::{Finding, ResultSink as _};
     use doorbell_health::Outcome;
+    use doorbell_proxy_config::{Source, parse};
 
     #[test]
     fn only_the_current_registry_counts() {

@@ -7,8 +7,6 @@ use super::raw::FixedReply;
 use super::{address, inherit};
 use crate::build::access_log::{self, HttpVersion};
 use crate::build::tls::{self, Pairs};
-use crate::config::model::{Balance, Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
-use crate::config::{Bind, BoundAddr};
 use crate::exit::{Exit, Failure};
 use crate::http::Service;
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
@@ -22,6 +20,8 @@ use doorbell::access_log::AccessLog;
 use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
+use doorbell_proxy_config::model::{Balance, Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
+use doorbell_proxy_config::{Bind, BoundAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -251,7 +251,7 @@ fn http_limits(Listener { limits, keep_alive, timeouts, .. }: &Listener) -> crat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::model::KeepAlive;
+    use doorbell_proxy_config::model::KeepAlive;
 
     #[test]
     fn the_clients_first_choice_among_ours_decides() {

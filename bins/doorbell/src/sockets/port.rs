@@ -3,10 +3,10 @@
 //! Does not know about: the component that uses an address.
 
 use super::activation;
-use crate::config::BoundAddr;
-use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use doorbell_config::At;
+use doorbell_proxy_config::BoundAddr;
+use doorbell_proxy_config::model::Config;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};

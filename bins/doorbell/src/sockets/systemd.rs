@@ -4,10 +4,10 @@
 //! Does not know about: how to stop or reload. Sends nothing unless `NOTIFY_SOCKET` is set.
 
 use super::{datagram, descriptor_store};
-use crate::config::model::{Config, ReadyOn, Systemd};
 use crate::operator::Operator;
 use crate::wire::{Lifecycle, Status};
 use doorbell_checks::Heartbeat;
+use doorbell_proxy_config::model::{Config, ReadyOn, Systemd};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io;

@@ -3,7 +3,6 @@
 //!
 //! Does not know about: receiving, limits, how a state is determined.
 
-use crate::config::model::{Config, Udp, UdpReply, UdpWhenDown};
 use crate::registry::HealthRegistry;
 use crate::stats::server::ServerStats;
 use doorbell::datagram::{DatagramHandler, DatagramListen, DatagramReply, DatagramRequest};
@@ -11,6 +10,7 @@ use doorbell::http::limit::Quota;
 use doorbell::{Handle, ServerBuilder};
 use doorbell_health::Audience;
 use doorbell_probes::{ProbeCounters, Published, RunTrigger};
+use doorbell_proxy_config::model::{Config, Udp, UdpReply, UdpWhenDown};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 

@@ -3,7 +3,6 @@
 //!
 //! Does not know about: when the summary is logged, how requests are refused.
 
-use crate::config::model::Config;
 use crate::guards::Common;
 use crate::guards::client_limits::Counted;
 use crate::http::limit::{Leases, Limiter};
@@ -13,6 +12,7 @@ use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::{Acceptor, TlsStats};
 use doorbell::{Blame, CloseReason, Handle, ProxyResult, Refusals, Snapshot};
 use doorbell_checks::{Connector, SchedulerCounters};
+use doorbell_proxy_config::model::Config;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

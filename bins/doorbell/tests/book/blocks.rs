@@ -4,7 +4,7 @@
 
 use crate::page::Block;
 use doorbell_proxy::cli::command_line;
-use doorbell_proxy::config::{Outside, Severity, Source, parse_with};
+use doorbell_proxy_config::{Outside, Severity, Source, parse_with};
 use std::path::Path;
 
 /// Languages that a block may declare. Commands must be in `console` or `sh` blocks, which are

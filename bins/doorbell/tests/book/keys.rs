@@ -4,7 +4,7 @@
 
 use crate::page::{GENERATED, cell};
 use doorbell_proxy::cli::manual::{default_shown, properties};
-use doorbell_proxy::config::schema;
+use doorbell_proxy_config::schema;
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -4,7 +4,7 @@
 //! `deploy/check`).
 
 use super::{doorbell, finish};
-use doorbell_proxy::config::schema;
+use doorbell_proxy_config::schema;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ fn judge(text: &str) -> Vec<String> {
 fn good_files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
-    for folder in ["deploy", "bins/doorbell/tests/config", "bins/doorbell/src/cli/init"] {
+    for folder in ["deploy", "crates/proxy-config/tests/config", "bins/doorbell/src/cli/init"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();

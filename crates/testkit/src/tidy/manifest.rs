@@ -22,7 +22,14 @@ pub const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "benches",
         may: &["doorbell-http"],
-        may_in_tests: &["doorbell", "doorbell-health", "doorbell-proxy", "doorbell-ring", "doorbell-testkit"],
+        may_in_tests: &[
+            "doorbell",
+            "doorbell-health",
+            "doorbell-proxy",
+            "doorbell-proxy-config",
+            "doorbell-ring",
+            "doorbell-testkit",
+        ],
     },
     // The parser is compared with other servers. The engine is not involved.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },
@@ -39,6 +46,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-link",
             "doorbell-metrics",
             "doorbell-probes",
+            "doorbell-proxy-config",
             "doorbell-shared",
             "doorbell-tokio",
         ],
@@ -102,6 +110,20 @@ pub const ARROWS: &[Arrow] = &[
     // Pre-rendered replies to health probes, for the binary and for programs that embed the engine:
     // no socket, no runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
+    // The configuration of the program: the options of every library that it configures.
+    Arrow {
+        folder: "crates/proxy-config",
+        may: &[
+            "doorbell",
+            "doorbell-checks",
+            "doorbell-config",
+            "doorbell-health",
+            "doorbell-history",
+            "doorbell-probes",
+            "doorbell-shared",
+        ],
+        may_in_tests: &[],
+    },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
     // State that instances share. Uses the states and the reconnect delay of `doorbell-link`, and
     // the leases of limits of `doorbell-http`; depends on neither health nor configuration.

@@ -5,11 +5,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::host_name;
-use crate::config::model::Config;
 use doorbell_checks::options::{Check, CheckKind, EgressOptions};
 use doorbell_checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, SharedResources};
 use doorbell_probes::Registry;
+use doorbell_proxy_config::host_name;
+use doorbell_proxy_config::model::Config;
 use doorbell_tokio::registry::States;
 use std::collections::HashMap;
 use std::sync::Arc;

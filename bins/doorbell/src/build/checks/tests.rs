@@ -5,11 +5,11 @@
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
 use super::plan;
-use crate::config::model::{Action, Config};
-use crate::config::{Source, parse};
 use crate::registry::HealthRegistry;
 use doorbell_checks::{Finding, LAG_BOUNDS_US, LagCounts, ResultSink, SchedulerCounters};
 use doorbell_health::Time;
+use doorbell_proxy_config::model::{Action, Config};
+use doorbell_proxy_config::{Source, parse};
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::wait_until;
 use rustix::time::{ClockId, clock_gettime};

@@ -5,12 +5,12 @@
 use super::super::load;
 use super::super::options::Global;
 use super::args::InstanceArgs;
-use crate::config::model::ControlSocket;
-use crate::config::parse_valid_part;
 use crate::control::{CallError, Client, Found, directories, find_running};
 use crate::exit::{Exit, Failure};
 use crate::wire::frame::FrameError;
 use crate::wire::{Request, Response, Status};
+use doorbell_proxy_config::model::ControlSocket;
+use doorbell_proxy_config::parse_valid_part;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,11 @@
 //!
 //! Does not know about: health statuses, responses.
 
-use crate::config::model::Grpc;
 use crate::http2::common::Common;
 use crate::http2::counters::{Counters, count};
 use crate::http2::counting_stream::Account;
 use doorbell_grpc::{AdmitWatch, WatchLimit, WatchPermit};
+use doorbell_proxy_config::model::Grpc;
 use std::sync::Arc;
 use tonic::{Extensions, Status};
 
@@ -64,8 +64,8 @@ impl Drop for Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Source, parse};
     use crate::http2::flood_limits::{Budget, FloodLimits};
+    use doorbell_proxy_config::{Source, parse};
     use std::sync::atomic::Ordering;
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! Does not know about: the effect of requests.
 
-use crate::config::model::Admin;
 use crate::guards::browser::{is_cross_site, is_forwarded, is_own_host, may_hide_site};
 use crate::http::auth::Tokens;
 use arc_swap::ArcSwap;
+use doorbell_proxy_config::model::Admin;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use std::fmt;
@@ -203,7 +203,7 @@ impl fmt::Debug for Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::model::Secret;
+    use doorbell_proxy_config::model::Secret;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
     const BEARER: &str = "Bearer 0123456789abcdef0123456789abcdef";

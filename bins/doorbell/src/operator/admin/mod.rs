@@ -14,10 +14,10 @@ mod reply;
 mod reply_memory;
 
 use super::Operator;
-use crate::config::model::{Admin, Config};
 use crate::exit::{Exit, Failure};
 use crate::sockets::activation;
 use crate::sockets::port::{self, set_user_timeout};
+use doorbell_proxy_config::model::{Admin, Config};
 pub(crate) use guard::Guard;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;

@@ -6,7 +6,6 @@ use super::guard::{Denied, Ends, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
 use super::reply_memory::{ReplyMemory, with_permit};
 use super::{events, query};
-use crate::config::parse_duration;
 use crate::log::Throttle;
 use crate::operator::{Operator, millis};
 use crate::stats::metrics;
@@ -14,6 +13,7 @@ use crate::wire::{self, AudienceWord, Lifecycle, Refusal, RefusalKind};
 use bytes::Bytes;
 use doorbell_checks::Finding;
 use doorbell_health::Outcome;
+use doorbell_proxy_config::parse_duration;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::header::{HeaderMap, HeaderValue};
@@ -484,8 +484,8 @@ fn boxed(reply: FullReply) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::model::Admin;
     use crate::supervisor::Supervisor;
+    use doorbell_proxy_config::model::Admin;
     use futures_util::FutureExt as _;
 
     fn shared() -> AdminState {

@@ -13,10 +13,10 @@ mod tests;
 
 use super::datagram::Manager;
 use super::{address, inherit};
-use crate::config::model::{Config, FdStore, Systemd};
-use crate::config::{Bind, BoundAddr};
 use crate::operator::Operator;
 use doorbell::Listening;
+use doorbell_proxy_config::model::{Config, FdStore, Systemd};
+use doorbell_proxy_config::{Bind, BoundAddr};
 use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::net::SocketAddr;
