@@ -15,7 +15,6 @@ pub mod exit;
 mod guards;
 mod history;
 mod http;
-mod http2;
 mod links;
 mod log;
 mod operator;

@@ -46,5 +46,5 @@ mod statuses;
 mod watch;
 
 pub use service::{ClientAddr, GrpcHealth, prober_of};
-pub use statuses::{OVERALL, Statuses};
+pub use statuses::{ALB_PATH, OVERALL, Statuses};
 pub use watch::{AdmitWatch, WatchLimit, WatchPermit};

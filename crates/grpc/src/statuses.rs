@@ -16,6 +16,10 @@ use doorbell_probes::{ProbeCounters, Published, Registry, RunTrigger, audience_o
 use tokio::sync::watch;
 use tonic_health::ServingStatus;
 
+/// Path of the default health check of an AWS application load balancer, which treats code 12,
+/// UNIMPLEMENTED, as healthy. [`GrpcHealth`](crate::GrpcHealth) does not serve it.
+pub const ALB_PATH: &str = "/AWS.ALB/healthcheck";
+
 /// Name of the service that stands for the whole process (grpc/health/v1/health.proto).
 pub const OVERALL: &str = "";
 

@@ -8,13 +8,12 @@ use super::rollback_files::RollbackFiles;
 use super::{Generation, SharedLog, SharedState};
 use crate::build::engine;
 use crate::build::stores::Stores;
-use crate::build::{access_log, checks, compute};
+use crate::build::{access_log, checks, compute, http2};
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::guards::Common;
 use crate::guards::client_limits::Tables;
 use crate::history;
-use crate::http2::Plan;
 use crate::operator::{Incidents, admin};
 use crate::registry::HealthRegistry;
 use crate::registry::agent;
@@ -29,6 +28,7 @@ use doorbell::access_log::AccessLog;
 use doorbell::{Offload, ServerBuilder};
 use doorbell_checks::Plan as ChecksPlan;
 use doorbell_checks::Push;
+use doorbell_http2::Plan;
 use doorbell_proxy_config::model::Config;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,7 +88,7 @@ impl Built {
             server_stats.connector = Some(Arc::clone(connector));
             tracing::debug!("ports of checks: {}", connector.report());
         }
-        let mut plan = Plan::new(config, &registry, Arc::clone(&shared.http2));
+        let mut plan = http2::plan(config, &registry, Arc::clone(&shared.http2));
         let awaited = Awaited::default();
         let is_open = |listener: &str| before.is_some_and(|before| before.has_open(listener));
         for position in 0..config.listeners.len() {

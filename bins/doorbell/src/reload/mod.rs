@@ -29,7 +29,6 @@ use crate::build::compute;
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
 use crate::history::{self, HistorySlot, Prepared, Results};
-use crate::http2::{self, Http2};
 use crate::links::{self, LinkPeers};
 use crate::operator::admin::Guard;
 use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, time_of_day};
@@ -48,6 +47,7 @@ use doorbell_checks::{
     Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, RunStart, Scheduler as Checks,
     SchedulerCounters,
 };
+use doorbell_http2::Http2;
 use doorbell_probes::SameChecks;
 use doorbell_proxy_config::model::{Compute, Config};
 use ports::{Ports, Unopened};
@@ -68,7 +68,7 @@ pub(crate) struct SharedState {
     /// The guard of the admin listener.
     guard: Arc<Guard>,
     checks: Arc<SchedulerCounters>,
-    http2: Arc<http2::Common>,
+    http2: Arc<doorbell_http2::Common>,
     history: HistorySlot,
     links: Arc<LinkPeers>,
     sharing: SharingSlot,

@@ -3,9 +3,9 @@
 //!
 //! Does not know about: reactions to the end.
 
-use crate::http2::Http2;
 use crate::supervisor::queue::{Message, Queue};
 use doorbell::Server;
+use doorbell_http2::Http2;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};

@@ -6,8 +6,8 @@
 
 use super::fixed::with_headers;
 use crate::http::{Method, Replied, Request, Responder, StaticReply, Status, Time};
-use crate::http2::{GrpcAdmission, is_grpc};
 use crate::stats::requests::RequestCounters;
+use doorbell_http2::{GrpcAdmission, is_grpc};
 use std::sync::Arc;
 
 /// The prepared admission of a call, and the prepared 415 reply.

@@ -6,12 +6,12 @@ use super::descriptor_store::{self, InheritedSockets};
 use super::raw::FixedReply;
 use super::{address, inherit};
 use crate::build::access_log::{self, HttpVersion};
+use crate::build::http2::listener_options;
 use crate::build::tls::{self, Pairs};
 use crate::exit::{Exit, Failure};
 use crate::http::Service;
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
 use crate::http::layer::AtMost;
-use crate::http2::Plan;
 use crate::reload::watch::Watched;
 use crate::routes::{BareService, LayeredService, Materials, RouteService};
 use crate::stats::server::ServerStats;
@@ -20,6 +20,7 @@ use doorbell::access_log::AccessLog;
 use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
+use doorbell_http2::Plan;
 use doorbell_proxy_config::model::{Balance, Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
 use doorbell_proxy_config::{Bind, BoundAddr};
 use std::sync::Arc;
@@ -133,8 +134,8 @@ fn protocol(
                 Some(plan) if listener.http2 => {
                     let http2 = routes(materials, listener, shared, HttpVersion::Http2)?;
                     server_stats.refusals.push(http2.refusals());
-                    let limits = http_limits(listener);
-                    plan.add(materials.config, shared.position, (http2, limits), acceptor.clone());
+                    let options = listener_options(materials.config, shared.position, http_limits(listener));
+                    plan.add(options, http2, acceptor.clone());
                 }
                 Some(plan) => plan.add_none(),
                 None => {}

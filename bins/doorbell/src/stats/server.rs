@@ -6,12 +6,12 @@
 use crate::guards::Common;
 use crate::guards::client_limits::Counted;
 use crate::http::limit::{Leases, Limiter};
-use crate::http2::Counters;
 use doorbell::access_log::LogSink;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::{Acceptor, TlsStats};
 use doorbell::{Blame, CloseReason, Handle, ProxyResult, Refusals, Snapshot};
 use doorbell_checks::{Connector, SchedulerCounters};
+use doorbell_http2::Counters;
 use doorbell_proxy_config::model::Config;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! Does not know about: listeners that enable HTTP/2.
 
 use doorbell_config::{At, Link, Map, Problem, Section, Table, Words};
+use doorbell_grpc::ALB_PATH;
 
 /// Limits of HTTP/2, on listeners with `http2 = true`.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
@@ -61,10 +62,7 @@ const SERVICE_LEN_MAX: usize = 1024;
 impl Grpc {
     /// Paths of the calls: the methods of the service, and the default health check of an AWS
     /// application load balancer.
-    pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", Self::ALB_PATH];
-
-    /// Path of the default health check of an AWS application load balancer.
-    pub const ALB_PATH: &str = "/AWS.ALB/healthcheck";
+    pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", ALB_PATH];
 
     /// The default table; `readyz` is the position of that endpoint in [`super::Config::health`].
     #[must_use]

@@ -43,6 +43,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-grpc",
             "doorbell-health",
             "doorbell-history",
+            "doorbell-http2",
             "doorbell-link",
             "doorbell-metrics",
             "doorbell-probes",
@@ -97,6 +98,12 @@ pub const ARROWS: &[Arrow] = &[
     // Writes rows to a database; depends on neither checks nor configuration.
     Arrow { folder: "crates/history", may: &[], may_in_tests: &["doorbell-testkit"] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
+    // HTTP/2 for connections that were handed over. Reads requests ahead as `doorbell-tokio` does.
+    Arrow {
+        folder: "crates/http2",
+        may: &["doorbell", "doorbell-grpc", "doorbell-probes", "doorbell-tokio"],
+        may_in_tests: &[],
+    },
     // Links between instances; does not depend on health, the engine or configuration.
     Arrow { folder: "crates/link", may: &[], may_in_tests: &["doorbell-testkit"] },
     // Metrics, for the binary and for programs that embed the engine.
@@ -117,6 +124,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell",
             "doorbell-checks",
             "doorbell-config",
+            "doorbell-grpc",
             "doorbell-health",
             "doorbell-history",
             "doorbell-probes",

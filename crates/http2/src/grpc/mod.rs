@@ -3,8 +3,8 @@
 //! Does not know about: frames, how routes admit calls.
 //!
 //! Every other method gets UNIMPLEMENTED, code 12. By default, an AWS load balancer treats code 12
-//! as healthy at `/AWS.ALB/healthcheck`. Unless `alb` is "always", the reply to this path has code
-//! 12 only while the service without a name is serving.
+//! as healthy at [`ALB_PATH`]. By default, the reply to this path has code 12 only while the service
+//! without a name is serving.
 
 mod call;
 mod refusal;
@@ -13,13 +13,12 @@ mod watches;
 use super::body::ReplyBody;
 use super::common::Common;
 use super::counting_stream::Account;
-use crate::http::prober::Prober;
-use crate::registry::HealthRegistry;
 use bytes::Bytes;
 pub(super) use call::Call;
-pub(crate) use call::GrpcAdmission;
-use doorbell_grpc::{ClientAddr, GrpcHealth, OVERALL, Statuses, prober_of};
-use doorbell_proxy_config::model::{AlbReply, Config, Grpc};
+pub use call::GrpcAdmission;
+use doorbell::http::prober::Prober;
+use doorbell_grpc::{ALB_PATH, ClientAddr, GrpcHealth, Statuses, prober_of};
+use doorbell_probes::Registry;
 use http_body::Body;
 use hyper::{Method, Request, Response, header};
 pub(super) use refusal::Refusal;
@@ -36,19 +35,34 @@ const GRPC: &str = "application/grpc";
 /// Prefix of the paths of all methods of the health service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
+/// Options of health by gRPC.
+#[derive(Clone, Debug)]
+pub struct GrpcOptions {
+    /// Services and the positions of their endpoints in the registry. The service without a name is
+    /// [`doorbell_grpc::OVERALL`].
+    pub services: Vec<(String, usize)>,
+    /// Maximum number of concurrent Watch streams.
+    pub watches_max: u32,
+    /// Maximum number of concurrent Watch streams of a connection.
+    pub watches_per_conn_max: u32,
+    /// Whether the reply to the default health check of an AWS load balancer has code 12 even while
+    /// the service without a name is not serving.
+    pub always_healthy_for_alb: bool,
+}
+
 /// Serves gRPC requests.
 #[derive(Clone, Debug)]
 pub(super) struct GrpcService {
     health: GrpcHealth,
-    alb: AlbReply,
+    always_healthy_for_alb: bool,
 }
 
 /// Whether a request is a gRPC request.
-pub(crate) fn is_grpc(content_type: &[u8], is_post: bool, path: &str) -> bool {
+pub fn is_grpc(content_type: &[u8], is_post: bool, path: &str) -> bool {
     // Accepts `application/grpc+proto`, but not `application/grpc-web`.
     let rest = content_type.strip_prefix(GRPC.as_bytes());
     let is_content = rest.is_some_and(|rest| rest.first().is_none_or(|next| b"+; ".contains(next)));
-    is_content || (is_post && path == Grpc::ALB_PATH)
+    is_content || (is_post && path == ALB_PATH)
 }
 
 /// Whether a request of hyper is a gRPC request (see [`is_grpc`]).
@@ -60,25 +74,23 @@ pub(super) fn is_grpc_request<B>(request: &Request<B>) -> bool {
 
 impl GrpcService {
     pub(super) fn new(
-        config: &Config,
-        registry: &HealthRegistry,
+        options: GrpcOptions,
+        registry: &Registry,
         common: &Common,
         ends: watch::Receiver<bool>,
     ) -> Self {
-        let grpc = &config.grpc;
-        let services = grpc.services.iter();
-        let services = services.map(|(service, endpoint)| (service.value.clone(), endpoint.position));
-        let statuses =
-            Statuses::follow(services.chain([(OVERALL.to_owned(), grpc.overall.position)]), registry);
-        let health = GrpcHealth::new(statuses, Arc::new(Watches::new(common, grpc)), ends);
-        Self { health, alb: grpc.alb }
+        let watches = Watches::new(common, &options);
+        let statuses = Statuses::follow(options.services, registry);
+        let health = GrpcHealth::new(statuses, Arc::new(watches), ends);
+        Self { health, always_healthy_for_alb: options.always_healthy_for_alb }
     }
 
     /// The status for an AWS application load balancer, which treats code 12 as healthy by default.
     fn alb_status(&self, prober: Option<Prober>) -> Status {
-        match (self.health.is_serving(prober), self.alb) {
-            (true, _) | (_, AlbReply::Always) => Status::unimplemented("unknown method"),
-            (false, AlbReply::Verdict) => Status::unavailable("not serving"),
+        if self.always_healthy_for_alb || self.health.is_serving(prober) {
+            Status::unimplemented("unknown method")
+        } else {
+            Status::unavailable("not serving")
         }
     }
 
@@ -102,13 +114,15 @@ impl GrpcService {
                 Ok(response) => response,
                 Err(never) => match never {},
             }
-        } else if path == Grpc::ALB_PATH {
+        } else if path == ALB_PATH {
             let user_agent = request.headers().get(header::USER_AGENT).map(header::HeaderValue::as_bytes);
             self.alb_status(prober_of(user_agent, addr)).into_http()
         } else {
             Status::unimplemented("unknown service").into_http()
         };
-        call.begin(crate::http::Status::new(response.status().as_u16()).unwrap_or(crate::http::Status::OK));
+        call.begin(
+            doorbell::http::Status::new(response.status().as_u16()).unwrap_or(doorbell::http::Status::OK),
+        );
         response.map(|body| ReplyBody::Grpc(body, Some(call)))
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! Does not know about: other connections, how requests are converted.
 
-use super::Phase;
 use super::body::ReplyBody;
 use super::config::{Http2Config, Times};
 use super::counters::{Counters, count};
 use super::counting_stream::{Account, CountingStream};
 use super::flood_limits::{Abuse, Due, FloodLimits};
 use super::grpc::{GrpcService, Refusal, is_grpc_request};
+use super::phase::Phase;
 use super::reply::{RequestContext, RequestOutcome, dispatch, reply_to};
-use crate::http::{Client, Peer, Time, TlsInfo};
 use doorbell::HandedConn;
+use doorbell::http::{Client, Peer, Time, TlsInfo};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_tokio::Preread;
 use hyper::body::Incoming;
@@ -133,7 +133,7 @@ struct ConnDriver {
 }
 
 impl ConnDriver {
-    /// Drives a connection until it ends, a timeout expires or the lane is stopped.
+    /// Drives a connection until it ends, a timeout expires or the thread is stopped.
     /// `start_shutdown` starts the graceful shutdown.
     async fn run<C: Future<Output = hyper::Result<()>>>(
         &self,

@@ -1,40 +1,21 @@
-//! The Tokio lane: serves HTTP/2 connections, including gRPC health, with hyper and the routes of
-//! their listener.
+//! The thread that serves the connections of all listeners, and the settings it starts with.
 //!
-//! Does not know about: HTTP/1.1 connections, which stay on workers; replies.
-//!
-//! The lane is a thread with its own runtime; the first HTTP/2 connection starts it. A worker hands
-//! a connection over, with all bytes read so far, after the beginning of an HTTP/2 preface or after
-//! a ClientHello that prefers `h2` (see [`doorbell::hand_over`]).
+//! Does not know about: how a connection is served.
 
-mod addresses;
-mod body;
-mod common;
-mod config;
-mod conn;
-mod counters;
-mod counting_stream;
-mod flood_limits;
-mod grpc;
-mod inbox;
-mod reply;
-
-use crate::http::limit::client_net;
-use crate::http::{Limits, Peer, Time};
-use crate::registry::HealthRegistry;
-use addresses::Addresses;
-pub(crate) use common::Common;
-use config::Http2Config;
-use conn::ConnContext;
-pub(crate) use counters::Counters;
-use counters::count;
+use super::addresses::Addresses;
+use super::common::Common;
+use super::config::{Http2Config, ListenerOptions};
+use super::conn::{self, ConnContext};
+use super::counters::{Counters, count};
+use super::grpc::{GrpcOptions, GrpcService};
+use super::inbox::Inbox;
+use super::phase::Phase;
+use doorbell::http::limit::client_net;
+use doorbell::http::{Peer, Time};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::Acceptor;
 use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
-use doorbell_proxy_config::model::Config;
-use grpc::GrpcService;
-pub(crate) use grpc::{GrpcAdmission, is_grpc};
-use inbox::Inbox;
+use doorbell_probes::Registry;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,24 +24,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Interval at which the shutdown of the lane checks whether its deadline was shortened.
+/// Interval at which the shutdown of the thread checks whether its deadline was shortened.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Phase of the lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    Serving,
-    /// Every connection is being shut down gracefully.
-    Draining,
-    /// No new connections arrive: the lane ends after its last open connection.
-    Ending,
-    /// The lane ends immediately.
-    Stopped,
-}
-
-/// The settings of the lane, collected while listeners are built.
+/// The settings of the thread, collected while listeners are built.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     grpc_service: Option<GrpcService>,
     /// Settings by listener, in the order of the listeners of the server.
     configs: Vec<Option<Arc<Http2Config>>>,
@@ -71,9 +40,9 @@ pub(crate) struct Plan {
     ends: watch::Sender<bool>,
 }
 
-/// The running lane.
+/// The running thread.
 #[derive(Debug)]
-pub(crate) struct Http2 {
+pub struct Http2 {
     inbox: Inbox,
     phase: watch::Sender<Phase>,
     ends: watch::Sender<bool>,
@@ -84,48 +53,44 @@ pub(crate) struct Http2 {
 }
 
 impl Plan {
-    /// Creates the settings; `None` if no listener has HTTP/2. The counters in `common` are shared
-    /// with other generations.
-    pub(crate) fn new(config: &Config, registry: &HealthRegistry, common: Arc<Common>) -> Option<Self> {
-        (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
+    /// Creates settings for at most `conns_max` connections on all listeners together; `grpc`
+    /// serves health by gRPC with the states of a registry. The counters in `common` are shared with
+    /// other generations.
+    #[must_use]
+    pub fn new(conns_max: u32, grpc: Option<(GrpcOptions, &Registry)>, common: Arc<Common>) -> Self {
         let (ends, ended) = watch::channel(false);
-        let grpc_service = config.grpc.enabled.then(|| GrpcService::new(config, registry, &common, ended));
-        Some(Self {
+        let grpc_service =
+            grpc.map(|(options, registry)| GrpcService::new(options, registry, &common, ended));
+        Self {
             grpc_service,
             configs: Vec::new(),
             inbox: Inbox::default(),
             common,
-            conns_max: config.http2.max_connections,
+            conns_max,
             phase: watch::Sender::new(Phase::Serving),
             ends,
-        })
+        }
     }
 
     /// Adds the server's next listener, without HTTP/2.
-    pub(crate) fn add_none(&mut self) {
+    pub fn add_none(&mut self) {
         self.configs.push(None);
     }
 
     /// Adds the server's next listener, whose HTTP/2 requests are served by `http`.
-    pub(crate) fn add(
-        &mut self,
-        config: &Config,
-        position: usize,
-        http: (Http1, Limits),
-        acceptor: Option<Acceptor>,
-    ) {
-        let config = Http2Config::new(config, position, http, acceptor, self.grpc_service.clone());
+    pub fn add(&mut self, options: ListenerOptions, http: Http1, acceptor: Option<Acceptor>) {
+        let config = Http2Config::new(options, http, acceptor, self.grpc_service.clone());
         self.configs.push(Some(Arc::new(config)));
     }
 
-    /// Lets a server hand connections over to the lane.
-    pub(crate) fn attach(&self, builder: ServerBuilder) -> ServerBuilder {
+    /// Lets a server hand connections over to the thread.
+    pub fn attach(&self, builder: ServerBuilder) -> ServerBuilder {
         let to = HandOver::new(self.inbox.clone()).conns_max(self.conns_max);
         builder.hand_over(self.common.count_together(to))
     }
 
-    /// Opens the lane. The first connection starts its thread.
-    pub(crate) fn start(self) -> Http2 {
+    /// Opens the queue. The first connection starts the thread.
+    pub fn start(self) -> Http2 {
         let (alive, ended) = sync_channel(0);
         let Self { configs, inbox, common, phase, ends, .. } = self;
         let (addresses, counters) = (common.addresses().clone(), Arc::clone(common.counters()));
@@ -139,14 +104,14 @@ impl Plan {
 impl Http2 {
     /// Starts to shut every connection down gracefully, within `timeout`. Watch streams end now;
     /// during a stop, their clients have already received NOT_SERVING.
-    pub(crate) fn drain(&self, timeout: Duration) {
+    pub fn drain(&self, timeout: Duration) {
         self.set_deadline(timeout);
         self.ends.send_replace(true);
         self.advance_to(Phase::Draining);
     }
 
     /// Sets the deadline of [`Self::end`] to `timeout` from now, unless an earlier deadline is set.
-    pub(crate) fn set_deadline(&self, timeout: Duration) {
+    pub fn set_deadline(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
         let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         // A deadline is never extended.
@@ -154,13 +119,13 @@ impl Http2 {
     }
 
     /// Closes every connection.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.advance_to(Phase::Stopped);
     }
 
     /// Waits for the end of the remaining connections until the deadline; without a deadline, does
     /// not wait. No new connections arrive any more.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.advance_to(Phase::Ending);
         self.inbox.close_idle();
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,7 +168,7 @@ impl Drop for Http2 {
     }
 }
 
-/// State of the thread of the lane.
+/// State of the thread.
 #[derive(Clone, Debug)]
 struct Work {
     configs: Vec<Option<Arc<Http2Config>>>,
@@ -250,7 +215,7 @@ impl Work {
         let client = match peer {
             Peer::Addr(addr) => Some(client_net(addr, config.client_v6_len)),
             Peer::Unix => None,
-            // The client reset the connection before the lane received it: the client's address is
+            // The client reset the connection before the thread received it: the client's address is
             // unknown, so the connection cannot be counted by address.
             Peer::Unknown => return,
         };

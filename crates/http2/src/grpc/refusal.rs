@@ -6,18 +6,18 @@
 //! RESOURCE_EXHAUSTED for a rate limit, so that clients do not treat the server as broken, and
 //! UNAUTHENTICATED for a missing certificate.
 
-use crate::http2::body::ReplyBody;
+use crate::body::ReplyBody;
 use hyper::{Response, StatusCode, header};
 use tonic::Status;
 
 /// Status of a refused call.
 #[derive(Debug)]
-pub(in crate::http2) struct Refusal(Status);
+pub(crate) struct Refusal(Status);
 
 impl Refusal {
     /// Converts the reply of a route. `may_lack_cert`: a certificate was requested, and the client
     /// sent no valid one.
-    pub(in crate::http2) fn of<B>(reply: &Response<B>, may_lack_cert: bool) -> Self {
+    pub(crate) fn of<B>(reply: &Response<B>, may_lack_cert: bool) -> Self {
         let wants_token = reply.headers().contains_key(header::WWW_AUTHENTICATE);
         Self(match reply.status() {
             StatusCode::UNAUTHORIZED => Status::unauthenticated("missing token"),
@@ -35,7 +35,7 @@ impl Refusal {
         })
     }
 
-    pub(in crate::http2) fn into_response(self) -> Response<ReplyBody> {
+    pub(crate) fn into_response(self) -> Response<ReplyBody> {
         self.0.into_http().map(|body| ReplyBody::Grpc(body, None))
     }
 }

@@ -4,10 +4,10 @@
 
 use super::flood_limits::Budget;
 use super::grpc::GrpcService;
-use crate::http::Limits;
 use doorbell::Http1;
+use doorbell::http::Limits;
+use doorbell::http::limit::CLIENT_V6_LEN;
 use doorbell::tls::Acceptor;
-use doorbell_proxy_config::model::{ClientAuthMode, Config};
 use hyper::header::HeaderValue;
 use hyper::server::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -31,6 +31,49 @@ const LOCAL_RESETS_MAX: usize = 200;
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Options of a listener's HTTP/2 connections.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// Limits of requests and connections. `header_timeout` is the maximum time until the first
+    /// HTTP/2 frame.
+    pub limits: Limits,
+    /// Maximum number of concurrent requests of a connection.
+    pub concurrent_streams_max: u32,
+    /// Maximum number of requests of a connection, which then gets GOAWAY.
+    pub streams_max: u32,
+    /// Maximum number of connections of one address.
+    pub conns_per_ip_max: Option<u32>,
+    /// Number of bits by which IPv6 addresses are told apart.
+    pub client_v6_len: u8,
+    /// Maximum time without progress, of requests and of a connection after GOAWAY.
+    pub write_timeout: Duration,
+    /// Maximum wait for the client's FIN after the FIN of the server.
+    pub linger_timeout: Duration,
+    /// Whether a certificate is requested from clients; the lack of one may then be the reason for
+    /// a refusal.
+    pub requests_client_cert: bool,
+    /// Default `Strict-Transport-Security` of replies.
+    pub hsts: Option<HeaderValue>,
+}
+
+impl ListenerOptions {
+    /// Options with these limits, and with the defaults of the `doorbell` program.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            concurrent_streams_max: 100,
+            streams_max: 10_000,
+            conns_per_ip_max: None,
+            client_v6_len: CLIENT_V6_LEN,
+            write_timeout: Duration::from_secs(10),
+            linger_timeout: Duration::from_secs(1),
+            requests_client_cert: false,
+            hsts: None,
+        }
+    }
+}
+
 /// Settings of a listener's HTTP/2 connections.
 #[derive(Debug)]
 pub(crate) struct Http2Config {
@@ -38,10 +81,7 @@ pub(crate) struct Http2Config {
     pub(super) limits: Limits,
     pub(super) acceptor: Option<Acceptor>,
     pub(super) grpc_service: Option<GrpcService>,
-    /// Whether a certificate is requested from clients; the lack of one may then be the reason for
-    /// a refusal.
     pub(super) requests_client_cert: bool,
-    /// Default `Strict-Transport-Security` of replies.
     pub(super) hsts: Option<HeaderValue>,
     pub(super) budget: Budget,
     pub(super) builder: Builder<TokioExecutor>,
@@ -66,34 +106,30 @@ pub(super) struct Times {
 }
 
 impl Http2Config {
-    /// Creates the settings of the listener at this position; `http` serves its requests.
+    /// Creates the settings of a listener whose requests are served by `http`.
     pub(super) fn new(
-        config: &Config,
-        position: usize,
-        http: (Http1, Limits),
+        options: ListenerOptions,
+        http: Http1,
         acceptor: Option<Acceptor>,
         grpc_service: Option<GrpcService>,
     ) -> Self {
-        let (http, limits) = http;
-        let listener = config.listeners.get(position).cloned().unwrap_or_default();
-        let tls = config.tls_of(position);
+        let limits = options.limits;
         Self {
             http,
             acceptor,
             grpc_service,
-            requests_client_cert: tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None),
-            // The configuration has validated the value.
-            hsts: tls.and_then(|tls| tls.hsts.as_ref()).and_then(|value| HeaderValue::from_str(value).ok()),
-            budget: Budget { streams: config.http2.max_requests, ..Budget::default() },
-            builder: builder(config.http2.concurrent_streams),
-            conns_per_ip_max: config.connections.per_ip_max,
-            client_v6_len: config.runtime.client_ipv6_prefix,
+            requests_client_cert: options.requests_client_cert,
+            hsts: options.hsts,
+            budget: Budget { streams: options.streams_max, ..Budget::default() },
+            builder: builder(options.concurrent_streams_max),
+            conns_per_ip_max: options.conns_per_ip_max,
+            client_v6_len: options.client_v6_len,
             times: Times {
-                silent: listener.timeouts.header,
-                idle: listener.keep_alive.idle,
-                stalled: config.connections.write_timeout,
-                linger: config.connections.linger_timeout,
-                age: listener.keep_alive.max_age.unwrap_or(Duration::MAX),
+                silent: limits.header_timeout,
+                idle: limits.idle_timeout,
+                stalled: options.write_timeout,
+                linger: options.linger_timeout,
+                age: limits.conn_age_max,
             },
             limits,
         }

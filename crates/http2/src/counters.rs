@@ -1,10 +1,10 @@
-//! Counters of the lane: refused and ended connections and requests by reason, for the log line at
+//! Counters of HTTP/2: refused and ended connections and requests by reason, for the log line at
 //! exit and for metrics.
 //!
 //! Does not know about: how the values are shown.
 
 use super::flood_limits::Abuse;
-use crate::http::Misuses;
+use doorbell::http::Misuses;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counters since the start.
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
+        pub struct Counters {
             /// Handed-over connections.
             pub(super) connections: AtomicU64,
             /// Open connections.
@@ -28,7 +28,7 @@ macro_rules! counters {
 
         impl Counters {
             /// Counters of refused and ended connections and requests, with their names.
-            pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
+            pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((concat!("http2_", stringify!($name)), self.$name.load(Ordering::Relaxed)),)*].into_iter()
             }
         }
@@ -82,12 +82,12 @@ counters! {
 
 impl Counters {
     /// Numbers of connections and requests.
-    pub(crate) fn served(&self) -> (u64, u64) {
+    pub fn served(&self) -> (u64, u64) {
         (self.connections.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
     }
 
     /// Number of open connections.
-    pub(crate) fn live(&self) -> u64 {
+    pub fn live(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }
 
@@ -98,7 +98,7 @@ impl Counters {
     }
 
     /// Number of started jobs.
-    pub(crate) fn jobs(&self) -> u64 {
+    pub fn jobs(&self) -> u64 {
         self.jobs.load(Ordering::Relaxed)
     }
 

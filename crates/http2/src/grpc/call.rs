@@ -3,7 +3,7 @@
 //!
 //! Does not know about: the messages of a reply.
 
-use crate::http::{Date, Later, Status};
+use doorbell::http::{Date, Later, Status};
 use doorbell::time::{Clock as _, OsClock};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// Header fields that a route adds to the reply to an admitted gRPC call. The route returns them in
 /// a deferred reply.
 #[derive(Clone, Debug)]
-pub(crate) struct GrpcAdmission(Arc<HeaderMap>);
+pub struct GrpcAdmission(Arc<HeaderMap>);
 
 /// A call in progress.
 #[derive(Debug)]
-pub(in crate::http2) struct Call {
+pub(crate) struct Call {
     later: Box<Later>,
     /// Status of the reply, once it has begun.
     status: Option<Status>,
@@ -24,7 +24,8 @@ pub(in crate::http2) struct Call {
 
 impl GrpcAdmission {
     /// Creates an admission; `None` if the fields are invalid.
-    pub(crate) fn new(headers: &[(String, String)]) -> Option<Self> {
+    #[must_use]
+    pub fn new(headers: &[(String, String)]) -> Option<Self> {
         let mut fields = HeaderMap::new();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
@@ -36,7 +37,7 @@ impl GrpcAdmission {
 
 impl Call {
     /// Takes the call from a deferred reply; `Err` if the reply is deferred for another reason.
-    pub(in crate::http2) fn of(later: Box<Later>) -> Result<Self, Box<Later>> {
+    pub(crate) fn of(later: Box<Later>) -> Result<Self, Box<Later>> {
         match later.work::<GrpcAdmission>() {
             Some(_) => Ok(Self { later, status: None, content_len: 0 }),
             None => Err(later),
@@ -44,7 +45,7 @@ impl Call {
     }
 
     /// The header fields of the route and of its guards, and `Date`.
-    pub(in crate::http2) fn fields(&self) -> HeaderMap {
+    pub(crate) fn fields(&self) -> HeaderMap {
         let mut fields =
             self.later.work::<GrpcAdmission>().map(|admission| (*admission.0).clone()).unwrap_or_default();
         for line in self.later.lines().split(|&byte| byte == b'\n') {
@@ -63,12 +64,12 @@ impl Call {
     }
 
     /// Records the status of the reply.
-    pub(in crate::http2) const fn begin(&mut self, status: Status) {
+    pub(crate) const fn begin(&mut self, status: Status) {
         self.status = Some(status);
     }
 
     /// Counts sent content.
-    pub(in crate::http2) const fn add_content(&mut self, len: usize) {
+    pub(crate) const fn add_content(&mut self, len: usize) {
         self.content_len += len;
     }
 }

@@ -1,5 +1,5 @@
-//! The queue from the workers to the lane: connections arrive in batches, with one wake-up per
-//! batch. The first connection starts the thread of the lane.
+//! The queue from the workers to the thread of HTTP/2: connections arrive in batches, with one wake-up per
+//! batch. The first connection starts the thread.
 //!
 //! Does not know about: serving the connections. Their number is limited by the permits of the
 //! hand-over.
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inbox(Arc<InboxInner>);
 
-/// Function that starts the thread of the lane.
+/// Function that starts the thread.
 pub(super) type Start = Box<dyn Fn() -> io::Result<JoinHandle<()>> + Send>;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Conns {
     thread: Thread,
 }
 
-/// The thread of the lane.
+/// The thread.
 #[derive(Default)]
 enum Thread {
     /// Not started yet. `has_failed` is set after the first error; later errors are not logged.

@@ -11,7 +11,7 @@
 
 mod frames;
 
-use crate::http::Time;
+use doorbell::http::Time;
 use frames::{CONTINUATION, DATA, Frame, Frames, HEADERS, RST_STREAM, WINDOW_UPDATE};
 use std::time::Duration;
 

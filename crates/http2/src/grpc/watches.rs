@@ -2,11 +2,11 @@
 //!
 //! Does not know about: health statuses, responses.
 
-use crate::http2::common::Common;
-use crate::http2::counters::{Counters, count};
-use crate::http2::counting_stream::Account;
+use super::GrpcOptions;
+use crate::common::Common;
+use crate::counters::{Counters, count};
+use crate::counting_stream::Account;
 use doorbell_grpc::{AdmitWatch, WatchLimit, WatchPermit};
-use doorbell_proxy_config::model::Grpc;
 use std::sync::Arc;
 use tonic::{Extensions, Status};
 
@@ -23,11 +23,11 @@ pub(super) struct Watches {
 struct Waiting(Account);
 
 impl Watches {
-    pub(super) fn new(common: &Common, grpc: &Grpc) -> Self {
+    pub(super) fn new(common: &Common, options: &GrpcOptions) -> Self {
         Self {
             counters: Arc::clone(common.counters()),
-            all: WatchLimit::shared(grpc.max_watches, Arc::clone(common.watches())),
-            per_conn_max: grpc.watches_per_connection,
+            all: WatchLimit::shared(options.watches_max, Arc::clone(common.watches())),
+            per_conn_max: options.watches_per_conn_max,
         }
     }
 
@@ -64,21 +64,24 @@ impl Drop for Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::flood_limits::{Budget, FloodLimits};
-    use doorbell_proxy_config::{Source, parse};
+    use crate::flood_limits::{Budget, FloodLimits};
     use std::sync::atomic::Ordering;
 
     #[test]
     fn streams_are_limited_by_connection_and_over_all_generations() {
-        let text = "version = 1\n[grpc]\nmax_watches = 2\nwatches_per_connection = 1\n".to_owned();
-        let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
+        let options = GrpcOptions {
+            services: Vec::new(),
+            watches_max: 2,
+            watches_per_conn_max: 1,
+            always_healthy_for_alb: false,
+        };
         let common = Common::default();
         let conn = || {
             let mut extensions = Extensions::default();
-            extensions.insert(Account::new(FloodLimits::new(Budget::default(), crate::http::Time::ZERO)));
+            extensions.insert(Account::new(FloodLimits::new(Budget::default(), doorbell::http::Time::ZERO)));
             extensions
         };
-        let (before, after) = (Watches::new(&common, &config.grpc), Watches::new(&common, &config.grpc));
+        let (before, after) = (Watches::new(&common, &options), Watches::new(&common, &options));
         let (one, other) = (conn(), conn());
         let first = before.admit(&one).unwrap();
         assert!(after.admit(&one).is_err(), "the connection has one");

@@ -3,9 +3,9 @@
 //! Does not know about: connections.
 
 use super::*;
-use crate::http::{Method, Reply, service_fn};
-use crate::http2::flood_limits::{Budget, FloodLimits};
+use crate::flood_limits::{Budget, FloodLimits};
 use doorbell::Offload;
+use doorbell::http::{Method, Reply, service_fn};
 use doorbell::offload::{Class, Executor, JobReply as Then, Pump};
 use http_body_util::{BodyExt as _, Full};
 use std::net::IpAddr;

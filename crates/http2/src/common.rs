@@ -1,4 +1,4 @@
-//! Counters that the lanes of all generations share, so that a reload does not reset the budgets of
+//! Counters that the threads of all generations share, so that a reload does not reset the budgets of
 //! clients: connections, connections by address, Watch streams.
 //!
 //! Does not know about: the limits, which belong to the configuration of each generation.
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The shared counters; one value per process.
 #[derive(Debug, Default)]
-pub(crate) struct Common {
+pub struct Common {
     counters: Arc<Counters>,
     addresses: Addresses,
     watches: Arc<AtomicU32>,
@@ -22,7 +22,9 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    pub(crate) const fn counters(&self) -> &Arc<Counters> {
+    /// The counters.
+    #[must_use]
+    pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 

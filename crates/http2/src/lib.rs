@@ -1,0 +1,54 @@
+//! HTTP/2 with gRPC health, for connections that the engine hands over: serves them on Tokio with
+//! hyper, by the handlers of their HTTP/1 listener.
+//!
+//! A worker of the engine hands a connection over, with all bytes read so far, after the beginning
+//! of an HTTP/2 preface or after a ClientHello that prefers `h2` (see [`doorbell::hand_over`]). A
+//! thread with its own runtime serves it; the first connection starts the thread.
+//!
+//! ```no_run
+//! use doorbell::http::Limits;
+//! use doorbell::{Http1, ServerBuilder};
+//! use doorbell_http2::{Common, Http2, ListenerOptions, Plan};
+//! use std::sync::Arc;
+//!
+//! // `http` serves the requests of a listener, over HTTP/1 and over HTTP/2.
+//! fn with_http2(builder: ServerBuilder, http: &Http1, limits: Limits) -> (ServerBuilder, Http2) {
+//!     let mut plan = Plan::new(4096, None, Arc::new(Common::default()));
+//!     plan.add(ListenerOptions::new(limits), http.clone(), None);
+//!     let builder = plan.attach(builder);
+//!     (builder, plan.start())
+//! }
+//! ```
+//!
+//! | items | purpose |
+//! |---|---|
+//! | [`Plan`], [`ListenerOptions`], [`GrpcOptions`] | which listeners have HTTP/2, and their limits |
+//! | [`Http2`] | the running thread: drain, stop |
+//! | [`Common`], [`Counters`] | what servers that replace each other share |
+//! | [`is_grpc`], [`GrpcAdmission`] | how a handler admits a gRPC call |
+//!
+//! Every connection has limits against floods of frames, resets and bytes, from measurements of
+//! attacks and of other servers.
+//!
+//! Does not know about: HTTP/1.1 connections, which stay on workers; replies.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod body;
+mod common;
+mod config;
+mod conn;
+mod counters;
+mod counting_stream;
+mod flood_limits;
+mod grpc;
+mod inbox;
+mod phase;
+mod reply;
+mod thread;
+
+pub use common::Common;
+pub use config::ListenerOptions;
+pub use counters::Counters;
+pub use grpc::{GrpcAdmission, GrpcOptions, is_grpc};
+pub use thread::{Http2, Plan};
