@@ -35,6 +35,7 @@
 //! | begin a connection | [`Egress::begin`], [`Egress::begin_udp`], [`Egress::begin_echo`], [`Egress::dial`] with a custom `connect` |
 //! | choose ports | [`PortChoice`], [`Strategy`], [`PortRange`] |
 //! | see which strategy is used, and why | [`EgressReport`], [`PortRangeSupport`] |
+//! | connect to a Unix socket within a time limit | [`connect_unix`] |
 //! | close without TIME-WAIT | [`close`](close()) |
 //! | count | [`EgressCounters`] |
 //!
@@ -51,6 +52,7 @@ mod selftest;
 mod strategy;
 #[cfg(test)]
 mod tests;
+mod unix;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -70,6 +72,7 @@ pub use range::PortRange;
 use range::Random;
 use strategy::Ports;
 pub use strategy::{EgressReport, NoPortRange, PortChoice, PortRangeSupport, Strategy};
+pub use unix::connect_unix;
 
 /// Settings for outgoing connections. The documentation of each method states its default.
 #[derive(Clone, Debug)]

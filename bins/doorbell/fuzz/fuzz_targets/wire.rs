@@ -4,8 +4,8 @@
 //! Does not know about: the effect of requests.
 #![no_main]
 
-use doorbell_proxy::wire::frame::{REQUEST_LEN_MAX, check_hello, decode, frame};
-use doorbell_proxy::wire::{Request, Response};
+use doorbell_control::frame::{REQUEST_LEN_MAX, check_hello, decode, frame};
+use doorbell_control::{Request, Response};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -2,12 +2,12 @@
 //!
 //! Does not know about: targets.
 
-use crate::probe::Kind;
 use doorbell_checks::options::{
     Address, Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, RequestVersion,
     Resolve, TcpCheck, TlsCheck, Url,
 };
 use doorbell_config::{Text as _, Words as _};
+use doorbell_prober::Kind;
 use doorbell_proxy_config::model::{Blackbox, Module as BuiltIn};
 use hyper::Method;
 use std::time::Duration;

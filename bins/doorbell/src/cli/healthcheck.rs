@@ -9,11 +9,11 @@ use super::options::{Global, parse_timeout};
 use super::output::{print, print_error};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
-use crate::unix::connect_within;
-use crate::wire::Status;
 use clap::Args;
 use doorbell_checks::options::{ClientTls, HostPort};
 use doorbell_checks::{cause_of, tls_client};
+use doorbell_control::Status;
+use doorbell_egress::connect_unix;
 use doorbell_proxy_config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
 use doorbell_proxy_config::{Bind, Config, parse_valid_part};
 use rustls::pki_types::ServerName;
@@ -256,7 +256,7 @@ fn request_status(target: &Target, path: &str, timeout: Duration) -> Result<u16,
             Err(why)
         }
         Address::Unix(socket) => {
-            let stream = connect_within(socket, timeout).map_err(cause)?;
+            let stream = connect_unix(socket, timeout).map_err(cause)?;
             request(target, stream, host.unwrap_or_else(|| "localhost".into()), path)
         }
     }

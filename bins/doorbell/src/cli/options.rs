@@ -108,7 +108,7 @@ pub(super) fn parse_admin(text: &str) -> Result<AdminArg, String> {
 }
 
 pub(super) fn parse_target(text: &str) -> Result<CheckKind, String> {
-    CheckKind::parse(text).ok_or_else(|| crate::probe::TARGET_FORM.into())
+    CheckKind::parse(text).ok_or_else(|| doorbell_prober::TARGET_FORM.into())
 }
 
 pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: how targets are probed.
 
-use crate::probe::{Prober, Target};
 use clap::Args;
 use doorbell_checks::options::ClientTls;
+use doorbell_prober::{Prober, Target};
 use std::path::PathBuf;
 
 /// TLS options of a probe.
@@ -71,7 +71,7 @@ impl TrustArgs {
         ];
         let (option, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
         match targets {
-            all if all.iter().any(|target| target.may_be_tls(prober)) => None,
+            all if all.iter().any(|target| prober.may_use_tls(target)) => None,
             [Target::Grpc { .. }] => {
                 Some(format!("{option} has no effect without TLS: use grpcs:// or --tls"))
             }

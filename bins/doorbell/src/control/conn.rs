@@ -5,11 +5,11 @@
 
 use crate::log::Throttle;
 use crate::operator::{Followed, Operator};
-use crate::wire::frame::{
+use doorbell_control::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
     frame_len, hello,
 };
-use crate::wire::{Refusal, RefusalKind, Request, Response};
+use doorbell_control::{Refusal, RefusalKind, Request, Response};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;

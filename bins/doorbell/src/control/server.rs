@@ -5,7 +5,7 @@
 use super::conn;
 use crate::log::Throttle;
 use crate::operator::Operator;
-use crate::wire::{Refusal, RefusalKind};
+use doorbell_control::{Refusal, RefusalKind};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;

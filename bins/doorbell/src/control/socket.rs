@@ -8,7 +8,7 @@
 //! can be replaced, and the file of a running instance cannot.
 
 use super::group;
-use super::places::{NAME, directories, name_of, sockets, try_connect};
+use doorbell_control::places::{NAME, directories, name_of, sockets, try_connect};
 use doorbell_proxy_config::model::{Control, ControlSocket};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;

@@ -1,12 +1,11 @@
-//! Tests files of control sockets, and the search for running instances.
+//! Tests files of control sockets.
 //!
 //! Does not know about: the protocol.
 
-use super::places::{NAME, directories, find_running, sockets};
 use super::socket::open;
+use doorbell_control::places::{NAME, find_running};
 use doorbell_proxy_config::model::{Control, ControlSocket};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -95,34 +94,4 @@ fn what_is_not_ours_is_left_alone() {
     let control = Control { group: Some("no-such-group".to_owned()), ..folder.control("grouped") };
     let why = open(&control).unwrap_err();
     assert!(why.contains("no-such-group"), "{why}");
-}
-
-#[test]
-fn directories_are_tried_in_their_order() {
-    let env = |name: &str| match name {
-        "RUNTIME_DIRECTORY" => Some(OsString::from("/run/a:/run/b")),
-        "XDG_RUNTIME_DIR" => Some(OsString::from("/run/user/7")),
-        _ => None,
-    };
-    assert_eq!(directories(env), ["/run/a", "/run/doorbell", "/run/user/7/doorbell"].map(PathBuf::from));
-    let env = |name: &str| (name == "RUNTIME_DIRECTORY").then(|| OsString::from("/run/doorbell"));
-    assert_eq!(directories(env), ["/run/doorbell"].map(PathBuf::from));
-    assert_eq!(directories(|_| Some("relative".into())), ["/run/doorbell"].map(PathBuf::from));
-}
-
-/// The order of a directory is arbitrary.
-#[test]
-fn the_first_socket_is_found_among_many() {
-    let folder = Folder::new();
-    for number in 0..150 {
-        drop(UnixListener::bind(folder.0.join(format!("control-{number}.sock"))).unwrap());
-        if number == 75 {
-            drop(UnixListener::bind(folder.0.join(NAME)).unwrap());
-        }
-    }
-    let found = sockets(&folder.0);
-    let expected =
-        [NAME, "control-0.sock", "control-1.sock", "control-10.sock"].map(|name| folder.0.join(name));
-    assert_eq!(found[..4], expected);
-    assert_eq!(found.len(), 64);
 }

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: the buffer and the writer of the history.
 
-use crate::wire::{Event, EventKind};
 use doorbell_checks::Finding;
+use doorbell_control::{Event, EventKind};
 use doorbell_history::{CheckResult, History, Operation, Receipt, Row, Transition, millis};
 use doorbell_proxy_config::model::Config;
 use std::sync::Arc;

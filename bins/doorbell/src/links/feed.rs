@@ -7,7 +7,7 @@
 
 use super::peers::{KnownPeer, LinkPeers};
 use crate::operator::{Followed, Operator};
-use crate::wire::{
+use doorbell_control::{
     CheckView, CheckWord, EndpointView, EndpointWord, Event, EventKind, OutcomeWord, ResultView,
 };
 use doorbell_link::{Link, Measured, Outcome, State, Subject, SubjectKind, Time};

@@ -7,7 +7,7 @@ use super::rules::Rule;
 use super::view;
 use crate::history::Receipts;
 use crate::operator::time_of_day;
-use crate::wire::LinkView;
+use doorbell_control::LinkView;
 use doorbell_history::{Counter, CounterName, History};
 use doorbell_link::net::{LinkClock, LinkHandle, Notice};
 use doorbell_link::{Event, Link, LinkOptions, RemoteState, RemoteStates, Subject};

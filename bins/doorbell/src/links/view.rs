@@ -4,7 +4,7 @@
 
 use super::peers::{KnownPeer, lock};
 use crate::operator::millis;
-use crate::wire::{LinkMinuteView, LinkView, QuantilesView};
+use doorbell_control::{LinkMinuteView, LinkView, QuantilesView};
 use doorbell_link::{LinkCounters, LinkReport, MinuteReport, Quantiles};
 use std::collections::BTreeMap;
 use std::time::Duration;

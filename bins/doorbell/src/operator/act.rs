@@ -6,7 +6,7 @@
 use super::maintenance::{self, Hold};
 use super::{Operator, OperatorInner, end_of, lasts, one_line, with_note};
 use crate::supervisor::queue::Message;
-use crate::wire::{EventKind, HoldSource, Refusal, RefusalKind, Request, Response};
+use doorbell_control::{EventKind, HoldSource, Refusal, RefusalKind, Request, Response};
 use doorbell_probes::Subject;
 use doorbell_proxy_config::format_duration;
 use std::collections::{BTreeMap, BTreeSet};

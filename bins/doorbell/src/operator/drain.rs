@@ -9,7 +9,7 @@ use super::maintenance::{ALL, TARGETS_MAX};
 use super::{Operator, OperatorInner, end_of, lasts, one_line, unix_ms, with_note};
 use crate::operator::millis;
 use crate::parent;
-use crate::wire::{EventKind, Refusal, RefusalKind};
+use doorbell_control::{EventKind, Refusal, RefusalKind};
 use doorbell_probes::Subject;
 use std::time::Duration;
 

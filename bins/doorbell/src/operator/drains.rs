@@ -5,7 +5,7 @@
 use super::clock::millis;
 use super::lifecycle::Drain;
 use super::maintenance::TARGETS_MAX;
-use crate::wire::DrainView;
+use doorbell_control::DrainView;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

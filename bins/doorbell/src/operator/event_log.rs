@@ -7,7 +7,7 @@
 
 use super::clock::{Clock, millis, unix_ms};
 use crate::history;
-use crate::wire::{Event, EventKind};
+use doorbell_control::{Event, EventKind};
 use doorbell_history::History;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

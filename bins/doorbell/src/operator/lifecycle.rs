@@ -8,7 +8,7 @@
 //! listeners close. When the command of `doorbell run` exits, a drain starts that cannot be
 //! cancelled.
 
-use crate::wire::Lifecycle;
+use doorbell_control::Lifecycle;
 use std::time::Duration;
 
 /// State of the program. Times are since the start of the program.

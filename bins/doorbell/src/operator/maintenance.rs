@@ -7,7 +7,7 @@
 //! precedence is operator, file, window.
 
 use super::clock::millis;
-use crate::wire::{HoldSource, HoldView};
+use doorbell_control::{HoldSource, HoldView};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -40,9 +40,9 @@ pub(crate) use windows::Window;
 
 use crate::registry::HealthRegistry;
 use crate::supervisor::queue::Queue;
-use crate::wire::{EventKind, HoldSource, LinkView, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
+use doorbell_control::{EventKind, HoldSource, LinkView, Refusal, RefusalKind};
 use doorbell_probes::Subject;
 use doorbell_proxy_config::format_duration;
 use drains::Drains;

@@ -7,7 +7,7 @@ use super::lifecycle::Drain;
 use super::maintenance::{ALL, Hold, TARGETS_MAX};
 use super::state_file::{Moment, SavedHold, SavedState, StateFile};
 use super::{HOLD_MAX, Operator, OperatorInner, lasts, one_line};
-use crate::wire::HoldSource;
+use doorbell_control::HoldSource;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -5,8 +5,8 @@
 use crate::http::Time;
 use crate::http::prober::Prober;
 use crate::operator::clock::millis;
-use crate::wire::ProberView;
 use doorbell::time::{Clock as _, OsClock};
+use doorbell_control::ProberView;
 use doorbell_health::EndpointState;
 use doorbell_history::{Counter, CounterName, STATES};
 use doorbell_probes::{ProberRow, ProberStats};

@@ -7,7 +7,7 @@
 
 use super::Operator;
 use crate::log::REQUESTED;
-use crate::wire::{CheckView, EndpointView, ProberView, Status};
+use doorbell_control::{CheckView, EndpointView, ProberView, Status};
 use doorbell_proxy_config::format_duration;
 use serde::Serialize;
 use std::time::Duration;

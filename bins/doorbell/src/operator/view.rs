@@ -4,11 +4,11 @@
 
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};
-use crate::wire::{
+use doorbell_checks::{Finding, PushRefused};
+use doorbell_control::{
     CheckView, EndpointView, EndpointWord, Event, LinkView, ProberView, Refusal, RefusalKind,
     RefusedReloadView, Status,
 };
-use doorbell_checks::{Finding, PushRefused};
 use doorbell_health::CheckIndex;
 use doorbell_history::{Counter, Counts};
 use doorbell_link::State;

@@ -3,7 +3,7 @@
 //! Does not know about: when a state changes.
 
 use crate::operator::EventLog;
-use crate::wire::EventKind;
+use doorbell_control::EventKind;
 use doorbell_probes::{Transition, TransitionSink};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 
 use super::HealthRegistry;
 use crate::operator::millis;
-use crate::wire::{AnswerView, CheckView, EndpointView, ResultView, UseView};
+use doorbell_control::{AnswerView, CheckView, EndpointView, ResultView, UseView};
 use doorbell_health::{Audience, Board, Check, Endpoint, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;

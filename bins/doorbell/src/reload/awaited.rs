@@ -9,7 +9,7 @@
 
 use crate::build::tls::{self, Pairs};
 use crate::exit::{Exit, Failure};
-use crate::wire::WaitingView;
+use doorbell_control::WaitingView;
 use doorbell_proxy_config::model::{Config, Tls};
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -5,8 +5,8 @@
 
 use super::{datagram, descriptor_store};
 use crate::operator::Operator;
-use crate::wire::{Lifecycle, Status};
 use doorbell_checks::Heartbeat;
+use doorbell_control::{Lifecycle, Status};
 use doorbell_proxy_config::model::{Config, ReadyOn, Systemd};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
@@ -203,7 +203,7 @@ impl Notifier {
 
     fn is_started(&self, status: &Status) -> bool {
         let grace = self.grace.is_some_and(|grace| u128::from(status.uptime_ms) >= grace.as_millis());
-        let waits = |check: &crate::wire::CheckView| check.next_in_ms.is_some() && check.last.is_none();
+        let waits = |check: &doorbell_control::CheckView| check.next_in_ms.is_some() && check.last.is_none();
         let pending = || self.operator.checks(None, false).is_ok_and(|checks| checks.iter().any(waits));
         self.settings.ready_on == ReadyOn::Listeners || grace || !pending()
     }

@@ -39,6 +39,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell",
             "doorbell-checks",
             "doorbell-config",
+            "doorbell-control",
             "doorbell-egress",
             "doorbell-grpc",
             "doorbell-health",
@@ -46,6 +47,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-http2",
             "doorbell-link",
             "doorbell-metrics",
+            "doorbell-prober",
             "doorbell-probes",
             "doorbell-proxy-config",
             "doorbell-shared",
@@ -80,6 +82,8 @@ pub const ARROWS: &[Arrow] = &[
     // Reads configuration files of any program; knows no configuration key of doorbell.
     Arrow { folder: "crates/config", may: &["doorbell-config-derive"], may_in_tests: &[] },
     Arrow { folder: "crates/config-derive", may: &[], may_in_tests: &[] },
+    // The protocol of the control socket, for the program and for its clients.
+    Arrow { folder: "crates/control", may: &["doorbell-egress", "doorbell-health"], may_in_tests: &[] },
     Arrow {
         folder: "crates/doorbell",
         may: &["doorbell-http", "doorbell-ring"],
@@ -114,6 +118,12 @@ pub const ARROWS: &[Arrow] = &[
     },
     // The models include the modelled sources by path, and need no other part of the engine.
     Arrow { folder: "crates/models", may: &["doorbell-http"], may_in_tests: &[] },
+    // Probes as other programs send them. The engine knows the same programs by their requests.
+    Arrow {
+        folder: "crates/prober",
+        may: &["doorbell-checks", "doorbell-config", "doorbell-egress", "doorbell-health"],
+        may_in_tests: &["doorbell-http", "doorbell-testkit"],
+    },
     // Pre-rendered replies to health probes, for the binary and for programs that embed the engine:
     // no socket, no runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },

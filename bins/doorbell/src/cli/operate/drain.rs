@@ -5,10 +5,10 @@
 use super::super::output::print;
 use super::args::{DrainArgs, PrestopArgs};
 use super::{act, fetch_status};
-use crate::control::Client;
 use crate::exit::{Exit, Failure};
 use crate::operator::millis;
-use crate::wire::{Request, Status};
+use doorbell_control::Client;
+use doorbell_control::{Request, Status};
 use std::time::{Duration, Instant};
 
 /// Interval between two status requests.

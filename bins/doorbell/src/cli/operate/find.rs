@@ -5,10 +5,11 @@
 use super::super::load;
 use super::super::options::Global;
 use super::args::InstanceArgs;
-use crate::control::{CallError, Client, Found, directories, find_running};
 use crate::exit::{Exit, Failure};
-use crate::wire::frame::FrameError;
-use crate::wire::{Request, Response, Status};
+use doorbell_control::frame::FrameError;
+use doorbell_control::places::{Found, directories, find_running};
+use doorbell_control::{CallError, Client};
+use doorbell_control::{Request, Response, Status};
 use doorbell_proxy_config::model::ControlSocket;
 use doorbell_proxy_config::parse_valid_part;
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@
 
 use super::table::{Cell, Paint, Tone, plain, table};
 use super::words::{count, latency, length};
-use crate::wire::LinkView;
+use doorbell_control::LinkView;
 
 pub(super) fn links(links: &[LinkView], wide: bool, paint: Paint) -> String {
     if links.is_empty() {

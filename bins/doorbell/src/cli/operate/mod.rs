@@ -19,12 +19,12 @@ pub(super) use find::only_instance;
 use super::options::Global;
 use super::output::{colored, print, print_more};
 use super::report;
-use crate::control::{CallError, Client};
 use crate::exit::{Exit, Failure};
 use crate::operator::millis;
-use crate::wire::{CheckView, Event, LinkView, ProberView, Refusal, Request, Response, Status};
 pub(super) use args::Form;
 use args::{At, ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs};
+use doorbell_control::{CallError, Client};
+use doorbell_control::{CheckView, Event, LinkView, ProberView, Refusal, Request, Response, Status};
 use serde::Serialize;
 use std::time::Duration;
 use table::Paint;
@@ -209,7 +209,7 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
         if !print_events(&events, missed)? || !args.follow {
             return Ok(Exit::Success);
         }
-        response = match client.next() {
+        response = match client.next_response() {
             Ok(response) => response,
             Err(error) if error.is_end() => return Ok(Exit::Success),
             Err(error) => return Err(no_reply(&error)),
@@ -231,7 +231,7 @@ fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
     loop {
         match response {
             Ok(Response::Refused(refusal)) => return Err(refused(&refusal)),
-            Ok(_) => response = client.next(),
+            Ok(_) => response = client.next_response(),
             Err(error) if error.is_end() => {
                 // If the process runs in another PID namespace, the end of the connection is taken
                 // as its exit.

@@ -4,7 +4,7 @@
 
 use super::table::{Cell, Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};
-use crate::wire::{
+use doorbell_control::{
     AudienceWord, CheckView, CheckWord, EndpointView, EndpointWord, Event, EventKind, Lifecycle, OutcomeWord,
     ProberView, Status, WorkerView,
 };

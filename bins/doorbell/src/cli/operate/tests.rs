@@ -5,7 +5,7 @@
 use super::show;
 use super::table::{Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};
-use crate::wire::{CheckView, CheckWord, Event, EventKind, Lifecycle, OutcomeWord, ResultView};
+use doorbell_control::{CheckView, CheckWord, Event, EventKind, Lifecycle, OutcomeWord, ResultView};
 
 const PLAIN: Paint = Paint { on: false };
 

@@ -4,7 +4,7 @@
 //! untrusted.
 
 use super::html::{Ago, Esc, Took};
-use crate::wire::{
+use doorbell_control::{
     CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, EventKind, Lifecycle, LinkMinuteView,
     LinkView, OutcomeWord, ProberView, SeverityWord, Status,
 };

@@ -9,9 +9,9 @@ use super::{events, query};
 use crate::log::Throttle;
 use crate::operator::{Operator, millis};
 use crate::stats::metrics;
-use crate::wire::{self, AudienceWord, Lifecycle, Refusal, RefusalKind};
 use bytes::Bytes;
 use doorbell_checks::Finding;
+use doorbell_control::{AudienceWord, Lifecycle, Refusal, RefusalKind};
 use doorbell_health::Outcome;
 use doorbell_proxy_config::parse_duration;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -81,7 +81,7 @@ struct AdminRequest {
 /// A command of an operator.
 enum Operation {
     /// A request; the reply to a drain waits for the drain, at most for this time.
-    Handle(wire::Request, Duration),
+    Handle(doorbell_control::Request, Duration),
     Push {
         check: String,
         outcome: Outcome,
@@ -226,7 +226,7 @@ impl AdminState {
         operation: Operation,
         takes_long: impl FnOnce(),
     ) -> FullReply {
-        let is_quit = matches!(operation, Operation::Handle(wire::Request::Quit { .. }, _));
+        let is_quit = matches!(operation, Operation::Handle(doorbell_control::Request::Quit { .. }, _));
         let admitted = match is_quit {
             true => self.guard.admit_local(&request.method, &request.headers, request.ends),
             false => self.guard.admit(&request.method, &request.headers, request.ends),
@@ -238,7 +238,9 @@ impl AdminState {
         // The shutdown waits for the reply.
         let permit = if is_quit { self.operator.reply_permits().begin().await } else { None };
         let wait = match &operation {
-            Operation::Handle(wire::Request::Drain { target, .. }, wait) => Some((target.clone(), *wait)),
+            Operation::Handle(doorbell_control::Request::Drain { target, .. }, wait) => {
+                Some((target.clone(), *wait))
+            }
             _ => None,
         };
         let operator = self.operator.clone();
@@ -310,23 +312,23 @@ impl AdminRequest {
                 return Some(times.map(|(wait, time)| {
                     let reason = text("reason").unwrap_or_else(|| format!("requested by {}", self.peer));
                     let (target, for_ms) = (target(), time.map(millis));
-                    let drain = wire::Request::Drain { target, reason, for_ms, is_kept: is_post };
+                    let drain = doorbell_control::Request::Drain { target, reason, for_ms, is_kept: is_post };
                     Operation::Handle(drain, wait.unwrap_or_default())
                 }));
             }
             _ if !is_post => return None,
-            "/-/undrain" => Ok(wire::Request::Undrain { target: target() }),
-            "/-/maint" => self.duration("for").map(|time| wire::Request::Maintain {
+            "/-/undrain" => Ok(doorbell_control::Request::Undrain { target: target() }),
+            "/-/maint" => self.duration("for").map(|time| doorbell_control::Request::Maintain {
                 target: target(),
                 reason: text("reason").unwrap_or_default(),
                 for_ms: time.map(millis),
             }),
-            "/-/ready" => Ok(wire::Request::Ready { target: target() }),
-            "/-/reload" => Ok(wire::Request::Reload),
-            "/-/quit" | "/quitquitquit" => Ok(wire::Request::Quit { now: text("now").is_some() }),
+            "/-/ready" => Ok(doorbell_control::Request::Ready { target: target() }),
+            "/-/reload" => Ok(doorbell_control::Request::Reload),
+            "/-/quit" | "/quitquitquit" => Ok(doorbell_control::Request::Quit { now: text("now").is_some() }),
             path => {
                 let name = path.strip_prefix("/-/checks/").and_then(|path| path.strip_suffix("/run"));
-                Ok(wire::Request::RunCheck { name: query::decoded(name?)? })
+                Ok(doorbell_control::Request::RunCheck { name: query::decoded(name?)? })
             }
         };
         Some(request.map(|request| Operation::Handle(request, Duration::ZERO)))
@@ -371,10 +373,10 @@ impl Operation {
     fn run(self, operator: &Operator) -> Result<String, Refusal> {
         match self {
             Self::Handle(request, _wait) => operator.handle(request).map(|response| match response {
-                wire::Response::Checks(checks) => {
+                doorbell_control::Response::Checks(checks) => {
                     checks.iter().map(|check| format!("{}: {}", check.name, check.state)).collect()
                 }
-                wire::Response::Done(text) => text,
+                doorbell_control::Response::Done(text) => text,
                 // No command has another response.
                 _ => String::new(),
             }),

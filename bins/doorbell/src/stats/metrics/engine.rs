@@ -3,7 +3,7 @@
 //! Does not know about: the text format, health.
 
 use super::{Build, Scrape, since_zero};
-use crate::wire::Lifecycle;
+use doorbell_control::Lifecycle;
 use doorbell_metrics::Families;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how values are counted, text formats.
 
-use crate::wire::{LinkView, QuantilesView};
+use doorbell_control::{LinkView, QuantilesView};
 use doorbell_metrics::{Families, Filling, as_f64};
 
 pub(super) fn gather(links: &[LinkView], families: &mut Families) {

@@ -7,8 +7,10 @@ use crate::http::Time;
 use crate::http::prober::Prober as Kind;
 use crate::stats::server::ItemKind;
 use crate::supervisor::Supervisor;
-use crate::wire::{HoldSource, HoldView, Lifecycle, LinkMinuteView, QuantilesView, WaitingView, WorkerView};
 use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, PhaseTimes};
+use doorbell_control::{
+    HoldSource, HoldView, Lifecycle, LinkMinuteView, QuantilesView, WaitingView, WorkerView,
+};
 use doorbell_health::{CheckState, EndpointState, Outcome};
 use doorbell_history::Counts;
 use doorbell_metrics::{CheckSample, EndpointSample, LastResult};

@@ -2,7 +2,9 @@
 //!
 //! Does not know about: how a probe runs.
 
-use super::{Report, Verdict};
+use super::probe::Probe;
+use super::report::{Report, Verdict};
+use super::target::Target;
 use doorbell_checks::{CertificateInfo, Phases};
 use hyper::Version;
 use std::fmt::{Display, Write as _};
@@ -11,32 +13,60 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The result of one probe, for metrics.
 #[derive(Debug)]
-pub(crate) struct Exported {
+pub struct Exported {
     pub(crate) kind: Kind,
     pub(crate) timeout: Duration,
     /// Time of the name lookups.
-    pub(crate) lookup: Duration,
-    pub(crate) report: Report,
+    pub lookup: Duration,
+    /// The report of the probe.
+    pub report: Report,
 }
 
 /// Kind of a probe, as the value of `prober` in a module of blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A query.
     Dns,
+    /// A health check of a gRPC service.
     Grpc,
+    /// A request, with redirects.
     Http,
+    /// An echo.
     Icmp,
     /// TCP, TLS handshakes, and all protocols for which the exporter has no prober, such as UDP.
     Tcp,
 }
 
+impl Report {
+    /// Converts the report into metrics of blackbox_exporter.
+    #[must_use]
+    pub fn exported(&self, probe: &Probe) -> String {
+        let kind = match probe.target {
+            Target::Grpc { .. } => Kind::Grpc,
+            Target::Http(_) => Kind::Http,
+            Target::Icmp(_) => Kind::Icmp,
+            Target::Check(_)
+            | Target::Redis(_)
+            | Target::Tcp(_)
+            | Target::Tls(_)
+            | Target::Udp(_)
+            | Target::Unix(_) => Kind::Tcp,
+        };
+        Exported { kind, timeout: probe.timeout, lookup: self.phases.resolve, report: self.clone() }
+            .finished()
+    }
+}
+
 impl Exported {
-    pub(crate) fn new(kind: Kind, timeout: Duration) -> Self {
+    /// A result without observations.
+    #[must_use]
+    pub fn new(kind: Kind, timeout: Duration) -> Self {
         Self { kind, timeout, lookup: Duration::ZERO, report: Report::default() }
     }
 
     /// The metrics in the text format of Prometheus, sorted by name.
-    pub(crate) fn finished(&self) -> String {
+    #[must_use]
+    pub fn finished(&self) -> String {
         let mut all = Metrics::default();
         if self.kind == Kind::Dns {
             self.records(&mut all);

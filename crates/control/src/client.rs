@@ -2,12 +2,12 @@
 //!
 //! Does not know about: which socket to use, how responses are printed.
 
-use crate::unix::connect_within;
-use crate::wire::frame::{
+use super::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
     frame_len, hello,
 };
-use crate::wire::{Request, Response};
+use super::{Request, Response};
+use doorbell_egress::connect_unix;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -23,17 +23,20 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A connection to a running instance.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     stream: UnixStream,
 }
 
 /// The process of an instance.
 #[derive(Debug)]
-pub(crate) struct Process(OwnedFd);
+pub struct Process(OwnedFd);
 
 impl Process {
     /// Waits until the process has exited.
-    pub(crate) fn wait(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The error of poll(2).
+    pub fn wait(&self) -> io::Result<()> {
         retry_on_intr(|| poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None))?;
         Ok(())
     }
@@ -41,7 +44,7 @@ impl Process {
 
 /// Reason why a call failed.
 #[derive(Debug, Error)]
-pub(crate) enum CallError {
+pub enum CallError {
     /// The connection failed or ended.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -51,13 +54,20 @@ pub(crate) enum CallError {
 }
 
 impl Client {
-    pub(crate) fn connect(path: &Path) -> Result<Self, CallError> {
+    /// Connects to the instance at a socket; 15 seconds limit connecting and each response.
+    ///
+    /// # Errors
+    /// The connection failed, or the instance has another version.
+    pub fn connect(path: &Path) -> Result<Self, CallError> {
         Self::connect_within(path, TIMEOUT)
     }
 
     /// Connects to an instance; `timeout` limits connecting and each response.
-    pub(crate) fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
-        let mut stream = connect_within(path, timeout)?;
+    ///
+    /// # Errors
+    /// The connection failed, or the instance has another version.
+    pub fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
+        let mut stream = connect_unix(path, timeout)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         stream.write_all(&hello())?;
@@ -68,15 +78,21 @@ impl Client {
     }
 
     /// Sends a request and waits for its response.
-    pub(crate) fn call(&mut self, request: &Request) -> Result<Response, CallError> {
+    ///
+    /// # Errors
+    /// The connection failed, ended or timed out, or the response is invalid.
+    pub fn call(&mut self, request: &Request) -> Result<Response, CallError> {
         self.stream.write_all(&frame(request, REQUEST_LEN_MAX)?)?;
-        self.next()
+        self.next_response()
     }
 
     /// Returns the process of the instance. A response to a later [`Self::call`] confirms that the
     /// process ID has not been reused. Fails if the process is not visible, because it runs in
     /// another PID namespace.
-    pub(crate) fn process(&self) -> io::Result<Process> {
+    ///
+    /// # Errors
+    /// The error of the system call.
+    pub fn process(&self) -> io::Result<Process> {
         // Tokio reads the credentials, because rustix cannot represent PID 0, which the kernel
         // reports for an invisible process.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
@@ -90,12 +106,18 @@ impl Client {
     }
 
     /// Removes the timeout of responses.
-    pub(crate) fn wait_forever(&self) -> Result<(), CallError> {
+    ///
+    /// # Errors
+    /// The error of setsockopt(2).
+    pub fn wait_forever(&self) -> Result<(), CallError> {
         Ok(self.stream.set_read_timeout(None)?)
     }
 
     /// Waits for the next response to a request with several responses.
-    pub(crate) fn next(&mut self) -> Result<Response, CallError> {
+    ///
+    /// # Errors
+    /// As of [`Self::call`].
+    pub fn next_response(&mut self) -> Result<Response, CallError> {
         let mut prefix = [0; PREFIX_LEN];
         self.stream.read_exact(&mut prefix)?;
         let mut bytes = vec![0; frame_len(prefix, RESPONSE_LEN_MAX)?];
@@ -106,7 +128,8 @@ impl Client {
 
 impl CallError {
     /// Whether the error means that the peer closed the connection, for example because it exited.
-    pub(crate) fn is_end(&self) -> bool {
+    #[must_use]
+    pub fn is_end(&self) -> bool {
         let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         matches!(self, Self::Io(error) if kinds.contains(&error.kind()))
     }

@@ -4,7 +4,8 @@
 //! were captured; those of Consul, Envoy and keepalived follow their source code; those of cloud
 //! load balancers contain the documented fields.
 
-use super::Probe;
+use super::probe::Probe;
+use super::target::Target;
 use clap::ValueEnum;
 use doorbell_checks::options::Url;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 /// A prober to imitate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Prober {
+pub enum Prober {
     /// Apache's mod_proxy_hcheck with hcmethod=GET
     Apache,
     /// Azure Load Balancer
@@ -75,6 +76,18 @@ const ROUTE53: &str = "Amazon-Route53-Health-Check-Service (ref 00000000-0000-00
 const OWN_AGENT: &str = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
 
 impl Prober {
+    /// Whether a probe of this target uses TLS, or may use it after a redirect.
+    #[must_use]
+    pub fn may_use_tls(self, target: &Target) -> bool {
+        match target {
+            Target::Check(text) => text.starts_with("wss://"),
+            Target::Grpc { is_tls, .. } => *is_tls,
+            Target::Http(url) => url.is_https || self.follows_redirects(),
+            Target::Icmp(_) | Target::Redis(_) | Target::Tcp(_) | Target::Udp(_) | Target::Unix(_) => false,
+            Target::Tls(_) => true,
+        }
+    }
+
     /// Default timeout.
     pub(crate) const fn timeout(self) -> Duration {
         Duration::from_millis(match self {
@@ -116,7 +129,7 @@ impl Prober {
     }
 
     /// Whether the prober verifies certificates by default.
-    pub(crate) const fn verifies(self) -> bool {
+    pub const fn verifies(self) -> bool {
         matches!(self, Self::Blackbox | Self::Consul | Self::Doorbell | Self::GrpcHealthProbe)
     }
 
@@ -125,7 +138,7 @@ impl Prober {
     }
 
     /// Whether the prober supports HTTP.
-    pub(crate) const fn speaks_http(self) -> bool {
+    pub const fn speaks_http(self) -> bool {
         !matches!(self, Self::GrpcHealthProbe)
     }
 
@@ -152,7 +165,7 @@ impl Prober {
     }
 
     /// Whether the prober can send its view of the server's state.
-    pub(crate) const fn has_state(self) -> bool {
+    pub const fn has_state(self) -> bool {
         matches!(self, Self::Haproxy)
     }
 

@@ -9,10 +9,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Connects within `timeout`. `UnixStream::connect` has no limit: it waits while the queue of the
+/// Connects to the socket at `path` within `timeout`.
+///
+/// `UnixStream::connect` has no limit: it waits while the queue of the
 /// listener is full, for example because the server hangs. The send timeout of a socket also limits
 /// `connect` (unix(7), `SO_SNDTIMEO` in socket(7)).
-pub(crate) fn connect_within(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+///
+/// # Errors
+/// `TimedOut` if the queue stayed full; otherwise the error of socket(2) or connect(2).
+pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let addr = SocketAddrUnix::new(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // A timeout of zero would mean no limit.
@@ -38,12 +43,12 @@ mod tests {
             socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&server, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         listen(&server, 0).unwrap();
-        let queued = connect_within(&path, Duration::from_millis(50)).unwrap();
+        let queued = connect_unix(&path, Duration::from_millis(50)).unwrap();
         assert_eq!(queued.write_timeout().unwrap(), None);
-        let late = connect_within(&path, Duration::from_millis(50)).unwrap_err();
+        let late = connect_unix(&path, Duration::from_millis(50)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
         std::fs::remove_file(&path).unwrap();
-        let missing = connect_within(&path, Duration::ZERO).unwrap_err();
+        let missing = connect_unix(&path, Duration::ZERO).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -4,9 +4,9 @@
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
 use super::{Probe, Prober, Report, Target, Verdict};
-use crate::http::prober::Prober as Known;
 use clap::ValueEnum as _;
 use doorbell_checks::options::ProxyHeader;
+use doorbell_http::prober::Prober as Known;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;

@@ -4,14 +4,16 @@
 //! Does not know about: which prober is imitated.
 #![expect(clippy::disallowed_methods, reason = "a probe measures real time, and does not run on a worker")]
 
+use super::probe::Probe;
 use super::prober::{Closing, Redirects};
+use super::report::{Report, Verdict};
 use super::response::{Content, Head, Response};
-use super::{Probe, Report, Target, Verdict};
-use crate::unix::connect_within;
+use super::target::Target;
 use doorbell_checks::options::{ClientTls, HostPort, Url};
 use doorbell_checks::{Seen, cause_of, is_same_origin, tls_client, url_of_location};
+use doorbell_config::format_duration;
+use doorbell_egress::connect_unix;
 use doorbell_egress::refuse_self_connection;
-use doorbell_proxy_config::format_duration;
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -74,7 +76,7 @@ impl Exchange<'_> {
                 self.close(secured.sock.socket.as_fd());
                 Ok("TLS handshake done".into())
             }
-            Target::Unix(path) => match connect_within(path, self.left()) {
+            Target::Unix(path) => match connect_unix(path, self.left()) {
                 Ok(_stream) => Ok("connected".into()),
                 Err(error) if error.kind() == ErrorKind::TimedOut => Err(self.timeout_error("connection")),
                 Err(error) => Err((Verdict::ConnectFailed, cause_of(&error))),

@@ -4,7 +4,8 @@
 //! Does not know about: frames and datagrams, which are the same for every prober, apart from the
 //! user agent of gRPC.
 
-use super::{Probe, Report, Verdict};
+use super::probe::Probe;
+use super::report::{Report, Verdict};
 use doorbell_checks::options::{
     Address, Check, CheckKind, EgressOptions, FieldValue, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
 };
