@@ -44,7 +44,7 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
     );
     let parsed = parse(&Source { name: "bench".to_owned(), text }, &|_| None);
     let config = parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems));
-    let service = doorbell_proxy::service(&config).expect("a service");
+    let service = doorbell_proxy_server::service(&config).expect("a service");
     let mut machine = Machine::serving(input, service);
     for _ in 0..3 {
         machine.warm();

@@ -15,7 +15,7 @@ use doorbell_tokio::{Control, Embed, Handed, Health, Metrics, Ttl};
 use common::{ENGINES, builder, limited, on_runtime, status, until};
 
 /// Metrics of the program `doorbell`.
-const PROGRAM: &str = include_str!("../../../bins/doorbell/src/stats/metrics/golden/metrics.txt");
+const PROGRAM: &str = include_str!("../../proxy-server/src/stats/metrics/golden/metrics.txt");
 
 /// Families that only a program with an embedded server has.
 const OWN: [&str; 2] = ["doorbell_handed_", "doorbell_runtime_"];

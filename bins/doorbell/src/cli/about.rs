@@ -3,9 +3,9 @@
 //! Does not know about: particular commands.
 
 use super::command_line;
-use crate::exit::{Exit, Failure};
 use clap::{Args, Command};
 use clap_complete::Shell;
+use doorbell_proxy_server::exit::{Exit, Failure};
 use std::path::PathBuf;
 
 pub(super) const COMPLETIONS_HELP: &str = "\

@@ -4,9 +4,9 @@
 
 use super::load;
 use super::output::{print, print_error};
-use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
 use doorbell_proxy_config::convert;
+use doorbell_proxy_server::exit::{Exit, Failure};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\

@@ -5,9 +5,9 @@
 use super::load;
 use super::options::ColorWhen;
 use super::output::{print, print_error, print_problems};
-use crate::exit::{Exit, Failure};
 use clap::Args;
 use doorbell_proxy_config::{Config, Overrides, parse_over, to_json};
+use doorbell_proxy_server::exit::{Exit, Failure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,6 @@
 
 use super::options::{AdminArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};
-use crate::exit::{Exit, Failure};
-use crate::reload::Reading;
 use clap::ValueEnum;
 use doorbell_checks::options::{Check, CheckKind};
 use doorbell_health::Severity;
@@ -13,6 +11,8 @@ use doorbell_proxy_config::model::{Admin, CHECKS_MAX, CheckUse, Listener, LogLev
 use doorbell_proxy_config::{
     Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_over, parse_with_files,
 };
+use doorbell_proxy_server::Reading;
+use doorbell_proxy_server::exit::{Exit, Failure};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;

@@ -26,14 +26,13 @@ mod trust;
 mod until;
 mod validate;
 
-use crate::exit::{Exit, Failure};
-use crate::reload::Read;
-use crate::serve;
 use args::{Cli, Command, ConfigCommand, DumpArgs, DumpForm};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches as _};
 use doorbell_proxy_config::model::Admin;
 use doorbell_proxy_config::{Config, schema, to_json, to_toml};
+use doorbell_proxy_server::exit::{Exit, Failure};
+use doorbell_proxy_server::{Program, Read};
 use options::{Global, ServeArgs};
 use output::{colored, print, print_error};
 use std::ffi::OsString;
@@ -148,12 +147,14 @@ fn serve_file(args: ServeArgs, global: &Global) -> Result<Exit, Failure> {
 
 fn start(config: Config, global: &Global, origin: &str, reread: Option<Read>) -> Result<Exit, Failure> {
     let config = load::with_state(load::with_global(config, global));
-    let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
+    let logging = doorbell_proxy_server::log::init(&config.log, colored(global.color, &std::io::stdout()));
     let _until_the_end = logging
         .map_err(|error| Failure::new(Exit::Failure, format!("cannot start the log thread: {error}")))?;
     load::warn_of_unread();
-    crate::parent::exit_with_parent();
-    serve::run(config, origin, reread)
+    doorbell_proxy_server::parent::exit_with_parent();
+    // Set by `build.rs`.
+    let program = Program { revision: env!("DOORBELL_REVISION"), rustc: env!("DOORBELL_RUSTC") };
+    doorbell_proxy_server::run(config, origin, reread, program)
 }
 
 fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {

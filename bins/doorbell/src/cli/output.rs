@@ -3,8 +3,8 @@
 //! Does not know about: what is printed.
 
 use super::options::ColorWhen;
-use crate::exit::{Exit, Failure};
 use doorbell_proxy_config::{Problem, Source};
+use doorbell_proxy_server::exit::{Exit, Failure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -32,7 +32,7 @@ pub(super) fn print_more(text: &str) -> Result<bool, Failure> {
 /// read for [`READER_TIMEOUT`].
 pub(super) fn print_error(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    for piece in text.as_bytes().chunks(crate::log::PIECE_LEN) {
+    for piece in text.as_bytes().chunks(doorbell_proxy_server::log::PIECE_LEN) {
         let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&READER_TIMEOUT));
         if ready == Ok(0) || stderr.write_all(piece).is_err() {
             return;

@@ -5,11 +5,11 @@
 use super::options::Global;
 use super::output::{print, print_error};
 use super::trust::TrustArgs;
-use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
 use doorbell_checks::options::ProxyHeader;
 use doorbell_prober::{Probe, Prober, Report, TARGET_FORM, Target, Verdict};
 use doorbell_proxy_config::{format_duration, parse_duration};
+use doorbell_proxy_server::exit::{Exit, Failure};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;

@@ -4,11 +4,11 @@
 
 use super::load;
 use super::options::{Global, ServeArgs};
-use crate::exit::{Exit, Failure};
-use crate::http::redirect::{RedirectStatus, Scheme};
 use clap::{Args, ValueEnum};
+use doorbell::http::redirect::{RedirectStatus, Scheme};
 use doorbell_proxy_config::model::{Files, Redirect, Route, links_to};
 use doorbell_proxy_config::{Bind, Config};
+use doorbell_proxy_server::exit::{Exit, Failure};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 

@@ -6,11 +6,11 @@
 use super::load;
 use super::options::{Global, ServeArgs};
 use super::signals;
-use crate::exit::{Exit, Failure};
-use crate::parent::{CommandEnd, PARENT, ServerReport, code_of};
-use crate::sockets::inherit;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args};
+use doorbell_proxy_server::exit::{Exit, Failure};
+use doorbell_proxy_server::parent::{CommandEnd, PARENT, ServerReport, code_of};
+use doorbell_proxy_server::sockets::inherit;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;

@@ -5,9 +5,9 @@
 use super::load;
 use super::options::Global;
 use super::output::{print, print_error, print_problems};
-use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
 use doorbell_proxy_config::{Problem, Severity, Source, default_config, parse_for_serve, to_toml};
+use doorbell_proxy_server::exit::{Exit, Failure};
 use serde_json::Value;
 use std::path::PathBuf;
 

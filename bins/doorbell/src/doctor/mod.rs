@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// Reads a file of the system, without trailing whitespace.
-pub(crate) type Read<'a> = crate::workers::Read<'a>;
+pub(crate) type Read<'a> = doorbell_proxy_server::workers::Read<'a>;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -4,8 +4,8 @@
 //! Does not know about: the network.
 
 use super::{Finding, Level, Read};
-use crate::workers::{self, Limits};
 use doorbell_proxy_config::system_zone;
+use doorbell_proxy_server::workers::{self, Limits};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsString;
 

@@ -25,7 +25,7 @@ const STATES: [(&str, &str, &str); 4] = [
     ("States of a check", "crates/health/src/check/state.rs", "pub enum CheckState {"),
     ("States of an endpoint", "crates/health/src/endpoint/verdict.rs", "pub enum EndpointState {"),
     ("Causes of an endpoint's state", "crates/health/src/endpoint/verdict.rs", "pub enum Cause {"),
-    ("Life cycle of the process", "bins/doorbell/src/wire/word.rs", "    Lifecycle {"),
+    ("Life cycle of the process", "crates/control/src/word.rs", "    Lifecycle {"),
 ];
 
 pub(crate) fn page() -> String {
@@ -46,7 +46,7 @@ pub(crate) fn page() -> String {
 
 /// Writes one row for each variant of the enum, with its fields, which are indented deeper.
 fn events(page: &mut String) {
-    let found = items(&read("bins/doorbell/src/wire/event.rs"), "pub enum EventKind {");
+    let found = items(&read("crates/control/src/event.rs"), "pub enum EventKind {");
     let least = found.iter().map(|item| item.indent).min().unwrap();
     let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
     for item in &found {

@@ -6,7 +6,7 @@
 use crate::page::{GENERATED, cell};
 use std::fmt::Write as _;
 
-const SCRAPE: &str = include_str!("../../src/stats/metrics/golden/metrics.txt");
+const SCRAPE: &str = include_str!("../../../../crates/proxy-server/src/stats/metrics/golden/metrics.txt");
 
 const INTRODUCTION: &str = "\
 # Metrics

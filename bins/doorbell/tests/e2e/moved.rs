@@ -598,7 +598,7 @@ fn an_event_moves_its_series_and_no_other(engine: &str) {
 /// Checks the names of all families.
 #[test]
 fn every_family_has_a_row_or_a_reason() {
-    let text = include_str!("../../src/stats/metrics/golden/metrics.txt");
+    let text = include_str!("../../../../crates/proxy-server/src/stats/metrics/golden/metrics.txt");
     let families: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let rows = ROWS.iter().chain(COMMANDS).flat_map(|row| row.moves).chain(SERVED);

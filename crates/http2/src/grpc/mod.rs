@@ -87,7 +87,9 @@ impl GrpcService {
 
     /// The status for an AWS application load balancer, which treats code 12 as healthy by default.
     fn alb_status(&self, prober: Option<Prober>) -> Status {
-        if self.always_healthy_for_alb || self.health.is_serving(prober) {
+        // Also counts the probe.
+        let is_serving = self.health.is_serving(prober);
+        if self.always_healthy_for_alb || is_serving {
             Status::unimplemented("unknown method")
         } else {
             Status::unavailable("not serving")

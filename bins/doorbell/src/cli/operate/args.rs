@@ -3,9 +3,9 @@
 //! Does not know about: what the commands do.
 
 use crate::cli::report::{self, ReportArgs};
-use crate::operator::HOLD_MAX;
 use clap::{Args, Subcommand, ValueEnum};
 use doorbell_proxy_config::{format_duration, parse_duration};
+use doorbell_proxy_server::operator::HOLD_MAX;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -5,10 +5,10 @@
 use super::super::output::print;
 use super::args::{DrainArgs, PrestopArgs};
 use super::{act, fetch_status};
-use crate::exit::{Exit, Failure};
-use crate::operator::millis;
 use doorbell_control::Client;
 use doorbell_control::{Request, Status};
+use doorbell_proxy_server::exit::{Exit, Failure};
+use doorbell_proxy_server::operator::millis;
 use std::time::{Duration, Instant};
 
 /// Interval between two status requests.

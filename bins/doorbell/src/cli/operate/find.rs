@@ -5,13 +5,13 @@
 use super::super::load;
 use super::super::options::Global;
 use super::args::InstanceArgs;
-use crate::exit::{Exit, Failure};
 use doorbell_control::frame::FrameError;
 use doorbell_control::places::{Found, directories, find_running};
 use doorbell_control::{CallError, Client};
 use doorbell_control::{Request, Response, Status};
 use doorbell_proxy_config::model::ControlSocket;
 use doorbell_proxy_config::parse_valid_part;
+use doorbell_proxy_server::exit::{Exit, Failure};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -18,6 +18,7 @@ mod tests;
 
 use super::server::{Item, is_handshake_counter};
 use crate::operator::{Operator, Running, time_of_day};
+use crate::program::Program;
 use crate::stats::process::Reloads;
 use crate::stats::requests::{Counted, counted};
 use doorbell::Snapshot;
@@ -34,7 +35,7 @@ use std::time::Duration;
 /// The values of one scrape.
 #[derive(Clone, Debug, Default)]
 struct Scrape {
-    build: Build,
+    program: Program,
     status: Status,
     links: Vec<LinkView>,
     /// The time on the clock of the workers.
@@ -68,13 +69,6 @@ struct Scrape {
     history: Option<Stats>,
     sharing: Option<SharingSample>,
     process: Process,
-}
-
-/// Build information.
-#[derive(Clone, Copy, Debug, Default)]
-struct Build {
-    revision: &'static str,
-    rustc: &'static str,
 }
 
 /// The Unix time at which each clock was 0.
@@ -136,14 +130,10 @@ pub(crate) fn stub_status(operator: &Operator) -> String {
     nginx::stub_status(&Scrape::of(operator))
 }
 
-impl Build {
-    const OURS: Self = Self { revision: env!("DOORBELL_REVISION"), rustc: env!("DOORBELL_RUSTC") };
-}
-
 impl Scrape {
     fn of(operator: &Operator) -> Self {
         let mut scrape = Self {
-            build: Build::OURS,
+            program: operator.program(),
             now: OsClock.now(),
             origins: Origins::read(operator),
             status: operator.status(),

@@ -31,13 +31,14 @@ mod windows;
 
 pub(crate) use admin_runtime::ReplyPermits;
 pub(crate) use admin_runtime::{AdminRuntime, DESCRIPTORS as RUNTIME_DESCRIPTORS};
-pub(crate) use clock::{millis, time_of_day};
+pub use clock::{millis, time_of_day};
 pub(crate) use event_log::EventLog;
 pub(crate) use event_log::{Followed, Follower};
 pub(crate) use files::MaintenanceFiles;
 pub(crate) use running::{Incidents, Running};
 pub(crate) use windows::Window;
 
+use crate::program::Program;
 use crate::registry::HealthRegistry;
 use crate::supervisor::queue::Queue;
 use arc_swap::ArcSwapOption;
@@ -57,7 +58,7 @@ use std::time::Duration;
 use windows::Windows;
 
 /// Maximum duration of a drain or maintenance with a time limit.
-pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
+pub const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Handle of the running program. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -74,6 +75,7 @@ struct OperatorCore {
     hooks: Hooks,
     reply_permits: ReplyPermits,
     /// The address of the admin listener.
+    program: OnceLock<Program>,
     admin: OnceLock<String>,
 }
 
@@ -122,7 +124,18 @@ impl Operator {
             hooks: Hooks::default(),
             reply_permits: ReplyPermits::default(),
             admin: OnceLock::new(),
+            program: OnceLock::new(),
         }))
+    }
+
+    /// Sets the build of the program; only the first call has an effect.
+    pub(crate) fn set_program(&self, program: Program) {
+        self.0.program.get_or_init(|| program);
+    }
+
+    /// The build of the program.
+    pub(crate) fn program(&self) -> Program {
+        self.0.program.get().copied().unwrap_or_default()
     }
 
     /// Sets the address of the admin listener; only the first call has an effect.

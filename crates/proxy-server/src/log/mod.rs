@@ -10,7 +10,7 @@ mod lines;
 mod panics;
 mod throttle;
 
-pub(crate) use lines::PIECE_LEN;
+pub use lines::PIECE_LEN;
 pub(crate) use throttle::Throttle;
 
 use doorbell_proxy_config::model::{Log, LogFormat, LogLevel};
@@ -39,14 +39,14 @@ static SHOWN: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 /// Flushes the log when dropped.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Logging(());
+pub struct Logging(());
 
 /// Starts logging to standard output. Only lines of doorbell's own crates are logged, because
 /// clients can cause any number of lines of the HTTP/2 library. A second call has no effect.
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
+pub fn init(log: &Log, color: bool) -> io::Result<Logging> {
     if LINES.get().is_some() {
         return Ok(Logging(()));
     }

@@ -7,6 +7,7 @@ use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
 use crate::parent;
+use crate::program::Program;
 use crate::reload::watch::{Watch, Watched};
 use crate::reload::{AwaitedFiles, ConfigFile, Generations, Read, SharedState};
 use crate::sockets::inherit;
@@ -19,10 +20,14 @@ use std::sync::Arc;
 
 /// Serves until a signal or command stops the process. `origin` names the source of the
 /// configuration; `reread` reads it for a reload.
-pub(crate) fn run(config: Config, origin: &str, reread: Option<Read>) -> Result<Exit, Failure> {
+///
+/// # Errors
+/// What prevents the start, with the exit code.
+pub fn run(config: Config, origin: &str, reread: Option<Read>, program: Program) -> Result<Exit, Failure> {
     inherit::set_close_on_exec(&|name| std::env::var(name).ok());
     let supervisor = Supervisor::start()?;
     let operator = Operator::new(supervisor.queue());
+    operator.set_program(program);
     let no_thread =
         |error: std::io::Error| Failure::new(Exit::Failure, format!("cannot start a thread: {error}"));
     crate::reaper::start().map_err(no_thread)?;

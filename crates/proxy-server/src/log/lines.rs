@@ -17,7 +17,7 @@ const IDLE_LEN_MAX: usize = 64 << 10;
 
 /// `PIPE_BUF` of pipe(7): writes up to this size are atomic, so lines of other processes do not
 /// interleave. A writable pipe has at least this much free space.
-pub(crate) const PIECE_LEN: usize = 4096;
+pub const PIECE_LEN: usize = 4096;
 
 /// Pause after a write, in which further lines are collected, so that a flood of lines does not
 /// wake this process and the reader for each line. A line that arrives after the pause is written

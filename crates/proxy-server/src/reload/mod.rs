@@ -22,7 +22,7 @@ pub(crate) mod watch;
 pub(crate) use awaited::Awaited;
 pub(crate) use file::{AwaitedFiles, ConfigFile};
 pub(crate) use generations::Generations;
-pub(crate) use generations::{Read, Reading};
+pub use generations::{Read, Reading};
 
 use crate::build::checks::CheckHandover;
 use crate::build::compute;

@@ -56,7 +56,7 @@ pub(crate) fn list(env: &dyn Fn(&str) -> Option<String>) -> Vec<Passed> {
 
 /// Sets close-on-exec for every passed descriptor, also for unused ones: programs of checks and the
 /// command of `doorbell run` must not keep a socket open.
-pub(crate) fn set_close_on_exec(env: &dyn Fn(&str) -> Option<String>) {
+pub fn set_close_on_exec(env: &dyn Fn(&str) -> Option<String>) {
     for Passed { fd, .. } in list(env) {
         close_on_exec(fd);
     }

@@ -147,7 +147,7 @@ const fn options(settings: &Settings) -> Options {
 ///
 /// # Errors
 /// A TLS file cannot be used.
-pub(crate) fn store(settings: &Settings) -> Result<ClickHouse, String> {
+pub fn store(settings: &Settings) -> Result<ClickHouse, String> {
     let tls = settings.tls.clone().unwrap_or_default();
     let url = &settings.url;
     let tls_config = url.is_tls.then(|| doorbell_checks::tls_client(&tls, "")).transpose();

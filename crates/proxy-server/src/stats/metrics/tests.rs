@@ -248,7 +248,7 @@ fn scrape() -> Scrape {
     let mut snapshot = snapshot();
     snapshot.turned = Time::from_nanos(3_500_000_000);
     Scrape {
-        build: Build { revision: "c0ffee", rustc: "1.95.0" },
+        program: Program { revision: "c0ffee", rustc: "1.95.0" },
         now: Time::from_nanos(4_000_000_000),
         origins: Origins { workers: origin(4), program: origin(10), checks: origin(10) },
         status: status(),

@@ -178,11 +178,7 @@ impl SharingSlot {
 ///
 /// # Errors
 /// A TLS file cannot be used.
-pub(crate) fn client(
-    settings: &Settings,
-    seed: u64,
-    status: &Arc<Status>,
-) -> Result<(Redis, Commands), String> {
+pub fn client(settings: &Settings, seed: u64, status: &Arc<Status>) -> Result<(Redis, Commands), String> {
     let tls = settings.tls.clone().unwrap_or_default();
     let url = &settings.redis.value;
     let tls_config = url.is_tls.then(|| doorbell_checks::tls_client(&tls, "")).transpose();

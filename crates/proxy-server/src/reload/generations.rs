@@ -30,15 +30,15 @@ const RETIRED_MAX: usize = 2;
 const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the configuration for a reload, with the command line applied.
-pub(crate) type Read = Box<dyn Fn() -> Reading + Send + Sync>;
+pub type Read = Box<dyn Fn() -> Reading + Send + Sync>;
 
 /// The result of reading a configuration.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// The configuration, or its problems as text.
-    pub(crate) config: Result<Config, String>,
+    pub config: Result<Config, String>,
     /// The configuration file and the files of its secrets.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 }
 
 /// The generations of the process.

@@ -15,11 +15,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
 /// Environment variable in which `doorbell run` passes its process ID to the server.
-pub(crate) const PARENT: &str = "DOORBELL_RUN_PARENT";
+pub const PARENT: &str = "DOORBELL_RUN_PARENT";
 
 /// A report of the server to `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerReport {
+pub enum ServerReport {
     /// Listeners are closing; the stop can no longer be cancelled.
     Closing,
     /// A stop was cancelled.
@@ -28,10 +28,11 @@ pub(crate) enum ServerReport {
 
 /// A report of `run` to the server: the command has exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CommandEnd {
-    pub(crate) status: ExitStatus,
+pub struct CommandEnd {
+    /// How the command ended.
+    pub status: ExitStatus,
     /// Whether the server continues without the command.
-    pub(crate) stays: bool,
+    pub stays: bool,
 }
 
 impl ServerReport {
@@ -42,7 +43,9 @@ impl ServerReport {
         }
     }
 
-    pub(crate) fn of(byte: u8) -> Option<Self> {
+    /// Reads a report from its byte on the pipe.
+    #[must_use]
+    pub fn of(byte: u8) -> Option<Self> {
         [Self::Closing, Self::StopCancelled].into_iter().find(|report| report.byte() == byte)
     }
 }
@@ -60,20 +63,20 @@ impl CommandEnd {
     }
 
     /// Sends the report to the server at the other end of `socket`.
-    pub(crate) fn report(self, socket: impl AsFd) -> io::Result<()> {
+    pub fn report(self, socket: impl AsFd) -> io::Result<()> {
         send_now(socket, &self.bytes())
     }
 }
 
 /// Exit code as in a shell: 128 plus the number of the signal, if a signal ended the process.
-pub(crate) fn code_of(status: ExitStatus) -> u8 {
+pub fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
 /// If `doorbell run` started this process, makes the kernel send SIGTERM to it when `doorbell run`
 /// exits for any reason.
-pub(crate) fn exit_with_parent() {
+pub fn exit_with_parent() {
     if std::env::var_os(PARENT).is_none() {
         return;
     }

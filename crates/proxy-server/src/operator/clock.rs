@@ -25,7 +25,7 @@ impl Clock {
 /// Time since 1970; zero if the clock is set to an earlier time. May jump, because the clock can be
 /// set at any time.
 #[expect(clippy::disallowed_methods, reason = "events, views and results are shown with the time of day")]
-pub(crate) fn time_of_day() -> Duration {
+pub fn time_of_day() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     #[cfg(test)]
     let since = jump::shifted(since);
@@ -38,7 +38,7 @@ pub(super) fn unix_ms() -> u64 {
 }
 
 /// Whole milliseconds, saturating.
-pub(crate) fn millis(duration: Duration) -> u64 {
+pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

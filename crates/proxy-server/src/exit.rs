@@ -64,7 +64,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl Failure {
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+    /// Creates an error with this message and exit code.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
 }

@@ -26,22 +26,24 @@ const SHARED_MAX: usize = 4;
 const MAX: usize = 1024;
 
 /// Reads a file of the system.
-pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A number of workers, and the limit that determined it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Workers {
-    pub(crate) count: usize,
-    pub(crate) why: String,
+pub struct Workers {
+    /// The number.
+    pub count: usize,
+    /// What limits it.
+    pub why: String,
 }
 
 /// The smallest limits of the cgroup (version 2) of this process and of the cgroups above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// CPUs: `cpu.max`.
-    pub(crate) cpus: Option<f64>,
+    pub cpus: Option<f64>,
     /// Bytes: `memory.max`.
-    pub(crate) memory: Option<u64>,
+    pub memory: Option<u64>,
 }
 
 /// The configured number of workers, or else [`default_workers`].
@@ -52,7 +54,7 @@ pub(crate) fn count(config: &Config) -> usize {
 
 /// The default number of workers. Determined once, so that a reload has the same number as the
 /// start.
-pub(crate) fn default_workers() -> &'static Workers {
+pub fn default_workers() -> &'static Workers {
     static DEFAULT: OnceLock<Workers> = OnceLock::new();
     DEFAULT.get_or_init(|| {
         let read = |path: &str| std::fs::read_to_string(path).ok();
@@ -62,7 +64,7 @@ pub(crate) fn default_workers() -> &'static Workers {
 
 impl Limits {
     /// Reads the limits; `None` without a cgroup of version 2.
-    pub(crate) fn of(read: Read<'_>) -> Option<Self> {
+    pub fn of(read: Read<'_>) -> Option<Self> {
         let mut limits = Self::default();
         let own = read("/proc/self/cgroup")?;
         let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;

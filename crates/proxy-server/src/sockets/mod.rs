@@ -6,7 +6,7 @@ mod address;
 mod datagram;
 pub(crate) mod descriptor_store;
 pub(crate) mod gate;
-pub(crate) mod inherit;
+pub mod inherit;
 pub(crate) mod listener;
 pub(crate) mod port;
 pub(crate) mod raw;

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: the text format, health.
 
-use super::{Build, Scrape, since_zero};
+use super::{Scrape, since_zero};
+use crate::program::Program;
 use doorbell_control::Lifecycle;
 use doorbell_metrics::Families;
 use std::time::Duration;
@@ -16,7 +17,7 @@ pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
 
 fn program(scrape: &Scrape, families: &mut Families) {
     let status = &scrape.status;
-    let Build { revision, rustc } = scrape.build;
+    let Program { revision, rustc } = scrape.program;
     let labels = [("version", &*status.version), ("revision", revision), ("rustc", rustc)];
     families.gauge("doorbell_build_info", "Version of doorbell and of its compiler.").add(labels, 1.0);
     let help = "Start time of the program in seconds since 1970.";
