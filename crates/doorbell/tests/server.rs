@@ -2,7 +2,7 @@
 //! workers.
 //!
 //! Does not know about: single drivers (see `conformance`), promises with measurements (see
-//! `promise_*.rs`).
+//! `promises`).
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,

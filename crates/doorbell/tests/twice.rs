@@ -1,7 +1,7 @@
 //! Tests of repeated commands, and of commands while a ring fails: drains, stops, limits, and the
 //! counters afterwards.
 //!
-//! Does not know about: the effect of a drain on each connection (see `promise_lifecycle.rs`).
+//! Does not know about: the effect of a drain on each connection (see `promises/lifecycle.rs`).
 
 #![expect(clippy::unwrap_used, reason = "these tests wait for real sockets and may panic")]
 

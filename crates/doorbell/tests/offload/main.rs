@@ -1,7 +1,7 @@
 //! The compute lane on real sockets: every outcome of a waiting request, on each driver, with jobs
 //! that run when a test requests it.
 //!
-//! Does not know about: seeds (see `simulator`), measurements (see `promise_offload.rs`).
+//! Does not know about: seeds (see `simulator`), measurements (see `promises/offload.rs`).
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -1,0 +1,29 @@
+//! The machine against its tables, properties and attacks. One program, so that it is linked once.
+//!
+//! Does not know about: sockets; how many allocations a request takes, which other test programs
+//! count.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod again;
+mod answer_before_body;
+mod deadlines;
+mod flow;
+mod forward;
+mod fuzz_corpus;
+mod hand_over;
+mod limit_attack;
+mod limit_leases;
+mod limit_threads;
+mod properties;
+mod proxy;
+mod repeats;
+mod router;
+mod rows;
+mod rules;
+mod seen;
+mod split;
+mod taken_back;
+mod waiting;
+mod whole;
