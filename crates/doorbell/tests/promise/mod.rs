@@ -9,7 +9,8 @@
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use doorbell::{
     Engine, Http1, HttpLimits, Listen, Raw, RawNext, Replied, Request, Responder, Server, ServerBuilder,
@@ -47,10 +48,23 @@ pub(crate) fn skipped(what: &str) {
     skip::skipped(Need::Clients, what);
 }
 
-/// Locks out other tests, for a test that measures the whole process or the processor.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Excludes tests that are [`alone`] or [`among_few`].
+static TURN: RwLock<()> = RwLock::new(());
+
+/// Locks out the other tests that take a turn, for a test that measures the whole process or the
+/// processor.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until at most two other such tests are running, for a test whose clients use the processor
+/// or wait for the kernel to send a segment again.
+pub(crate) fn among_few() -> (RwLockReadGuard<'static, ()>, MutexGuard<'static, ()>) {
+    static PLACES: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let place = &PLACES[NEXT.fetch_add(1, Ordering::Relaxed) % PLACES.len()];
+    let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    (TURN.read().unwrap_or_else(PoisonError::into_inner), place)
 }
 
 /// Converts `count` to the `Workers` setting.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use doorbell::{Descriptors, Engine, Http1, Listen, Server};
 use doorbell_testkit::peers::{End, exchange, finish, wait_until};
 
-use crate::promise::{addr, alone, answer, anywhere, builder, on_both_engines, serve, sized};
+use crate::promise::{addr, alone, among_few, answer, anywhere, builder, on_both_engines, serve, sized};
 
 on_both_engines! {
     a_close_under_load_resets_no_client
@@ -81,19 +81,19 @@ fn closes(engine: Engine, what: &str, make: impl Fn() -> Server, end: impl Fn(Se
 }
 
 fn a_close_under_load_resets_no_client(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     closes(engine, "closes", || serve(engine).start().unwrap(), |server| server.drain(DRAIN).unwrap());
 }
 
 fn a_close_of_direct_descriptors_resets_no_client(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let make = || serve(engine).descriptors(Descriptors::Direct).start().unwrap();
     closes(engine, "closes with direct descriptors", make, |server| server.drain(DRAIN).unwrap());
 }
 
 /// A successor with another listener takes over, which closes the listener of the predecessor.
 fn a_removed_listener_resets_no_client(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let other = || {
         // The successor listens at another address.
         let place = SocketAddr::from(([127, 0, 0, 2], 0));
@@ -134,7 +134,7 @@ fn ask_file_until_gone(path: &Path, asked: &AtomicUsize) -> Vec<String> {
 }
 
 fn a_removed_socket_file_resets_no_client(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let path = std::env::temp_dir().join(format!("doorbell-close-{}-{engine:?}.sock", std::process::id()));
     let (asked, rounds) = (AtomicUsize::new(0), sized(2, 200));
     let mut lost: Vec<String> = Vec::new();
@@ -202,7 +202,7 @@ fn silent_clients_are_accepted_before_the_end(engine: Engine) {
 }
 
 fn a_silent_client_of_the_last_moment_does_not_delay_the_end(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let server = serve(engine).start().unwrap();
     let (place, handle) = (addr(&server), server.handle());
     handle.accept_at_once(true);
@@ -216,7 +216,7 @@ fn a_silent_client_of_the_last_moment_does_not_delay_the_end(engine: Engine) {
 /// A client that connects between the end of a server and the start of the next one is served by
 /// the next one.
 fn sockets_with_copies_stay_open(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let server = serve(engine).start().unwrap();
     let place = addr(&server);
     let kept = server.handle().listening().unwrap().remove(0).sockets;

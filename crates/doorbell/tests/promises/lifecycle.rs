@@ -24,7 +24,9 @@ use doorbell_testkit::peers::{
     End, Load, Mode, Reply, Shape, Unique, exchange, finish, misbehave, process, wait_until,
 };
 
-use crate::promise::{addr, alone, answer, anywhere, builder, on_both_engines, serve, sized, workers};
+use crate::promise::{
+    addr, alone, among_few, answer, anywhere, builder, on_both_engines, serve, sized, workers,
+};
 
 on_both_engines! {
     an_idle_stop_is_quick_and_frees_the_port
@@ -76,7 +78,7 @@ fn a_stop_with_clients_is_quick(engine: Engine) {
 }
 
 fn a_drain_finishes_requests_in_progress(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     // With one worker, the close of the idle connection shows that the worker has begun the drain
     // before the request continues. Several workers would begin independently.
     let server = serve(engine).workers(workers(1)).start().unwrap();
@@ -106,7 +108,7 @@ fn a_drain_finishes_requests_in_progress(engine: Engine) {
 /// Clients send their next request while a handler blocks the worker, and then the drain begins. A
 /// wait with io_uring reports only a part of the requests.
 fn a_drain_answers_requests_that_have_arrived(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     for descriptors in [Descriptors::Auto, Descriptors::Direct] {
         let (release, released) = channel::<()>();
         let (blocks, blocked) = channel::<()>();
@@ -169,7 +171,7 @@ fn a_drain_waits_for_a_slow_reader_and_no_longer(engine: Engine) {
 /// Restarts in which each new server gets a duplicate of the listening socket before the old server
 /// drains.
 fn overlapping_restarts_lose_no_request(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let restarts = 10;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server_addr = listener.local_addr().unwrap();

@@ -27,7 +27,7 @@ use doorbell::{
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_until};
 
-use crate::promise::{addr, alone, anywhere, builder, on_both_engines, sized, workers};
+use crate::promise::{addr, alone, among_few, anywhere, builder, on_both_engines, sized, workers};
 
 on_both_engines! {
     fifty_generations_lose_no_request
@@ -130,14 +130,14 @@ fn listeners_on_port_0_keep_their_ports(engine: Engine) {
 }
 
 fn fifty_generations_lose_no_request(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let make = |number| builder(engine).listen(anywhere(), numbered(number));
     churn(make, sized(50, 500));
 }
 
 /// The workers pass connections to each other while servers with other balances replace them.
 fn balanced_workers_lose_no_request(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     for first in [Balance::Kernel, Balance::RoundRobin] {
         let turns = [first, Balance::RoundRobin, Balance::LeastConnections];
         let listen = |number| anywhere().balance(turns[number % turns.len()]);
@@ -147,7 +147,7 @@ fn balanced_workers_lose_no_request(engine: Engine) {
 }
 
 fn direct_descriptors_lose_no_request(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let make = |number| builder(engine).descriptors(Descriptors::Direct).listen(anywhere(), numbered(number));
     churn(make, 20);
 }
@@ -247,7 +247,7 @@ fn ask_kept_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>
 }
 
 fn a_connection_lives_on_for_one_reply(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let server = first(engine);
     let place = addr(&server);
     let mut idle = kept(place);
@@ -273,7 +273,7 @@ fn a_connection_lives_on_for_one_reply(engine: Engine) {
 }
 
 fn accepted_silent_clients_keep_their_timeout(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let listen = || anywhere().defer_accept(None);
     let server = builder(engine).listen(listen(), numbered(0)).start().unwrap();
     let mut silent = TcpStream::connect(addr(&server)).unwrap();
@@ -288,7 +288,7 @@ fn accepted_silent_clients_keep_their_timeout(engine: Engine) {
 }
 
 fn remaining_connections_are_drained_when_patience_ends(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let server = first(engine);
     let mut idle = kept(addr(&server));
     let next = builder(engine).listen(anywhere(), numbered(1)).succeed(&server.handle()).start().unwrap();
@@ -306,7 +306,7 @@ fn remaining_connections_are_drained_when_patience_ends(engine: Engine) {
 }
 
 fn a_successor_that_cannot_start_changes_nothing(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let server = first(engine);
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = Listen::tcp(stranger.local_addr().unwrap());
@@ -329,7 +329,7 @@ fn a_successor_that_cannot_start_changes_nothing(engine: Engine) {
 }
 
 fn listeners_come_and_go(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let both = builder(engine).listen(anywhere(), numbered(0)).listen(anywhere(), numbered(10));
     let server = both.start().unwrap();
     let (kept_place, left_place) = (addr(&server), server.tcp_addr(1).unwrap());
@@ -365,7 +365,7 @@ fn listeners_come_and_go(engine: Engine) {
 }
 
 fn a_socket_file_stays_until_the_last_server(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let path =
         std::env::temp_dir().join(format!("doorbell-succession-{}-{engine:?}.sock", std::process::id()));
     let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
@@ -405,7 +405,7 @@ fn number_at_path(path: &Path) -> usize {
 
 /// A socket file exists through generations of servers, whether predecessors end at once or late.
 fn a_socket_file_lives_through_generations(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let path = socket_path("generations", engine);
     let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
     for ends_late in [false, true] {
@@ -428,7 +428,7 @@ fn a_socket_file_lives_through_generations(engine: Engine) {
 
 /// A predecessor that ends before its successor has taken over leaves the file to the successor.
 fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let path = socket_path("drained", engine);
     let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
     let server = make(0).start().unwrap();
@@ -445,7 +445,7 @@ fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
 /// After the socket file of a server was removed, another server listens at the same path. When the
 /// first server ends, it does not remove the file of the other one.
 fn the_file_of_another_server_is_not_removed(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let path = socket_path("stranger", engine);
     let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
     for ending in [Server::stop, |server: Server| server.drain(PATIENCE)] {
@@ -462,7 +462,7 @@ fn the_file_of_another_server_is_not_removed(engine: Engine) {
 /// A middle server that accepts only for a moment must pass clients on to the last server, if the
 /// kernel wakes the middle server for them.
 fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let going = AtomicBool::new(true);
     let mut server = first(engine);
     let place = addr(&server);
@@ -495,7 +495,7 @@ fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
 /// only one of the servers that wait for a socket. With io_uring this is the older server, which
 /// may stop before it accepts the client.
 fn a_client_whose_wake_up_went_to_the_old_server_is_served(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let busy = |number| {
         let reply = StaticReply::text(Status::OK, format!("{number}\n"));
         let handler = service_fn(move |request, respond| {
@@ -530,7 +530,7 @@ fn a_client_whose_wake_up_went_to_the_old_server_is_served(engine: Engine) {
 /// A successor opens a new socket in place of the closed socket of a failed worker, and takes over
 /// the sockets of the other workers.
 fn a_successor_replaces_the_socket_of_a_failed_worker(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let make = |number| {
         builder(engine).on_worker_failure(OnWorkerFailure::Degrade).listen(anywhere(), numbered(number))
     };
@@ -555,7 +555,7 @@ fn a_successor_replaces_the_socket_of_a_failed_worker(engine: Engine) {
 /// If all workers accept from one socket, a successor also accepts from it, even after one of the
 /// workers has failed.
 fn a_successor_accepts_from_a_shared_socket_after_a_worker_failed(engine: Engine) {
-    let _turn = alone();
+    let _turn = among_few();
     let path = socket_path("shared", engine);
     let alone_at_port = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let place = alone_at_port.local_addr().unwrap();
