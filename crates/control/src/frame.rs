@@ -9,7 +9,7 @@
 use bitcode::{DecodeOwned, Encode};
 use thiserror::Error;
 
-/// Version of the types in [`crate::wire`]. Must be incremented whenever a type changes; a test
+/// Version of the types of this crate. Must be incremented whenever a type changes; a test
 /// enforces it.
 pub const VERSION: u16 = 10;
 

@@ -42,7 +42,7 @@ pub fn name_of(pid: u32, round: u32) -> String {
     }
 }
 
-/// Returns the control sockets of a directory, including stale ones, at most [`SOCKETS_MAX`];
+/// Returns the control sockets of a directory, including stale ones, at most 64;
 /// [`NAME`] comes first.
 #[must_use]
 pub fn sockets(directory: &Path) -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! Re-exports of the HTTP types that this binary uses.
+//! Re-exports of the HTTP types that this package uses.
 //!
 //! Does not know about: how the types work. This module contains no code.
 

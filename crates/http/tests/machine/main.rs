@@ -11,7 +11,6 @@ mod answer_before_body;
 mod deadlines;
 mod flow;
 mod forward;
-mod fuzz_corpus;
 mod hand_over;
 mod limit_attack;
 mod limit_leases;

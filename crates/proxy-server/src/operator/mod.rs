@@ -4,7 +4,7 @@
 //! Does not know about: sockets, pages, signals; how a server is started or stopped.
 //!
 //! A command takes effect before its call returns: the next probe sees the effect. Only the
-//! [supervisor](crate::supervisor) closes listeners; commands that end the program wake the
+//! supervisor closes listeners; commands that end the program wake the
 //! supervisor through its queue. Lock order: the lock of the state file, the lock of this module,
 //! the lock of a registry, the lock of the event log.
 

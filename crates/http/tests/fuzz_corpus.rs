@@ -2,15 +2,15 @@
 //!
 //! Does not know about: fuzzing; the targets are plain functions.
 
-#[path = "../../fuzz/targets/chunked.rs"]
+#[path = "../fuzz/targets/chunked.rs"]
 mod chunked;
-#[path = "../../fuzz/targets/conn.rs"]
+#[path = "../fuzz/targets/conn.rs"]
 mod conn;
-#[path = "../../fuzz/targets/differential.rs"]
+#[path = "../fuzz/targets/differential.rs"]
 mod differential;
-#[path = "../../fuzz/targets/head.rs"]
+#[path = "../fuzz/targets/head.rs"]
 mod head;
-#[path = "../../fuzz/targets/proxy.rs"]
+#[path = "../fuzz/targets/proxy.rs"]
 mod proxy;
 
 use std::path::Path;
