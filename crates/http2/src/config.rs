@@ -34,8 +34,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Options of a listener's HTTP/2 connections.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
-    /// Limits of requests and connections. `header_timeout` is the maximum time until the first
-    /// HTTP/2 frame.
+    /// Limits of bodies, `idle_timeout` and `conn_age_max`; `header_timeout` is the maximum time
+    /// until the first HTTP/2 frame. The other fields have no effect over HTTP/2.
     pub limits: Limits,
     /// Maximum number of concurrent requests of a connection.
     pub concurrent_streams_max: u32,
@@ -64,7 +64,7 @@ impl ListenerOptions {
             limits,
             concurrent_streams_max: 100,
             streams_max: 10_000,
-            conns_per_ip_max: None,
+            conns_per_ip_max: Some(1024),
             client_v6_len: CLIENT_V6_LEN,
             write_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(1),

@@ -27,8 +27,12 @@
 //! | [`Common`], [`Counters`] | what servers that replace each other share |
 //! | [`is_grpc`], [`GrpcAdmission`] | how a handler admits a gRPC call |
 //!
-//! Every connection has limits against floods of frames, resets and bytes, from measurements of
-//! attacks and of other servers.
+//! Handlers get requests without their bodies, which are read within the limits and dropped. Every
+//! connection has limits against floods of frames, resets and bytes, from measurements of attacks
+//! and of other servers.
+//!
+//! When a server replaces another one, as at a reload, a [`Plan`] for each of them shares their
+//! [`Common`] counters; a *generation* is one such server. The thread belongs to the Tokio lane.
 //!
 //! Does not know about: HTTP/1.1 connections, which stay on workers; replies.
 #![forbid(unsafe_code)]

@@ -28,7 +28,7 @@
 //! | [`convert`] | files of other programs as tables of this configuration |
 //! | [`Bind`], [`Schedule`], [`template`] | values that need more than a type of the standard library |
 //!
-//! Only the `doorbell` program depends on this crate: its interface changes with every key.
+//! Only the `doorbell` program, its benchmarks and fuzzers depend on this crate: its interface changes with every key.
 //!
 //! Does not know about: opening sockets, parsing command lines.
 #![forbid(unsafe_code)]
@@ -47,24 +47,17 @@ mod schedule;
 mod schema;
 pub mod template;
 
-pub use bind::{Bind, BindError};
+pub use addresses::BoundAddr;
+pub use bind::{BIND_FORM, Bind, BindError};
 pub use defaults::default_config;
 pub use doorbell_config::{
-    Env, Overrides, Problem, ReadSecret, Severity, Source, format_duration, format_size, parse_duration,
-    parse_size,
+    Env, Overrides, Problem, ReadSecret, Severity, Source, format_duration, parse_duration, parse_size,
 };
 pub use dump::{to_json, to_toml};
-pub use model::Config;
-pub use schedule::Schedule;
-pub use schedule::system_zone;
-pub use schema::schema;
-
-pub use addresses::BoundAddr;
-pub use bind::BIND_FORM;
-pub use doorbell_config::is_credential;
-pub use model::build_redirect;
+pub use model::{Config, build_redirect};
 pub use program::VARIABLES;
-pub use schedule::Slot;
+pub use schedule::{Schedule, Slot, system_zone};
+pub use schema::schema;
 
 use doorbell_config::{Document, Problems, secret};
 use program::PROGRAM;

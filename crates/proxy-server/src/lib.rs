@@ -6,16 +6,17 @@
 //! | `reload` | generations of a configuration, watched files |
 //! | `build`, `routes`, `guards`, `registry` | a configuration as parts of the engine |
 //! | [`sockets`] | listeners, systemd, kept descriptors |
-//! | [`operator`], `control` | drains, maintenance, events, admin pages, the control socket |
+//! | `operator`, `control` | drains, maintenance, events, admin pages, the control socket |
 //! | `stats`, [`log`] | counters, metrics, log lines |
 //! | `blackbox`, `links`, [`sharing`], [`history`] | `/probe`, other instances, stores |
+//! | [`exit`], [`parent`], [`workers`] | exit codes; reports between `doorbell run` and its server; the number of workers |
 //!
 //! [`run`] serves until a signal or a command stops the process; [`service`] is the service of one
 //! listener without a server.
 //!
-//! Only the `doorbell` program depends on this crate: its interface is not stable.
+//! Only the `doorbell` program, its benchmarks and fuzzers depend on this crate: its interface is not stable.
 //!
-//! Does not know about: command lines, the text of configuration files.
+//! Does not know about: parsing of command lines, the text of configuration files.
 #![forbid(unsafe_code)]
 
 mod blackbox;
@@ -28,7 +29,7 @@ pub mod history;
 mod http;
 mod links;
 pub mod log;
-pub mod operator;
+mod operator;
 pub mod parent;
 mod prepared_thread;
 mod program;
@@ -44,6 +45,7 @@ mod supervisor;
 pub mod workers;
 
 pub use build::sample::service;
+pub use operator::{HOLD_MAX, millis, time_of_day};
 pub use program::Program;
 pub use reload::{Read, Reading};
 pub use serve::run;

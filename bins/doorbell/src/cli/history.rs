@@ -15,7 +15,7 @@ use doorbell_history::clickhouse::{ClickHouse, schema};
 use doorbell_proxy_config::model::ClickHouse as Settings;
 use doorbell_proxy_server::exit::{Exit, Failure};
 use doorbell_proxy_server::history::store;
-use doorbell_proxy_server::operator::time_of_day;
+use doorbell_proxy_server::time_of_day;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -209,11 +209,7 @@ impl Availability {
 fn shown(rows: &[Availability], paint: Paint) -> String {
     let time = |seconds: f64| -> Cell {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        plain(if time.is_zero() {
-            "-".to_owned()
-        } else {
-            length(doorbell_proxy_server::operator::millis(time))
-        })
+        plain(if time.is_zero() { "-".to_owned() } else { length(doorbell_proxy_server::millis(time)) })
     };
     let row = |row: &Availability| {
         let tone = if row.down_s > 0.0 { Tone::Warn } else { Tone::Good };

@@ -65,9 +65,9 @@
 //! pool.
 //!
 //! [`Offload::require_auth`](crate::Offload::require_auth) uses jobs to verify token signatures
-//! that need a public key. The binary does the same, and reads files in jobs (`[compute]`, decision
+//! that need a public key. The program does the same, and reads files in jobs (`[compute]`, decision
 //! 0022). [`Offload::spawn`](crate::Offload::spawn) queues work that no request waits for, such as
-//! scanning a directory. Code that drives a protocol without a worker, such as the binary's HTTP/2,
+//! scanning a directory. Code that drives a protocol without a worker, such as `doorbell-http2`,
 //! waits for jobs with [`Awaited`](crate::protocol::Awaited).
 //!
 //! Does not know about: single functions, which [`offload`](crate::offload) documents.

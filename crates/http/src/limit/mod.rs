@@ -20,7 +20,7 @@
 //! tokens, every other key in the set has spent at least n. A flood of keys with one request each
 //! therefore displaces only keys of this kind, not a key in the middle of a burst or one that is
 //! being refused. (The CLOCK algorithm with a reference bit, in contrast, evicts the key that
-//! its hand happens to reach; `tests/limit_attack.rs` compares both policies.)
+//! its hand happens to reach; `tests/machine/limit_attack.rs` compares both policies.)
 //!
 //! **Time** is counted in ticks of 32 bits that wrap around; the price of a request is a power of
 //! two in ticks. A sweep clears expired words long before they could be mistaken for times in the

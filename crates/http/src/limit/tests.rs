@@ -1,8 +1,8 @@
 //! Limiters compared with exact GCRA in a map, with governor, and with each other; tables of
 //! quotas, keys and fields.
 //!
-//! Does not know about: threads and floods; see `tests/limit_threads.rs` and
-//! `tests/limit_attack.rs`.
+//! Does not know about: threads and floods; see `tests/machine/limit_threads.rs` and
+//! `tests/machine/limit_attack.rs`.
 
 use super::*;
 use crate::{Request, Time};

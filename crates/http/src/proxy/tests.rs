@@ -1,6 +1,6 @@
 //! PROXY headers: a table for each version, all split points, round trips, mutations.
 //!
-//! Does not know about: other parsers; `tests/proxy.rs` compares the results with those of another
+//! Does not know about: other parsers; `tests/machine/proxy.rs` compares the results with those of another
 //! parser.
 
 use super::*;

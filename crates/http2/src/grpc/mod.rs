@@ -3,8 +3,8 @@
 //! Does not know about: frames, how routes admit calls.
 //!
 //! Every other method gets UNIMPLEMENTED, code 12. By default, an AWS load balancer treats code 12
-//! as healthy at [`ALB_PATH`]. By default, the reply to this path has code 12 only while the service
-//! without a name is serving.
+//! as healthy at [`ALB_PATH`]. Unless [`GrpcOptions::always_healthy_for_alb`] is set, the reply to
+//! this path has code 12 only while the service without a name is serving.
 
 mod call;
 mod refusal;

@@ -214,8 +214,7 @@ impl Role {
 
 impl Health {
     /// An endpoint with this name and default values.
-    #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
 

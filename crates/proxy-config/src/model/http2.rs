@@ -62,11 +62,10 @@ const SERVICE_LEN_MAX: usize = 1024;
 impl Grpc {
     /// Paths of the calls: the methods of the service, and the default health check of an AWS
     /// application load balancer.
-    pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", ALB_PATH];
+    pub(crate) const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", ALB_PATH];
 
     /// The default table; `readyz` is the position of that endpoint in [`super::Config::health`].
-    #[must_use]
-    pub fn of(readyz: usize) -> Self {
+    pub(crate) fn of(readyz: usize) -> Self {
         Self { overall: Link { name: "readyz".into(), position: readyz }.into(), ..Self::default() }
     }
 

@@ -142,7 +142,7 @@ impl Limit {
 }
 
 /// Returns a problem if the limiter cannot represent this rate and burst.
-pub fn unrepresentable(rate: Rate, burst: u32, span: &Range<usize>) -> Option<Problem> {
+pub(crate) fn unrepresentable(rate: Rate, burst: u32, span: &Range<usize>) -> Option<Problem> {
     let error = Quota::new(burst, rate.requests, rate.period).err()?;
     let message = format!("{rate} with a burst of {burst} cannot be counted: {error}");
     let problem = Problem::error("out-of-range", span.clone(), message);

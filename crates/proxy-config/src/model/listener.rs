@@ -242,8 +242,7 @@ pub const DEFAULT_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Ad
 
 impl Listener {
     /// The listener of a configuration without listeners, with HTTP/2 for gRPC health checks.
-    #[must_use]
-    pub fn local() -> Self {
+    pub(crate) fn local() -> Self {
         let binds = vec![Bind::Tcp(DEFAULT_ADDR).into()];
         Self { name: "default".into(), binds, http2: true, ..Self::default() }
     }
@@ -265,8 +264,7 @@ impl Listener {
     }
 
     /// Whether the listener accepts HTTP/2.
-    #[must_use]
-    pub fn has_http2(&self) -> bool {
+    pub(crate) fn has_http2(&self) -> bool {
         self.is_http() && self.http2
     }
 

@@ -42,7 +42,7 @@ pub use health::{
 pub use history::{ClickHouse, ClickHouseServer, History};
 pub use http2::{AlbReply, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
-pub use limit::unrepresentable;
+pub(crate) use limit::unrepresentable;
 pub use limit::{Limit, LimitKey, LimitSharing, OnStoreError};
 pub use links::{Links, Peer};
 pub use listener::links_to;
@@ -58,7 +58,7 @@ pub use runtime::{Driver, OnWorkerFailure, Runtime};
 pub use server_url::{ServerKind, ServerUrl};
 pub use sharing::{RedisServer, Sharing};
 pub use systemd::{FdStore, ReadyOn, Systemd};
-pub use tls::is_field_value;
+pub(crate) use tls::is_field_value;
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 pub use tuning::{Descriptors, Tuning};
 pub use udp::{Udp, UdpReply, UdpWhenDown};

@@ -200,7 +200,7 @@ fn hsts(entry: &Entry<'_>) -> Option<Option<String>> {
 }
 
 /// Whether a header field can have this value (RFC 9110 5.5).
-pub fn is_field_value(text: &str) -> bool {
+pub(crate) fn is_field_value(text: &str) -> bool {
     let allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     text.bytes().all(allowed) && text.as_bytes().trim_ascii() == text.as_bytes()
 }

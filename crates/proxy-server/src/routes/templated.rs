@@ -1,6 +1,6 @@
 //! A reply with parameters: names in its body and header fields stand for parts of the request.
 //!
-//! Does not know about: the syntax of parameters (see `config::template`). Input of the client is
+//! Does not know about: the syntax of parameters (see `doorbell_proxy_config::template`). Input of the client is
 //! escaped for its context, so that the input cannot end a header field, a string or an element. A
 //! reply that would exceed the limits is replaced with 414.
 

@@ -22,14 +22,7 @@ pub const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "benches",
         may: &["doorbell-http"],
-        may_in_tests: &[
-            "doorbell",
-            "doorbell-health",
-            "doorbell-proxy-config",
-            "doorbell-proxy-server",
-            "doorbell-ring",
-            "doorbell-testkit",
-        ],
+        may_in_tests: &["doorbell", "doorbell-health", "doorbell-ring", "doorbell-testkit"],
     },
     // The parser is compared with other servers. The engine is not involved.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },
@@ -159,7 +152,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-shared",
             "doorbell-tokio",
         ],
-        may_in_tests: &["doorbell-testkit"],
+        may_in_tests: &["doorbell-benches", "doorbell-testkit"],
     },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
     // State that instances share. Uses the states and the reconnect delay of `doorbell-link`, and

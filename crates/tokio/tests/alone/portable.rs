@@ -1,7 +1,7 @@
 //! Promise: a server on the runtime itself, as on systems other than Linux, replies like the ring
 //! threads and loses no connection.
 //!
-//! Does not know about: frameworks (see `axum`).
+//! Does not know about: frameworks (see `embedding/axum.rs`).
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

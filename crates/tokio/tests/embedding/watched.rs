@@ -1,7 +1,7 @@
 //! Promise: liveness fails if a program does not serve handed-over connections, for whatever
 //! reason. It also fails if no server uses the `Health`, and the reply names `Embed::health`.
 //!
-//! Does not know about: a runtime that is stuck as a whole (see `stuck.rs`).
+//! Does not know about: a runtime that is stuck as a whole (see `alone/stuck.rs`).
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "the test blocks a worker and measures time")]

@@ -5,7 +5,7 @@
 use crate::cli::report::{self, ReportArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use doorbell_proxy_config::{format_duration, parse_duration};
-use doorbell_proxy_server::operator::HOLD_MAX;
+use doorbell_proxy_server::HOLD_MAX;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use super::{act, fetch_status};
 use doorbell_control::Client;
 use doorbell_control::{Request, Status};
 use doorbell_proxy_server::exit::{Exit, Failure};
-use doorbell_proxy_server::operator::millis;
+use doorbell_proxy_server::millis;
 use std::time::{Duration, Instant};
 
 /// Interval between two status requests.

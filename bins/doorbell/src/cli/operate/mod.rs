@@ -24,7 +24,7 @@ use args::{At, ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs};
 use doorbell_control::{CallError, Client};
 use doorbell_control::{CheckView, Event, LinkView, ProberView, Refusal, Request, Response, Status};
 use doorbell_proxy_server::exit::{Exit, Failure};
-use doorbell_proxy_server::operator::millis;
+use doorbell_proxy_server::millis;
 use serde::Serialize;
 use std::time::Duration;
 use table::Paint;

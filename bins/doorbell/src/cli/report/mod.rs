@@ -14,7 +14,7 @@ use super::output::{colored, print};
 use clap::Args;
 use doorbell_history::clickhouse::LinkQueries;
 use doorbell_proxy_server::exit::{Exit, Failure};
-use doorbell_proxy_server::operator::time_of_day;
+use doorbell_proxy_server::time_of_day;
 use rows::{Course, Latency, Loss};
 use serde::Serialize;
 use std::fs;

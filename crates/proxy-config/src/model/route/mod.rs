@@ -211,14 +211,6 @@ pub struct HealthRoute {
     pub details_auth: Vec<usize>,
 }
 
-impl HealthRoute {
-    /// The action with default options that reports the endpoint at this position.
-    #[must_use]
-    pub const fn of(endpoint: usize) -> Self {
-        Self { endpoint, format: HealthFormat::Text, details: Details::Never, details_auth: Vec::new() }
-    }
-}
-
 impl Route {
     /// Fills in the default methods of the action, and its default paths if the route has none.
     #[must_use]
@@ -251,8 +243,7 @@ impl Route {
     }
 
     /// Whether the route has an action; false only after an error.
-    #[must_use]
-    pub fn has_action(&self) -> bool {
+    pub(crate) fn has_action(&self) -> bool {
         !matches!(self.action(), Action::Reply(_)) || self.reply.is_some()
     }
 
@@ -275,7 +266,7 @@ impl Route {
     }
 
     /// The positions of the listeners of the route.
-    pub fn positions(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         self.listeners.iter().map(|link| link.position)
     }
 
