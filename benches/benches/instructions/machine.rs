@@ -13,7 +13,7 @@ use crate::harness::at_most;
 // A whole request: parsing, route, reply. The argument is returned so that its drop is not counted.
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(689))]
-#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(603))]
+#[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(604))]
 #[bench::haproxy_state(args = (Machine::new(HAPROXY_STATE)), config = at_most(849))]
 #[bench::elb(args = (Machine::new(ELB)), config = at_most(899))]
 #[bench::envoy(args = (Machine::new(ENVOY)), config = at_most(702))]
