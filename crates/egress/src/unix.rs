@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Connects to the socket at `path` within `timeout`.
 ///
-/// `UnixStream::connect` has no limit: it waits while the queue of the
-/// listener is full, for example because the server hangs. The send timeout of a socket also limits
-/// `connect` (unix(7), `SO_SNDTIMEO` in socket(7)).
+/// `UnixStream::connect` has no limit: it waits while the queue of the listener is full, for example
+/// because the server hangs. The send timeout of a socket also limits `connect` (unix(7),
+/// `SO_SNDTIMEO` in socket(7)).
 ///
 /// # Errors
 /// `TimedOut` if the queue stayed full; otherwise the error of socket(2) or connect(2).

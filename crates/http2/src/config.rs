@@ -31,23 +31,23 @@ const LOCAL_RESETS_MAX: usize = 200;
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Options of a listener's HTTP/2 connections.
+/// Options of a listener's HTTP/2 connections. [`Self::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
     /// Limits of bodies, `idle_timeout` and `conn_age_max`; `header_timeout` is the maximum time
     /// until the first HTTP/2 frame. The other fields have no effect over HTTP/2.
     pub limits: Limits,
-    /// Maximum number of concurrent requests of a connection.
+    /// Maximum number of concurrent requests of a connection. Default 100.
     pub concurrent_streams_max: u32,
-    /// Maximum number of requests of a connection, which then gets GOAWAY.
+    /// Maximum number of requests of a connection, which then gets GOAWAY. Default 10,000.
     pub streams_max: u32,
-    /// Maximum number of connections of one address.
+    /// Maximum number of connections of one address; `None` for no limit. Default 1024.
     pub conns_per_ip_max: Option<u32>,
-    /// Number of bits by which IPv6 addresses are told apart.
+    /// Number of bits by which IPv6 addresses are told apart. Default 64.
     pub client_v6_len: u8,
-    /// Maximum time without progress, of requests and of a connection after GOAWAY.
+    /// Maximum time without progress, of requests and of a connection after GOAWAY. Default 10 s.
     pub write_timeout: Duration,
-    /// Maximum wait for the client's FIN after the FIN of the server.
+    /// Maximum wait for the client's FIN after the FIN of the server. Default 1 s.
     pub linger_timeout: Duration,
     /// Whether a certificate is requested from clients; the lack of one may then be the reason for
     /// a refusal.
@@ -57,7 +57,7 @@ pub struct ListenerOptions {
 }
 
 impl ListenerOptions {
-    /// Options with these limits, and with the defaults of the `doorbell` program.
+    /// Options with these limits and the defaults, which are those of the `doorbell` program.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! The queue from the workers to the thread of HTTP/2: connections arrive in batches, with one wake-up per
-//! batch. The first connection starts the thread.
+//! The queue from the workers to the thread of HTTP/2: connections arrive in batches, with one
+//! wake-up per batch. The first connection starts the thread.
 //!
 //! Does not know about: serving the connections. Their number is limited by the permits of the
 //! hand-over.

@@ -6,15 +6,28 @@
 //! thread with its own runtime serves it; the first connection starts the thread.
 //!
 //! ```no_run
-//! use doorbell::http::Limits;
-//! use doorbell::{Http1, ServerBuilder};
+//! use doorbell::http::{Limits, MessageStart, Service};
+//! use doorbell::{Http1, Replied, Request, Responder, ServerBuilder, Status};
 //! use doorbell_http2::{Common, Http2, ListenerOptions, Plan};
 //! use std::sync::Arc;
 //!
-//! // `http` serves the requests of a listener, over HTTP/1 and over HTTP/2.
-//! fn with_http2(builder: ServerBuilder, http: &Http1, limits: Limits) -> (ServerBuilder, Http2) {
+//! struct Hello;
+//!
+//! impl Service for Hello {
+//!     fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
+//!         reply.status(Status::OK).content(b"hello\n")
+//!     }
+//!
+//!     // Otherwise the preface gets a 505.
+//!     fn hands_over(&self, start: MessageStart<'_>) -> bool {
+//!         matches!(start, MessageStart::Http2)
+//!     }
+//! }
+//!
+//! // `builder` has one listener, with `Http1::new(Hello)`.
+//! fn with_http2(builder: ServerBuilder) -> (ServerBuilder, Http2) {
 //!     let mut plan = Plan::new(4096, None, Arc::new(Common::default()));
-//!     plan.add(ListenerOptions::new(limits), http.clone(), None);
+//!     plan.add(ListenerOptions::new(Limits::default()), Http1::new(Hello), None);
 //!     let builder = plan.attach(builder);
 //!     (builder, plan.start())
 //! }
@@ -22,7 +35,7 @@
 //!
 //! | items | purpose |
 //! |---|---|
-//! | [`Plan`], [`ListenerOptions`], [`GrpcOptions`] | which listeners have HTTP/2, and their limits |
+//! | [`Plan`], [`ListenerOptions`], [`GrpcOptions`] | which listeners have HTTP/2, in the order of the server, and their limits |
 //! | [`Http2`] | the running thread: drain, stop |
 //! | [`Common`], [`Counters`] | what servers that replace each other share |
 //! | [`is_grpc`], [`GrpcAdmission`] | how a handler admits a gRPC call |

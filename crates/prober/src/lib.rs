@@ -1,5 +1,5 @@
-//! One probe of one target, as a given prober sends it, and its result: status, phases, certificate,
-//! and the bytes of both sides.
+//! One probe of one target, as a given prober sends it, and its result: status, phases,
+//! certificate, and the bytes of both sides.
 //!
 //! ```no_run
 //! use doorbell_prober::{Probe, Prober, Target, Verdict};

@@ -28,7 +28,8 @@
 //! | [`convert`] | files of other programs as tables of this configuration |
 //! | [`Bind`], [`Schedule`], [`template`] | values that need more than a type of the standard library |
 //!
-//! Only the `doorbell` program, its benchmarks and fuzzers depend on this crate: its interface changes with every key.
+//! Only the `doorbell` program and its fuzzers depend on this crate: its interface
+//! changes with every key.
 //!
 //! Does not know about: opening sockets, parsing command lines.
 #![forbid(unsafe_code)]

@@ -14,7 +14,7 @@
 //! [`run`] serves until a signal or a command stops the process; [`service`] is the service of one
 //! listener without a server.
 //!
-//! Only the `doorbell` program, its benchmarks and fuzzers depend on this crate: its interface is not stable.
+//! Only the `doorbell` program and its benchmarks depend on this crate: its interface is not stable.
 //!
 //! Does not know about: parsing of command lines, the text of configuration files.
 #![forbid(unsafe_code)]

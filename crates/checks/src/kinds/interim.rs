@@ -49,6 +49,7 @@ impl InterimCounter {
     }
 }
 
+#[cfg(feature = "websocket")]
 impl<S> InterimLimit<S> {
     pub(crate) fn into_inner(self) -> S {
         self.stream

@@ -22,6 +22,7 @@ use crate::{
 };
 #[cfg(feature = "kinds")]
 use std::pin::Pin;
+#[cfg(feature = "kinds")]
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "kinds")]

@@ -57,8 +57,8 @@ pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until at most two other such tests are running, for a test whose clients use the processor
-/// or wait for the kernel to send a segment again.
+/// Lets three tests run at a time, and none beside a test that is [`alone`]: for tests whose clients
+/// load the processor, or wait until the kernel sends a segment again.
 pub(crate) fn among_few() -> (RwLockReadGuard<'static, ()>, MutexGuard<'static, ()>) {
     static PLACES: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
     static NEXT: AtomicUsize = AtomicUsize::new(0);

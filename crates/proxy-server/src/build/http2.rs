@@ -45,3 +45,18 @@ pub(crate) fn listener_options(config: &Config, position: usize, limits: Limits)
         hsts: tls.and_then(|tls| tls.hsts.as_ref()).and_then(|value| HeaderValue::from_str(value).ok()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_proxy_config::{Source, parse};
+
+    #[test]
+    fn the_library_has_the_defaults_of_the_keys() {
+        let text = "version = 1\n[listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n".to_owned();
+        let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
+        let configured = listener_options(&config, 0, Limits::default());
+        let default = ListenerOptions::new(Limits::default());
+        assert_eq!(format!("{configured:?}"), format!("{default:?}"));
+    }
+}

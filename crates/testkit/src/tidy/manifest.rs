@@ -96,7 +96,7 @@ pub const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "crates/http2",
         may: &["doorbell", "doorbell-grpc", "doorbell-probes", "doorbell-tokio"],
-        may_in_tests: &[],
+        may_in_tests: &["doorbell-testkit"],
     },
     // Links between instances; does not depend on health, the engine or configuration.
     Arrow { folder: "crates/link", may: &[], may_in_tests: &["doorbell-testkit"] },
