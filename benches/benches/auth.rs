@@ -1,7 +1,6 @@
 //! Cost of authorizing a request with a static token, and with a signed token of each algorithm.
 //!
-//! Does not know about: connections. The bench `instructions` counts the instructions of a decision
-//! on a static token.
+//! The bench `instructions` counts the instructions of a decision on a static token.
 
 #[expect(dead_code, reason = "shared with the tests, which use the other items")]
 #[path = "../../crates/http/tests/auth/jwt/sign.rs"]

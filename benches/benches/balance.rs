@@ -13,8 +13,6 @@
 //!
 //! `cargo bench -p doorbell-benches --bench balance` takes a minute. The section on `balance` in
 //! the book has figures.
-//!
-//! Does not know about: the cost of a connection without other load.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,

@@ -1,6 +1,4 @@
 //! A request through a whole [`Conn`]: parsing, call of the service, rendering.
-//!
-//! Does not know about: sockets.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_benches::{POST, PROBE, PROBE_KEEP_ALIVE};

@@ -1,9 +1,8 @@
 //! The rows of the published table of Flint, a Go server: the cost of each layer of a small HTTP
 //! server, called in isolation.
 //!
-//! Does not know about: how often a layer is called. `crates/http/tests/alloc_layers.rs` shows that
-//! no row allocates. The benches `logger` and `limit` have the rows of the logger and of two
-//! threads on one limiter.
+//! `crates/http/tests/alloc_layers.rs` shows that no row allocates. The benches `logger` and
+//! `limit` have the rows of the logger and of two threads on one limiter.
 //!
 //! `cargo bench -p doorbell-benches --bench flint --bench limit --bench logger`, on two idle cores
 //! of a virtual machine (AMD EPYC); "Go" is the figure published by Flint's authors:

@@ -1,8 +1,5 @@
 //! One decision of a rate limiter: of a shared limiter on one thread and on two, with more keys
 //! than the caches hold, and in a flood of new keys; and of a worker's own limiter.
-//!
-//! Does not know about: how keys are determined, except in the rows that determine the key of a
-//! request.
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks")]
 
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -1,7 +1,5 @@
 //! Cost of the access log on the thread that serves requests, and on the writer's thread.
 //!
-//! Does not know about: files; lines are discarded.
-//!
 //! `cargo bench -p doorbell-benches --bench logger`. Records are logged in bursts, and no row
 //! includes the time to empty the queues between bursts. The figures are medians of three criterion
 //! runs on a two-core virtual machine with a dozen other busy threads, so they are upper bounds.

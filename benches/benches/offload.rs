@@ -1,7 +1,7 @@
 //! Cost of a request whose work runs as a job, and the amount of work for which a job is
 //! worthwhile.
 //!
-//! Does not know about: real work. The work is a loop of known length.
+//! The work is a loop of known length.
 //!
 //! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work on the
 //! ring thread and in a job. `DOORBELL_OFFLOAD_RATIO=TURNS` alternates between both, TURNS times,

@@ -1,6 +1,4 @@
 //! The head parser, compared with httparse plus a strict check.
-//!
-//! Does not know about: bodies.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_benches::{BROWSER, POST, PROBE};

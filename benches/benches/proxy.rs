@@ -1,6 +1,4 @@
 //! Parsing PROXY headers.
-//!
-//! Does not know about: sockets.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_http::proxy::{Parsed, parse};

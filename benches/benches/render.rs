@@ -1,6 +1,4 @@
 //! Rendering a reply into the output of a connection.
-//!
-//! Does not know about: requests.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use doorbell_http::{Date, Out, StaticReply, Status};

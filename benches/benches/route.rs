@@ -1,6 +1,4 @@
 //! Look-up of a route in a small server, and of a short link in a large map.
-//!
-//! Does not know about: parsing.
 
 mod routes;
 

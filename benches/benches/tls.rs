@@ -1,8 +1,7 @@
 //! Cost of TLS for the server: a full handshake, a resumed handshake, and a request on a kept
 //! connection.
 //!
-//! Does not know about: sockets. Client and server exchange bytes in memory, and only the server's
-//! calls are measured.
+//! Client and server exchange bytes in memory, and only the server's calls are measured.
 //!
 //! `DOORBELL_TLS_ROUNDS=ROW,COUNT` only runs one row (0 to 5) COUNT times, for a profiler such as
 //! `valgrind --tool=callgrind --toggle-collect='*served*' --collect-atstart=no`.

@@ -1,6 +1,4 @@
 //! A policy of static tokens, a quota, and a request that both accept, for benches of their cost.
-//!
-//! Does not know about: measurements.
 
 use doorbell_http::auth::{Policy, Tokens};
 use doorbell_http::layer::{RateLimit, RequireAuth, ServiceExt as _};

@@ -1,6 +1,4 @@
 //! A connection with the environment of a worker, for benches of the cost of one probe.
-//!
-//! Does not know about: sockets; measurements.
 
 use doorbell_http::layer::ServiceExt as _;
 use doorbell_http::log::{Filter, Logger, Sink};

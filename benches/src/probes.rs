@@ -1,6 +1,4 @@
 //! Requests of well-known probers, byte for byte.
-//!
-//! Does not know about: replies.
 
 /// kubelet with `httpGet`.
 pub const KUBELET: &[u8] = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\nConnection: close\r\n\r\n";

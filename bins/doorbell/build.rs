@@ -1,7 +1,5 @@
 //! Sets the compiler version and the commit for `doorbell version` and the build information
 //! metric, and the linker options.
-//!
-//! Does not know about: how they are printed.
 
 use std::env;
 use std::fs;

@@ -1,6 +1,4 @@
 //! The limit of a row, and the ways to run the program: as a bench, as a test, or under callgrind.
-//!
-//! Does not know about: the counted operations.
 
 use doorbell_testkit::skip::{self, Need};
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};

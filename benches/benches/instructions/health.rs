@@ -2,8 +2,6 @@
 //!
 //! A row of `change` is one result that changes the state of a check and of its endpoint, including
 //! the replies. The limit is the same with ten thousand checks as with a hundred.
-//!
-//! Does not know about: time; sockets and the kernel, which the rig measures.
 use doorbell_health::{Board, CheckConfig, CheckIndex, CheckResult, EndpointConfig, Outcome, Severity, Time};
 use gungraun::{library_benchmark, library_benchmark_group};
 use std::time::Duration;

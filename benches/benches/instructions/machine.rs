@@ -1,6 +1,4 @@
 //! Instruction counts of one probe on a [`Machine`], a connection without a socket.
-//!
-//! Does not know about: time; the other benches measure it.
 use doorbell_benches::guard;
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET, REDIRECT};

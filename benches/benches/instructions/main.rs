@@ -10,8 +10,6 @@
 //! a count must also lower the limit in the source. All rows of the libraries are in one program,
 //! because each program takes a minute to optimize; those of the `doorbell` program are in
 //! `crates/proxy-server/benches`, because building it with optimization takes minutes.
-//!
-//! Does not know about: time; the other benches measure it.
 
 mod edge;
 mod harness;

@@ -1,7 +1,5 @@
 //! Instruction counts of a route look-up, with the router of `doorbell-http` and with matchit, the
 //! router of axum. Rows of matchit have no limit of instructions.
-//!
-//! Does not know about: time; requests.
 use doorbell_http::Method;
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
 use gungraun::{library_benchmark, library_benchmark_group};

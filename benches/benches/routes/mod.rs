@@ -1,6 +1,4 @@
 //! The router of a small server, for the benches of route look-ups.
-//!
-//! Does not know about: measurements.
 
 use doorbell_http::Method;
 use doorbell_http::router::{MethodSet, Route, Router};

@@ -1,6 +1,4 @@
 //! A server's interpretation of a stream of bytes: the requests that it accepted, and the end.
-//!
-//! Does not know about: specific servers; which interpretation is correct.
 
 /// How a server split a stream of bytes into requests.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Go's net/http in a separate process, which receives streams in batches.
 //!
-//! Does not know about: other servers. The program is `go/main.go`, which is built here on first
-//! use.
+//! The program is `go/main.go`, which is built here on first use.
 
 use crate::framing::{End, Framing, Seen, path_and_query};
 use std::io::{self, BufReader, BufWriter, Read, Write};

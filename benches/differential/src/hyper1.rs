@@ -1,6 +1,4 @@
 //! hyper's server, polled manually over bytes in memory, without a runtime or a socket.
-//!
-//! Does not know about: other servers.
 
 use crate::framing::{End, Framing, Seen, error_status};
 use hyper::body::{Body, Incoming};

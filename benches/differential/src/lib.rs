@@ -22,7 +22,7 @@
 //! (1,083,908); doorbell refuses an invalid `Host` (385,508, hyper and Go together), bare LF
 //! (393,736 together), and `Transfer-Encoding` in HTTP/1.0, which Go ignores (343,005).
 //!
-//! Does not know about: sockets. All three servers read bytes from memory.
+//! All three servers read bytes from memory.
 #![forbid(unsafe_code)]
 
 pub mod compare;

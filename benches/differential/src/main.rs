@@ -1,6 +1,6 @@
 //! Frames a number of streams, prints the results, and fails if a difference has no reason.
 //!
-//! Arguments: `STREAMS [SEED]`. Does not know about: how streams are generated and compared.
+//! Arguments: `STREAMS [SEED]`.
 #![forbid(unsafe_code)]
 
 use doorbell_differential::go::Go;

@@ -1,6 +1,4 @@
 //! doorbell-http, called in this process.
-//!
-//! Does not know about: other servers.
 
 use crate::framing::{End, Framing, Seen};
 use doorbell_http::{

@@ -1,6 +1,4 @@
 //! Random numbers that are the same on every machine for the same seed.
-//!
-//! Does not know about: their use.
 
 /// A stream of numbers (SplitMix64).
 #[derive(Clone, Debug)]

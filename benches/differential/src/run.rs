@@ -1,6 +1,4 @@
 //! A run: compares the framing of a number of streams by all servers, and collects the results.
-//!
-//! Does not know about: how streams are generated; specific reasons.
 
 use crate::compare::{Kind, Peer, difference};
 use crate::framing::Framing;

@@ -1,7 +1,6 @@
 //! Every difference between the servers must have a reason.
 //!
-//! Does not know about: how streams are generated and compared. `DOORBELL_DIFFERENTIAL` sets the
-//! number of streams; the default is 20,000.
+//! `DOORBELL_DIFFERENTIAL` sets the number of streams; the default is 20,000.
 
 use doorbell_differential::go::Go;
 use doorbell_differential::run::run;

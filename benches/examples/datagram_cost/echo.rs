@@ -1,6 +1,4 @@
 //! The cost of echoing a datagram.
-//!
-//! Does not know about: connections.
 
 use std::cell::Cell;
 use std::hint::black_box;

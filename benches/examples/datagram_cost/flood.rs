@@ -5,8 +5,6 @@
 //! turn handles as many as the driver permits. The cost of a probe beside the flood is the time of
 //! both less the time of the flood, divided by the number of probes; all rounds with the flood
 //! handle the same number of datagrams.
-//!
-//! Does not know about: the cost of a datagram without a flood.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -9,8 +9,6 @@
 //! The optional arguments are two limits in per cent: what a datagram may cost more than in the loop,
 //! and what a flood may add to the cost of a probe. Without them no figure is judged, because the
 //! times depend on the other work of the machine.
-//!
-//! Does not know about: several workers.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,

@@ -1,6 +1,4 @@
 //! A worker with each driver, driven turn by turn in the thread of its clients.
-//!
-//! Does not know about: what is measured.
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};

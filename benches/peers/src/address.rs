@@ -1,6 +1,4 @@
 //! The command line of all peer programs: the address to listen on.
-//!
-//! Does not know about: servers.
 
 use std::error::Error;
 use std::net::SocketAddr;

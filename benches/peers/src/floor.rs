@@ -1,6 +1,4 @@
 //! The listener of the floor programs, with deferred accept and otherwise default options.
-//!
-//! Does not know about: replies.
 
 use std::error::Error;
 use std::net::SocketAddr;

@@ -1,6 +1,4 @@
 //! Errors of the rig.
-//!
-//! Does not know about: how errors are shown.
 
 use std::path::{Path, PathBuf};
 

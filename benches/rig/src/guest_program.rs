@@ -1,7 +1,5 @@
 //! Measurements by a program of the workspace that runs once in the guest: the cost of waking a
 //! thread, of echoing a datagram, and of a probe during a flood of datagrams.
-//!
-//! Does not know about: how the programs measure.
 
 use crate::error::RigError;
 use crate::image::{CHRT, Contents, programs};

@@ -1,6 +1,4 @@
 //! A run of the load generator and its report.
-//!
-//! Does not know about: servers; scheduling.
 
 use std::process::Command;
 

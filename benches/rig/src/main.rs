@@ -1,8 +1,5 @@
 //! The `doorbell-rig` program. It builds an image, boots it, counts instructions and prints them.
 //! The same program runs the measurements inside the guest.
-//!
-//! Does not know about: the implementation of doorbell or its peers, which are only programs with a
-//! port.
 #![forbid(unsafe_code)]
 
 mod ablate;

@@ -1,7 +1,5 @@
 //! A plan of measurements: rows, their loads, and the lines that a guest writes. Both ends of the
 //! serial console use these types.
-//!
-//! Does not know about: QEMU; images; how servers are configured.
 
 use std::fmt;
 

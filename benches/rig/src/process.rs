@@ -1,6 +1,6 @@
 //! A program in its own process group, with its log, readiness and exit.
 //!
-//! Does not know about: the purpose of the program. Dropping a process kills the group.
+//! Dropping a process kills the group.
 
 use std::fs::{self, File};
 use std::net::{SocketAddrV4, TcpStream};

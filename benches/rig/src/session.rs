@@ -1,7 +1,5 @@
 //! One boot: the image, the virtual machine, the events from the guest, and a line of progress for
 //! each sample.
-//!
-//! Does not know about: the purpose of the plan; how outcomes are shown.
 
 use std::io::{self, Write};
 use std::time::Duration;

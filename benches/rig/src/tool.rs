@@ -1,6 +1,4 @@
 //! Runs external programs, and reports their paths, output and failures.
-//!
-//! Does not know about: the purpose of programs.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,4 @@
 //! A boot in QEMU, where one instruction takes one nanosecond, and the lines of its console.
-//!
-//! Does not know about: measurements.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

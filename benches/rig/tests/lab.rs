@@ -1,6 +1,4 @@
 //! Ablations of doorbell's techniques: a small real one, and errors before a boot.
-//!
-//! Does not know about: expected figures.
 
 use std::env;
 use std::io::Write as _;

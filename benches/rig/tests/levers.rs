@@ -1,7 +1,5 @@
 //! `levers.md` must have an entry for each technique of the rig, and each figure in it must agree
 //! with its percentage.
-//!
-//! Does not know about: measurement; whether the conclusions are correct.
 
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! Real turns on this machine, reported as JSON: doorbell against the floor, and doorbell against
 //! itself without a technique.
-//!
-//! Does not know about: expected figures, which depend on the load of the machine.
 
 use std::env;
 use std::io::Write as _;

@@ -1,6 +1,4 @@
 //! One real boot of a Debian kernel in QEMU: a row of each driver, reported as JSON.
-//!
-//! Does not know about: expected figures; the gate compares them.
 
 use std::env;
 use std::io::Write as _;

@@ -1,7 +1,5 @@
 //! Real turns over TLS on this machine, reported as JSON: doorbell against nginx, with the
 //! negotiated cipher suites.
-//!
-//! Does not know about: expected figures, which depend on the load of the machine.
 
 use std::env;
 use std::io::Write as _;

@@ -1,7 +1,6 @@
 //! The commands of the `doorbell` program, as a library for its tests only.
 //!
-//! Does not know about: other dependents. The interface is not stable, so other crates must not
-//! depend on it.
+//! The interface is not stable, so other crates must not depend on it.
 #![forbid(unsafe_code)]
 #![doc(hidden)]
 

@@ -1,6 +1,4 @@
 //! Commands that do not serve: output and exit codes.
-//!
-//! Does not know about: the implementation.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "cli/alone.rs"]

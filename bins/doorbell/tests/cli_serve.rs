@@ -1,6 +1,6 @@
 //! The running program: replies, start, drain, stop, failures.
 //!
-//! Does not know about: the implementation. The kernel assigns each server its own port.
+//! The kernel assigns each server its own port.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(
     clippy::disallowed_methods,

@@ -1,7 +1,5 @@
 //! The only code that reads the clock. Times are nanoseconds since the start of the run, identical
 //! for every thread.
-//!
-//! Does not know about: the use of times.
 
 use std::time::{Duration, Instant};
 

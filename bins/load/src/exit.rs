@@ -1,6 +1,4 @@
 //! Exit codes and the error that carries one.
-//!
-//! Does not know about: what causes an error.
 
 use std::fmt;
 use std::process::ExitCode;

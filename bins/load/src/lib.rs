@@ -1,9 +1,8 @@
 //! A load generator for servers with tiny replies, on io_uring: command line → plan → engine →
 //! report. Includes a study of `connect()`.
 //!
-//! Does not know about: specific servers. Start at [`cli::run`]. A program that needs figures
-//! instead of text builds a [`plan::Plan`] and calls [`engine::run`], or builds a
-//! [`connect::Study`] for the cost of `connect()`.
+//! Start at [`cli::run`]. A program that needs figures instead of text builds a [`plan::Plan`] and
+//! calls [`engine::run`], or builds a [`connect::Study`] for the cost of `connect()`.
 //!
 //! | module | what it owns |
 //! |---|---|

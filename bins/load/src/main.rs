@@ -1,6 +1,4 @@
 //! The `doorbell-load` program.
-//!
-//! Does not know about: loads; the library does all the work.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

@@ -1,6 +1,4 @@
 //! Load on doorbell itself, with both of its drivers.
-//!
-//! Does not know about: the implementation of doorbell.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;

@@ -1,7 +1,5 @@
 //! Servers that reset, truncate, send wrong bytes, stall and swap replies. Each failure must be
 //! counted by its kind.
-//!
-//! Does not know about: load generation.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;

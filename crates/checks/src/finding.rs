@@ -1,6 +1,4 @@
 //! Result of a run: outcome, latency and reason.
-//!
-//! Does not know about: how a check runs.
 
 use doorbell_health::Outcome;
 use std::time::Duration;

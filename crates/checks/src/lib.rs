@@ -49,9 +49,6 @@
 //! runs only functions of the embedding program, and the crate has few dependencies. `alias`,
 //! `icmp`, `link`, `mail` (SMTP, IMAP, POP3), `mysql`, `postgres`, `process`, `udp` and `websocket`
 //! each add the kind of that name.
-//!
-//! Does not know about: how configuration files are loaded, how states are determined, metrics
-//! formats.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "kinds")]

@@ -1,6 +1,4 @@
 //! Limits on the threads that all checks of the process share.
-//!
-//! Does not know about: what these threads do.
 
 /// Number of threads kept free of lookups, to read files and start programs.
 pub(crate) const BLOCKING_MAX: usize = 16;

@@ -1,6 +1,4 @@
 //! Phases of a run, and how long each took.
-//!
-//! Does not know about: what a run does in a phase.
 
 /// Timed phases of a run, named as in blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

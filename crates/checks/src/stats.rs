@@ -1,6 +1,4 @@
 //! Counters of each check by name, so that they survive a reload.
-//!
-//! Does not know about: how a check runs, and metrics.
 
 use crate::phase_times::{Phase, PhaseTimes};
 use doorbell_health::{CheckState, Outcome};

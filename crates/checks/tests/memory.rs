@@ -1,7 +1,5 @@
 //! Memory of ten thousand runs of a gRPC check: what a run leaves behind stays below 16 MiB in 30
 //! days at the default interval.
-//!
-//! Does not know about: single allocations.
 
 use doorbell_checks::options::{Address, Check, EgressOptions, GrpcCheck, GrpcStatus};
 use doorbell_checks::{Connector, Runner, SharedResources};

@@ -1,7 +1,7 @@
 //! Masks a file that is not TOML, except keys and values that are known not to be secret.
 //!
-//! Does not know about: syntax errors. Where a string or a table begins is uncertain in such a
-//! file, so each line is examined on its own, except that a map may span lines.
+//! Where a string or a table begins is uncertain in such a file, so each line is examined on its
+//! own, except that a map may span lines.
 
 use crate::line::{PUNCTUATION, next_word};
 use crate::secret_names::credentials;

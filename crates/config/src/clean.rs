@@ -1,6 +1,4 @@
 //! Removes secrets from the texts of a problem, which may quote values.
-//!
-//! Does not know about: places in a file.
 
 use crate::secret::Secret;
 use crate::secret_names::credentials;

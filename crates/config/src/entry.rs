@@ -1,7 +1,7 @@
 //! The raw value of one key: conversions, and reports of wrong values.
 //!
-//! Does not know about: defaults, the set of keys. A wrong value is reported and then treated as
-//! absent, so that reading continues and every problem of a file is reported at once.
+//! A wrong value is reported and then treated as absent, so that reading continues and every
+//! problem of a file is reported at once.
 
 use crate::expand::{ExpandError, Expanded, expand, expand_secret};
 use crate::key::Key;

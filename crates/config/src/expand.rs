@@ -1,6 +1,4 @@
 //! `${NAME}` and `${NAME:-default}` inside strings, and `${file:PATH}` inside secrets.
-//!
-//! Does not know about: the place of the string, the source of values.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,4 @@
 //! Building blocks of a JSON Schema for values.
-//!
-//! Does not know about: the values that these schemas describe.
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,5 @@
 //! The declaration of one key, from which its reading, default, schema, dump and documentation
 //! follow.
-//!
-//! Does not know about: types of values, except their JSON Schema.
 
 use crate::units::format_duration;
 use crate::value::Value;

@@ -56,8 +56,6 @@
 //! | report a problem of a key or of several keys | [`Problem`], [`Section`], [`Places`] |
 //! | form of a value: of any type, or written as a string | [`Value`], [`Text`], [`At`], [`Secret`] |
 //! | names that the user chooses, and references to them | [`Map`], [`Named`], [`Link`] |
-//!
-//! Does not know about: any key, or any other part of doorbell.
 #![forbid(unsafe_code)]
 
 extern crate self as doorbell_config;

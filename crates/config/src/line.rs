@@ -1,6 +1,6 @@
 //! Words, strings and the comment of one line.
 //!
-//! Does not know about: strings of several lines. A string that is not closed ends with the line.
+//! A string that is not closed ends with the line.
 
 use std::ops::Range;
 

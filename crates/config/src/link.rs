@@ -1,7 +1,5 @@
 //! Names of other tables, as in `tls = "NAME"`: resolves a name to a position, or reports a problem
 //! with a suggestion.
-//!
-//! Does not know about: the contents of the tables.
 
 use crate::entry::Entry;
 use crate::place::At;

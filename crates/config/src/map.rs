@@ -1,6 +1,4 @@
 //! Values by names that the user chooses, as in `weight = { NAME = 1 }`.
-//!
-//! Does not know about: valid names.
 
 use crate::entry::Entry;
 use crate::key::Key;

@@ -1,6 +1,4 @@
 //! Tables by names that the user chooses, as `[listener.NAME]`.
-//!
-//! Does not know about: the keys of the tables.
 
 use crate::entry::Entry;
 use crate::key::Key;

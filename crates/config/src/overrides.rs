@@ -1,6 +1,4 @@
 //! Environment variables that replace keys: `PREFIX__TABLE__KEY`.
-//!
-//! Does not know about: the keys, which the schema lists, or the source of the variables.
 
 use crate::problem::{Problem, Problems, Source};
 use crate::program::Program;

@@ -1,6 +1,4 @@
 //! Values with their place in the file, and the places of all keys of a file.
-//!
-//! Does not know about: types of values, the set of keys.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};

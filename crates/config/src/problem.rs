@@ -1,6 +1,4 @@
 //! Problems of a configuration file, and their output: as marked excerpts, JSON or SARIF.
-//!
-//! Does not know about: the set of keys and their meaning.
 
 use crate::clean::Unquotable;
 use crate::overrides::Environment;

@@ -1,6 +1,4 @@
 //! Properties of the program whose configuration is read: schema, variable prefix, help texts.
-//!
-//! Does not know about: reading.
 
 use serde_json::Value;
 

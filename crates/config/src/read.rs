@@ -1,6 +1,4 @@
 //! Reads a whole file: from TOML to values and problems.
-//!
-//! Does not know about: the set of tables; the caller reads them from the root.
 
 use crate::broken_lines::broken_spans;
 use crate::expand::{Env, ReadSecret};

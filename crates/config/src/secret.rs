@@ -1,6 +1,4 @@
 //! Secrets of a configuration file: read from their source, and masked wherever the file is shown.
-//!
-//! Does not know about: the use of a secret.
 
 use std::fmt;
 use std::io::Read;

@@ -1,6 +1,4 @@
 //! Names of secrets, and credentials inside a text.
-//!
-//! Does not know about: keys and tables.
 
 use crate::secret::merged;
 use std::ops::Range;

@@ -1,8 +1,6 @@
 //! Finds the values of a file that may contain a secret in clear text, by means of the schema and
 //! the names of keys, and the comments after such values. The form of a value is its schema.
 //!
-//! Does not know about: reading of keys.
-//!
 //! A problem shows its line, on a terminal, in a log or in the output of CI, so secrets on this
 //! line are masked, also those of misspelt keys.
 

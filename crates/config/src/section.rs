@@ -1,7 +1,5 @@
 //! One table of the file, read key by key. Keys that the reader does not request are reported as
 //! unknown.
-//!
-//! Does not know about: the set of keys.
 
 use crate::entry::Entry;
 use crate::expand::{Env, ReadSecret};

@@ -1,6 +1,4 @@
 //! Tables whose keys are fields: `#[derive(Table)]` generates the functions that list them.
-//!
-//! Does not know about: the keys of a table.
 
 use crate::entry::Entry;
 use crate::expand::Env;

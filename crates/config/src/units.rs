@@ -1,6 +1,4 @@
 //! Durations, sizes and rates in human-readable form, and back.
-//!
-//! Does not know about: keys.
 
 use std::fmt;
 use std::time::Duration;

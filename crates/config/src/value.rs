@@ -1,6 +1,4 @@
 //! Types of values: reading, dump and schema.
-//!
-//! Does not know about: keys and tables that use them.
 
 use crate::entry::{Entry, TABLES, TEXTS};
 use crate::form;

@@ -1,6 +1,4 @@
 //! Words for help texts: suggestions, and lists of alternatives.
-//!
-//! Does not know about: tables, problems.
 
 /// The known word that a misspelt word resembles most, if it is similar enough to be meant.
 pub(crate) fn similar<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {

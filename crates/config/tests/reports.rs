@@ -1,6 +1,4 @@
 //! Reports on whole files: no form of a report shows a secret, and its length is limited.
-//!
-//! Does not know about: the keys of any program.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_config::{

@@ -1,6 +1,4 @@
 //! The client side of a control socket.
-//!
-//! Does not know about: which socket to use, how responses are printed.
 
 use super::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,

@@ -1,6 +1,4 @@
 //! Events, with a number and a time.
-//!
-//! Does not know about: storage and followers of events.
 
 use super::word::{CauseWord, CheckWord, EndpointWord, HoldSource, Lifecycle};
 use bitcode::{Decode, Encode};

@@ -1,7 +1,5 @@
 //! The layout of the stream: a greeting of each side, then frames with a length prefix.
 //!
-//! Does not know about: sockets, requests.
-//!
 //! A greeting consists of `doorbell`, the version of the protocol and two zero bytes. A frame
 //! consists of a length in four bytes, least significant first, and a bitcode message of that
 //! length. A length above the limit is refused before the message is read or memory is allocated.

@@ -24,8 +24,6 @@
 //!
 //! The same types are used for JSON output. Times are Unix milliseconds; durations have their unit
 //! in their name. Enum values have the same names in logs, metric labels and reply bodies.
-//!
-//! Does not know about: the origin of the data, output.
 #![forbid(unsafe_code)]
 
 mod client;

@@ -1,6 +1,4 @@
 //! Views of links to other instances.
-//!
-//! Does not know about: how a link measures.
 
 use bitcode::{Decode, Encode};
 use serde::Serialize;

@@ -1,6 +1,4 @@
 //! The directories of control sockets, for servers and for clients.
-//!
-//! Does not know about: the protocol.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};

@@ -1,6 +1,4 @@
 //! Requests of operators and responses to them.
-//!
-//! Does not know about: frames, sockets.
 
 use super::event::Event;
 use super::link::LinkView;

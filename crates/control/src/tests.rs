@@ -1,6 +1,4 @@
 //! Tests round trips, the digest of the layout, and invalid bytes.
-//!
-//! Does not know about: sockets.
 
 use super::frame::{
     FrameError, HELLO_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, VERSION, check_hello, decode, frame, frame_len,

@@ -1,6 +1,4 @@
 //! Views for operators: the program, its endpoints, checks and probers.
-//!
-//! Does not know about: how views are shown.
 
 use super::word::{
     AudienceWord, CauseWord, CheckWord, ClassWord, EndpointWord, HoldSource, Lifecycle, OutcomeWord,

@@ -1,7 +1,5 @@
 //! Enums with a word for each value: counterparts of enums of `doorbell_health`, which does not
 //! know about formats, and enums for maintenance and the lifecycle.
-//!
-//! Does not know about: the current state of the program, an endpoint or a check.
 
 use bitcode::{Decode, Encode};
 use serde::Serialize;

@@ -1,7 +1,6 @@
 //! A service with an access log: `cargo run --example access_log -- 127.0.0.1:8080 access.log`.
 //!
-//! Does not know about: signals. A program with log rotation calls `AccessLog::reopen` in its
-//! signal handler.
+//! A program with log rotation calls `AccessLog::reopen` in its signal handler.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use core::time::Duration;

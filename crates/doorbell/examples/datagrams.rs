@@ -1,7 +1,5 @@
 //! Replies to datagrams (UDP): `ping` gets `pong`, anything else gets no reply:
 //! `cargo run --example datagrams -- 127.0.0.1:7000`.
-//!
-//! Does not know about: connections.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use doorbell::Server;

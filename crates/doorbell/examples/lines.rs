@@ -1,7 +1,5 @@
 //! A chat room on a stream protocol, which pushes each received line to all connections: `cargo run
 //! --example lines -- 127.0.0.1:7001`, then `nc 127.0.0.1 7001`.
-//!
-//! Does not know about: names, history.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,5 @@
 //! Hashes passwords with Argon2 on separate threads, so that probes never wait: `cargo run
 //! --example offload -- 127.0.0.1:8080`. `POST /hash` with a password returns its hash.
-//!
-//! Does not know about: the storage of hashes.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use argon2::{Argon2, password_hash::PasswordHasher as _};

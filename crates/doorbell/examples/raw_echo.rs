@@ -1,7 +1,7 @@
 //! Returns the first bytes of a connection and closes it: `cargo run --example raw_echo --
 //! 127.0.0.1:7000`.
 //!
-//! Does not know about: messages. The reply consists of the bytes that arrive first.
+//! The reply consists of the bytes that arrive first.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use doorbell::{Listen, Raw, RawNext, Server};

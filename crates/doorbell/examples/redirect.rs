@@ -1,7 +1,5 @@
 //! Redirects plain HTTP requests to HTTPS: `cargo run --example redirect -- 127.0.0.1:8080
 //! example.com`.
-//!
-//! Does not know about: other hosts than the given one.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use doorbell::http::redirect::{Redirect, Scheme};

@@ -1,6 +1,4 @@
 //! Commands from other threads to workers.
-//!
-//! Does not know about: what a worker does with a command.
 
 use core::time::Duration;
 use std::sync::mpsc::SyncSender;

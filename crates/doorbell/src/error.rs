@@ -1,6 +1,4 @@
 //! Reasons for the end of a connection, grouped by the side that caused the end.
-//!
-//! Does not know about: how errors are displayed.
 
 use core::fmt;
 

@@ -1,6 +1,4 @@
 //! Newtypes that identify slots, connections, listeners and workers.
-//!
-//! Does not know about: the identified objects.
 
 /// Index of a connection's slot in its worker's table.
 ///

@@ -51,8 +51,6 @@
 //!
 //! The engine is for Linux. On other systems this crate contains only what `doorbell-tokio` needs
 //! there: [`http`], [`hand_over`], [`id`] and [`time`].
-//!
-//! Does not know about: async runtimes, TOML, metrics libraries.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     all(target_os = "linux", not(feature = "unstable-internals")),

@@ -1,7 +1,5 @@
 //! Catches panics of the application's code: handlers, jobs, hand-over receivers, observers.
 //!
-//! Does not know about: the code that is called, how a panic is counted.
-//!
 //! A panic payload and the captures of a closure are arbitrary values. Dropping them runs code of
 //! the application, which may panic again. Only this file calls `catch_unwind`.
 

@@ -1,8 +1,6 @@
 //! Types for state shared between threads. Files that import the types from this module instead of
 //! the standard library are also compiled by `doorbell-models`, which replaces the types with those
 //! of a model checker.
-//!
-//! Does not know about: the users of these types.
 
 pub(crate) use std::sync::{Mutex, PoisonError, TryLockError};
 

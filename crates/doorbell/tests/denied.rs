@@ -1,8 +1,7 @@
 //! io_uring denied at set-up or at run time: epoll serves within the promised time, the reason is
 //! reported once, and no listener is lost.
 //!
-//! Does not know about: the implementation of drivers. Each case runs in its own thread, because a
-//! seccomp filter cannot be removed.
+//! Each case runs in its own thread, because a seccomp filter cannot be removed.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,

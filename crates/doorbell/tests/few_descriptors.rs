@@ -1,8 +1,7 @@
 //! With a low descriptor limit, a server that requests direct descriptors uses ordinary
 //! descriptors, and serves.
 //!
-//! Does not know about: other limits. The test lowers the limit of its process permanently, so its
-//! program contains no other test.
+//! The test lowers the limit of its process permanently, so its program contains no other test.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};

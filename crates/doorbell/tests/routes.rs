@@ -1,7 +1,5 @@
 //! Promise: each request reaches the service of its route, together with the parameters of its path
 //! and the name of the client that a guard has admitted, also in a job.
-//!
-//! Does not know about: the look-up of routes, sockets.
 
 use doorbell::http::auth::{Policy, Tokens};
 use doorbell::http::layer::{RequireAuth, RequireClientCert, ServiceExt as _};

@@ -1,6 +1,4 @@
 //! `doorbell::testing`: a handler gets and sends the same bytes as on a server.
-//!
-//! Does not know about: sockets.
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;

@@ -1,6 +1,4 @@
 //! Closing an outgoing connection.
-//!
-//! Does not know about: the data of the connection.
 
 use core::time::Duration;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,6 +1,4 @@
 //! Counters of outgoing connections.
-//!
-//! Does not know about: readers of the counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -41,8 +41,6 @@
 //!
 //! Decision 0024 (`deploy/book/src/decisions/0024.md`) contains the measurements on which the
 //! choice of strategies is based.
-//!
-//! Does not know about: runtimes, the data of a connection, the time at which a connection ends.
 #![forbid(unsafe_code)]
 
 mod close;

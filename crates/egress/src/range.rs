@@ -1,6 +1,4 @@
 //! Port ranges that `connect` may choose from: the system's range, and random windows of it.
-//!
-//! Does not know about: sockets, strategies.
 
 use core::fmt;
 use std::hash::{BuildHasher, RandomState};

@@ -1,7 +1,5 @@
 //! Tests the effect of `IP_LOCAL_PORT_RANGE` on this kernel, instead of deriving it from the kernel
 //! version.
-//!
-//! Does not know about: the choice of a strategy.
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;

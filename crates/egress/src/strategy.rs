@@ -1,7 +1,5 @@
 //! The strategy for choosing ports: the user's choice, the kernel's capabilities, and the resulting
 //! attempts.
-//!
-//! Does not know about: sockets, the test of the kernel.
 
 use core::fmt;
 use core::num::NonZeroU16;

@@ -1,6 +1,4 @@
 //! Tests with real sockets on loopback: ports, sources, retries, options, closing.
-//!
-//! Does not know about: the kernel's choice within a range.
 
 use core::net::Ipv6Addr;
 use std::io::{Read, Write};

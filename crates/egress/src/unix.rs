@@ -1,6 +1,4 @@
 //! Connects to Unix sockets within a time limit.
-//!
-//! Does not know about: what is sent.
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};

@@ -1,7 +1,5 @@
 //! A connection begun by this crate is awaited and used on a Tokio runtime, as in the crate's
 //! example.
-//!
-//! Does not know about: the choice of ports.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

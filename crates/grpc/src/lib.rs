@@ -37,8 +37,6 @@
 //!
 //! Programs that embed doorbell get the service from `Health::grpc` of `doorbell-tokio`, with the
 //! feature `grpc`.
-//!
-//! Does not know about: connections, TLS, the methods of other services.
 #![forbid(unsafe_code)]
 
 mod service;

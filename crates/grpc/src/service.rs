@@ -1,6 +1,4 @@
 //! The service for tonic: Check, Watch and List over [`Statuses`].
-//!
-//! Does not know about: connections; how statuses are decided.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

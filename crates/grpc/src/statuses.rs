@@ -1,8 +1,6 @@
 //! The health of each gRPC service, as published by the registry for all protocols; wakes Watch
 //! calls on changes.
 //!
-//! Does not know about: how the state of an endpoint is determined; requests and responses.
-//!
 //! Statuses depend on the prober, as over HTTP, because a drain may be reported differently to
 //! kubelets and load balancers.
 

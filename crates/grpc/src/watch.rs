@@ -1,6 +1,4 @@
 //! One Watch stream: the current status of a service, then its changes.
-//!
-//! Does not know about: how a call arrives, the encoding of messages.
 
 use std::any::Any;
 use std::fmt;

@@ -1,6 +1,4 @@
 //! Errors of a configuration.
-//!
-//! Does not know about: files or keys; the configuration reader adds the location.
 
 use std::fmt;
 

@@ -1,8 +1,7 @@
 //! Health as pure logic. Input: check results and the time. Output: states, events and rendered
 //! replies.
 //!
-//! Does not know about: sockets, threads, clocks, or HTTP beyond status codes and content types. No
-//! result, name or reason causes a panic, and a result that changes no state usually costs no
+//! No result, name or reason causes a panic, and a result that changes no state usually costs no
 //! allocation and no formatting.
 //!
 //! ```

@@ -1,6 +1,6 @@
 //! The caps: capacities of a board, and bounds of configuration values.
 //!
-//! Does not know about: the handling of input above a cap. No cap can be raised at run time.
+//! No cap can be raised at run time.
 
 /// Maximum number of checks on one board.
 pub const CHECKS_MAX: usize = 65_536;

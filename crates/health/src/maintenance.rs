@@ -1,6 +1,4 @@
 //! Declared maintenance: reason, start, and automatic end.
-//!
-//! Does not know about: authorization, or persistence across restarts.
 
 use crate::reason::Reason;
 use crate::time::Time;

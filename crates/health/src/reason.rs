@@ -1,7 +1,5 @@
 //! A short text from an untrusted source, made safe to store and to print: bounded, valid UTF-8,
 //! one line.
-//!
-//! Does not know about: formats; a JSON writer still has to escape the text.
 
 use crate::limits::REASON_LEN_MAX;
 

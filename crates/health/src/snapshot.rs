@@ -1,6 +1,6 @@
 //! A copy of one endpoint at a moment, for replies with some of its checks excluded.
 //!
-//! Does not know about: boards, requests. A snapshot is immutable, so threads may share it.
+//! A snapshot is immutable, so threads may share it.
 
 use std::time::Duration;
 

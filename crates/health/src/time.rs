@@ -1,6 +1,6 @@
 //! A point in time, passed in by the caller: nanoseconds since an arbitrary origin.
 //!
-//! Does not know about: clocks. The caller reads a monotonic clock.
+//! The caller reads a monotonic clock.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! Every body is within its limit, is one document and has one line for each check, for any bytes
 //! in names and reasons.
-//!
-//! Does not know about: how bodies are written.
 
 use std::collections::HashSet;
 use std::time::Duration;

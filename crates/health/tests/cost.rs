@@ -1,7 +1,5 @@
 //! A result costs no allocation while no state changes, and its cost does not depend on other
 //! checks and endpoints.
-//!
-//! Does not know about: speed.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Endpoints on a board, compared with a simple oracle that counts all their checks at every step.
-//!
-//! Does not know about: the board's counters, or the content of a body.
 
 use std::time::Duration;
 

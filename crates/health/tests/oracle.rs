@@ -1,8 +1,7 @@
 //! The state machine of a check, compared with a simple oracle that examines all past events at
 //! every step.
 //!
-//! Does not know about: the internal state of the check. `DOORBELL_HEALTH_CASES` sets the number of
-//! cases; default 600.
+//! `DOORBELL_HEALTH_CASES` sets the number of cases; default 600.
 
 use std::collections::HashSet;
 use std::time::Duration;

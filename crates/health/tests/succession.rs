@@ -1,6 +1,4 @@
 //! Successive boards at a reload: a new configuration alone changes no verdict.
-//!
-//! Does not know about: the mechanism that takes over state.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Weeks of a whole board on a virtual clock, with scripted outages. The recorded states of the
 //! endpoint must match the script.
 //!
-//! Does not know about: real time. `DOORBELL_HEALTH_WEEKS` sets the number of weeks; default four.
+//! `DOORBELL_HEALTH_WEEKS` sets the number of weeks; default four.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Delays between attempts: exponential up to a maximum, with random jitter.
-//!
-//! Does not know about: the source of random numbers, the attempted operation.
 
 use std::time::Duration;
 

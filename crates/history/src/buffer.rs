@@ -1,7 +1,5 @@
 //! The bounded buffer: rows by kind, the batch in progress, and exact counters.
 //!
-//! Does not know about: threads, stores, clocks.
-//!
 //! A full buffer drops the oldest row of the least important kind. Dropping the oldest row leaves
 //! no gap between the remaining rows and the present, so they show the current state correctly.
 //! Kinds are ranked because one transition explains more than many results.

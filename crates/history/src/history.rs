@@ -1,7 +1,5 @@
 //! The history of a process: accepts rows from any thread and buffers them for the writer.
 //!
-//! Does not know about: stores.
-//!
 //! Adding a row takes a lock for a short time and never waits for the store.
 
 use crate::buffer::{Batch, Buffer, Counts};

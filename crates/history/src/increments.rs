@@ -1,6 +1,4 @@
 //! Per-minute increments of counters.
-//!
-//! Does not know about: the meaning of counters, clocks.
 
 use crate::row::{COUNTS_MAX, CounterName, Increments};
 use std::collections::HashMap;

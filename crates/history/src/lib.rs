@@ -53,8 +53,6 @@
 //! | [`Writer`], [`Options`], [`Backoff`] | the thread that writes, with retries |
 //! | [`Store`], [`StoreError`] | the interface of a store |
 #![cfg_attr(feature = "clickhouse", doc = "| [`clickhouse`] | the store for ClickHouse and its schema |")]
-//!
-//! Does not know about: checks, configuration files, metrics.
 #![forbid(unsafe_code)]
 
 mod backoff;

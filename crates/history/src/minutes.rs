@@ -1,8 +1,6 @@
 //! Time that endpoints spend in each state, by minute. Availability is calculated from these rows:
 //! a lost or repeated row affects only its own minute, and time during which the program does not
 //! run is a gap, not a state.
-//!
-//! Does not know about: clocks, the source of states.
 
 use crate::row::{Minute, STATES};
 use std::collections::BTreeMap;

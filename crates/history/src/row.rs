@@ -1,6 +1,6 @@
 //! Row types of the history.
 //!
-//! Does not know about: stores, the buffer. State names are those that `doorbell events` prints.
+//! State names are those that `doorbell events` prints.
 
 use std::sync::Arc;
 

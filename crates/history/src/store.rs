@@ -1,6 +1,4 @@
 //! Interface of a store.
-//!
-//! Does not know about: particular stores, retries.
 
 use crate::buffer::Batch;
 use std::future::Future;

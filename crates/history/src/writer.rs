@@ -1,6 +1,4 @@
 //! The thread that writes batches to a store, with retries.
-//!
-//! Does not know about: the contents of rows, particular stores.
 
 use crate::backoff::Backoff;
 use crate::history::{History, millis};

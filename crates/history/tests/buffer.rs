@@ -1,7 +1,5 @@
 //! Tests that every row is written, dropped or in the buffer, and that memory stays within the
 //! limit.
-//!
-//! Does not know about: stores.
 
 use doorbell_history::{
     Backoff, Buffer, COUNTS_MAX, CheckResult, CounterName, FIRST, Increments, Kind, LAST, Minute, Operation,

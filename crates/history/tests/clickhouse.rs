@@ -1,6 +1,4 @@
 //! Tests the store against a real ClickHouse server.
-//!
-//! Does not know about: the program.
 
 use doorbell_history::clickhouse::{ClickHouse, LinkQueries, Server, schema};
 use doorbell_history::{

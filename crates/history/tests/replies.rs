@@ -1,6 +1,4 @@
 //! Tests the store for ClickHouse against replies of servers and proxies.
-//!
-//! Does not know about: a real server.
 
 use doorbell_history::clickhouse::{ClickHouse, Server};
 use doorbell_history::{Batch, Buffer, CheckResult, Row, Store as _, StoreError};

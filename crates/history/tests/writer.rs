@@ -1,6 +1,4 @@
 //! Tests the writer: batches, retries, a change of the store, shutdown, and an unreachable store.
-//!
-//! Does not know about: ClickHouse.
 
 use doorbell_history::{
     Batch, CheckResult, Counter, CounterName, History, Kind, Minute, Options, Row, Store, StoreError, Writer,

@@ -1,8 +1,7 @@
 //! Information about the sender of a request that is not part of the request: address and TLS
 //! session.
 //!
-//! Does not know about: the source of this information. The client behind proxies is found by
-//! [`crate::forwarded`].
+//! The client behind proxies is found by [`crate::forwarded`].
 
 use crate::scheme::Scheme;
 use std::net::IpAddr;

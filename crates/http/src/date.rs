@@ -1,6 +1,6 @@
 //! The `Date` field (RFC 9110 5.6.7 and 6.6.1), rendered at most once a second.
 //!
-//! Does not know about: clocks. The caller passes seconds since 1970-01-01 UTC.
+//! The caller passes seconds since 1970-01-01 UTC.
 
 /// A cached IMF-fixdate, for instance `Sun, 06 Nov 1994 08:49:37 GMT`.
 #[derive(Clone, Debug)]

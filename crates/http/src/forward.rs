@@ -1,6 +1,4 @@
 //! Services behind a pointer: shared, boxed or borrowed, including trait objects.
-//!
-//! Does not know about: the services.
 
 use crate::{Client, MessageStart, Replied, Request, RequestError, Responder, Service, Time};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! HTTP/1.1 as a state machine. Input: bytes and the time. Output: bytes, events and a deadline.
 //!
-//! Does not know about: sockets, threads, clocks. No input causes a panic, and a request causes no
-//! allocation once its connection's buffers have grown.
+//! No input causes a panic, and a request causes no allocation once its connection's buffers have
+//! grown.
 //!
 //! ```
 //! use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, StaticReply, Status, Time, service_fn};

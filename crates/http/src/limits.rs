@@ -1,7 +1,4 @@
 //! Limits of one connection: sizes, counts, times, and their defaults.
-//!
-//! Does not know about: the number of connections, write and linger deadlines; the engine limits
-//! those.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! The request methods of RFC 9110 9 and RFC 5789.
-//!
-//! Does not know about: the methods that routes allow.
 
 use std::fmt;
 

@@ -1,7 +1,5 @@
 //! The grammar of a route's path: static segments, `{name}` and a final `{*name}`; and the
 //! parameters of a path that matches.
-//!
-//! Does not know about: hosts, methods, look-ups.
 
 use crate::class;
 use std::fmt;

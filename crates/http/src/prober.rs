@@ -1,8 +1,7 @@
 //! Probers that can be identified by their requests.
 //!
-//! Does not know about: routes. Any client can imitate a prober, so this identification must not
-//! grant access. It affects logs, statistics, the reply of a health route to a probe and, if
-//! configured, rate limits.
+//! Any client can imitate a prober, so this identification must not grant access. It affects logs,
+//! statistics, the reply of a health route to a probe and, if configured, rate limits.
 
 use crate::forwarded::{Network, Networks};
 use crate::{Method, Request, Version};

@@ -1,6 +1,4 @@
 //! A complete request, as passed to a service: borrowed bytes and the results of parsing.
-//!
-//! Does not know about: the connection, except the sender and the time.
 
 use crate::parse::{Fields, Framing, Head};
 use crate::pattern::{Params, Pattern};

@@ -1,6 +1,4 @@
 //! The supported schemes of URLs.
-//!
-//! Does not know about: the other parts of URLs.
 
 /// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,8 +1,7 @@
 //! The interface of services behind a listener.
 //!
-//! Does not know about: connections. A service that cannot reply immediately uses
-//! [`Responder::later`]; a service that leaves the connection to another receiver uses
-//! [`Responder::hand_over`].
+//! A service that cannot reply immediately uses [`Responder::later`]; a service that leaves the
+//! connection to another receiver uses [`Responder::hand_over`].
 
 use std::fmt;
 

@@ -1,7 +1,5 @@
 //! Status codes (RFC 9110 15) with their reason phrases, and the rules for content that depend only
 //! on the code.
-//!
-//! Does not know about: methods; the reply writer omits the content of replies to HEAD.
 
 use std::fmt;
 

@@ -1,7 +1,5 @@
 //! Primitives for state shared between threads. `doorbell-models` compiles the unchanged sources
 //! that use these names, but replaces these primitives by the types of a model checker.
-//!
-//! Does not know about: the users of these primitives.
 
 pub(crate) use std::hint::spin_loop;
 

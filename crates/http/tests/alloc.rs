@@ -1,6 +1,4 @@
 //! A request causes no allocation once the connection's buffers have grown.
-//!
-//! Does not know about: the engine, which owns those buffers.
 
 mod common;
 

@@ -1,6 +1,4 @@
 //! Replays the corpora of the fuzz targets.
-//!
-//! Does not know about: fuzzing; the targets are plain functions.
 
 #[path = "../fuzz/targets/chunked.rs"]
 mod chunked;

@@ -1,7 +1,6 @@
 //! Limits the number of connections of one address.
 //!
-//! Does not know about: serving the connections. The table has at most as many entries as there are
-//! connections.
+//! The table has at most as many entries as there are connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,6 +1,4 @@
 //! Reply bodies: bytes in memory, or a message stream of gRPC.
-//!
-//! Does not know about: status and header fields of replies.
 
 use super::grpc::Call;
 use bytes::Bytes;

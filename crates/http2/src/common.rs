@@ -1,7 +1,5 @@
 //! Counters that the threads of all generations share, so that a reload does not reset the budgets of
 //! clients: connections, connections by address, Watch streams.
-//!
-//! Does not know about: the limits, which belong to the configuration of each generation.
 
 use super::addresses::Addresses;
 use super::counters::Counters;

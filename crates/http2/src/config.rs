@@ -1,6 +1,4 @@
 //! The settings of a listener's HTTP/2 connections: service, acceptor and limits.
-//!
-//! Does not know about: single connections.
 
 use super::flood_limits::Budget;
 use super::grpc::GrpcService;

@@ -1,6 +1,4 @@
 //! One HTTP/2 connection from its hand-over to its end: handshake, hyper, timeouts.
-//!
-//! Does not know about: other connections, how requests are converted.
 
 use super::body::ReplyBody;
 use super::config::{Http2Config, Times};

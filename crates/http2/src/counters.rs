@@ -1,7 +1,5 @@
 //! Counters of HTTP/2: refused and ended connections and requests by reason, for the log line at
 //! exit and for metrics.
-//!
-//! Does not know about: how the values are shown.
 
 use super::flood_limits::Abuse;
 use doorbell::http::Misuses;

@@ -1,8 +1,6 @@
 //! A stream that counts HTTP/2 frames, and ends with GOAWAY if a limit is exceeded. After a normal
 //! end it lingers, that is, reads and drops input: closing the socket immediately could cause a TCP
 //! reset, which discards data that the client has not read.
-//!
-//! Does not know about: which frames are limited.
 
 use super::flood_limits::{Abuse, FloodLimits};
 use doorbell::time::{Clock as _, OsClock};

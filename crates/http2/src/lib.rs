@@ -46,8 +46,6 @@
 //!
 //! When a server replaces another one, as at a reload, a [`Plan`] for each of them shares their
 //! [`Common`] counters; a *generation* is one such server. The thread belongs to the Tokio lane.
-//!
-//! Does not know about: HTTP/1.1 connections, which stay on workers; replies.
 #![forbid(unsafe_code)]
 
 mod addresses;

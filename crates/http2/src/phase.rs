@@ -1,6 +1,4 @@
 //! The phases of the thread that serves HTTP/2.
-//!
-//! Does not know about: connections.
 
 /// Phase of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

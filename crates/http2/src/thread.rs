@@ -1,6 +1,4 @@
 //! The thread that serves the connections of all listeners, and the settings it starts with.
-//!
-//! Does not know about: how a connection is served.
 
 use super::addresses::Addresses;
 use super::common::Common;

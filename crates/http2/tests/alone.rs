@@ -1,7 +1,5 @@
 //! HTTP/2 in a program of one's own: the engine, one handler, and this crate, without the `doorbell`
 //! program.
-//!
-//! Does not know about: gRPC, TLS and limits, which end-to-end tests of the program cover.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read as _, Write as _};

@@ -1,8 +1,6 @@
 //! Cost of protecting a message: on a TLS 1.3 connection whose sides have authenticated once,
 //! compared with an ECDSA signature on each message. Both sides, without system calls. Decision
 //! 0065 has figures.
-//!
-//! Does not know about: the content of messages.
 #![expect(clippy::unwrap_used, reason = "a bench may panic")]
 
 use std::hint::black_box;

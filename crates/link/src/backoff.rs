@@ -1,6 +1,4 @@
 //! Pauses between attempts to connect.
-//!
-//! Does not know about: connections.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! One connection of a link: greeting, opening, numbered frames.
-//!
-//! Does not know about: state that outlives the connection.
 
 use crate::ended::Ended;
 use crate::receipts::{Arrivals, Sent};

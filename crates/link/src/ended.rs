@@ -1,6 +1,4 @@
 //! Reasons for the end of a connection.
-//!
-//! Does not know about: reconnects.
 
 use thiserror::Error;
 

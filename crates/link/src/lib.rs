@@ -45,8 +45,6 @@
 //! | connect with Tokio and rustls (feature `tokio`) | `net::Dial`, `net::Acceptor`, `net::LinkHandle` |
 //!
 //! The frames are described in the source of the module `wire`; those of version 1 are frozen.
-//!
-//! Does not know about: how checks run, configuration.
 #![forbid(unsafe_code)]
 
 mod backoff;

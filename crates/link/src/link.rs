@@ -1,6 +1,4 @@
 //! State machine of one side of a link, without I/O.
-//!
-//! Does not know about: sockets, TLS, clocks, the effects of states.
 
 use crate::conn::Conn;
 use crate::ended::Ended;

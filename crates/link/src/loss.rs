@@ -1,7 +1,5 @@
 //! Counts the frames that were lost with connections.
 //!
-//! Does not know about: the times in receipts, frames that were never sent.
-//!
 //! A connection delivers a prefix of the frames that were sent on it. The peer counts the frames
 //! that arrived on ended connections, and reports that count when the next connection opens. The
 //! frames sent on the same connections, minus that count, were lost.

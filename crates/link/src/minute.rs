@@ -1,6 +1,4 @@
 //! For each minute: latency of frames and peak rate of each direction, in bounded memory.
-//!
-//! Does not know about: how a latency is measured, the source of the time.
 
 use crate::time::{Time, micros};
 use hdrhistogram::Histogram;

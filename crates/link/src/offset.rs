@@ -1,7 +1,5 @@
 //! Estimates the offset between two clocks as NTP does, with bounds.
 //!
-//! Does not know about: frames, the source of the timestamps.
-//!
 //! A frame is sent at `t1` and received at `t2` on the peer's clock. A frame in the other direction
 //! is sent at `t3` on the peer's clock and received at `t4`. Delays are not negative, so the offset
 //! (peer's clock minus own clock) is at least `t3 - t4` and at most `t2 - t1`. The bounds of

@@ -1,7 +1,5 @@
 //! Queues of outgoing statements: transitions until they are acknowledged, and results until they
 //! are sent.
-//!
-//! Does not know about: connections, frames of other kinds.
 
 use crate::time::Time;
 use crate::wire::{Measured, State, Statement, Subject};

@@ -1,6 +1,4 @@
 //! Decision about one target from its states at several places: the instances that check it.
-//!
-//! Does not know about: links, time; a stale state is passed as unknown.
 
 use crate::wire::State;
 

@@ -1,6 +1,4 @@
 //! Frames that wait for a receipt, and arrivals that wait to be reported.
-//!
-//! Does not know about: connections, the meaning of the times.
 
 use crate::time::Time;
 use crate::wire::Payload;

@@ -1,6 +1,4 @@
 //! States of a peer's checks and endpoints, from the statements that have arrived.
-//!
-//! Does not know about: connections, decisions from the states of several peers.
 
 use crate::link::Event;
 use crate::time::Time;

@@ -1,6 +1,4 @@
 //! The state of a link as plain data.
-//!
-//! Does not know about: measurement, output formats.
 
 use crate::minute::MinuteReport;
 use std::time::Duration;

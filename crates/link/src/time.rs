@@ -1,6 +1,4 @@
 //! Time of a link: microseconds on a clock that is never set back.
-//!
-//! Does not know about: the source of the time.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Tests delivery, loss and measurements on a simulated network with forced disconnects.
-//!
-//! Does not know about: sockets, TLS.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

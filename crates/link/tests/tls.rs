@@ -1,6 +1,4 @@
 //! Tests connections over TCP and TLS: certificates of both sides, reconnects, refused peers.
-//!
-//! Does not know about: frames.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

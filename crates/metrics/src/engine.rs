@@ -1,6 +1,4 @@
 //! Metrics of the workers of the engine.
-//!
-//! Does not know about: the text format, health.
 
 use doorbell::time::Time;
 use doorbell::{DatagramSnapshot, Snapshot};

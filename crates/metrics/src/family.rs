@@ -1,6 +1,4 @@
 //! Metric families as plain data, and their conversion for the encoder.
-//!
-//! Does not know about: which metrics exist, the text format.
 
 use std::fmt;
 

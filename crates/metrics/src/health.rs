@@ -1,6 +1,4 @@
 //! Metrics of endpoints, checks and probers.
-//!
-//! Does not know about: the text format.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! Converts times of a monotonic clock to Unix timestamps. An [`Origin`] is the Unix time at which
 //! the clock was 0.
-//!
-//! Does not know about: particular clocks.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! The standard process metrics, from `/proc/self`.
-//!
-//! Does not know about: metrics that are specific to doorbell.
 
 use std::fs;
 

@@ -1,6 +1,4 @@
 //! The metric of requests by protocol. The program provides the counts.
-//!
-//! Does not know about: the counting of requests.
 
 use crate::family::Families;
 

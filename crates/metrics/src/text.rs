@@ -1,6 +1,4 @@
 //! The two text formats of Prometheus.
-//!
-//! Does not know about: which metrics exist.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;

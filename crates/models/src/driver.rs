@@ -1,7 +1,5 @@
 //! The wake-up of a worker, modelled as an eventfd: a counter, a condition variable and a count of
 //! all wake-ups.
-//!
-//! Does not know about: the threads that wake the worker, and their reasons.
 
 use std::sync::Arc;
 

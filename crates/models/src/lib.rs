@@ -2,10 +2,10 @@
 //! and memory orders that it supports, which exclude load buffering. Larger models are limited to
 //! interleavings with at most two or three involuntary thread switches.
 //!
-//! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`,
-//! `id`, `limit`, `offload`, `panics`, `queue`, `pulse` and `waits` include source files of the
-//! engine, of `doorbell-http` and of `doorbell-tokio`. Their dependencies (`sync`, `driver`,
-//! `stats`, `time`, the connection that is handed over) are replaced by stand-ins.
+//! The modules `control`, `hand_over::gate`, `id`, `limit`, `offload`, `panics`, `queue`, `pulse`
+//! and `waits` include source files of the engine, of `doorbell-http` and of `doorbell-tokio`.
+//! Their dependencies (`sync`, `driver`, `stats`, `time`, the connection that is handed over) are
+//! replaced by stand-ins.
 //!
 //! Each function of [`explored`] is a model. If a wake-up is lost, the waiting thread of the model
 //! never continues, and loom reports a deadlock.

@@ -1,6 +1,4 @@
 //! Empty counters that replace the engine's.
-//!
-//! Does not know about: the events that the engine counts.
 
 /// Counters of a worker.
 #[derive(Debug, Default)]

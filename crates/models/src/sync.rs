@@ -1,8 +1,6 @@
 //! The types that the engine's sources use from the standard library and crossbeam, built on
 //! the types of loom.
 //!
-//! Does not know about: the sources that use them.
-//!
 //! Two of loom's deviations from the language's memory model are corrected here. loom treats a
 //! sequentially consistent access only as acquire and release. loom's fences are exact, so this
 //! module surrounds each such access with two fences. In addition, where several threads access one

@@ -1,6 +1,4 @@
 //! A clock that stands still, for source files that read the time.
-//!
-//! Does not know about: the clock of the operating system.
 
 pub(crate) use doorbell_http::Time;
 

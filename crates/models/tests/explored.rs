@@ -1,6 +1,4 @@
 //! Promise: shared state is correct under every explored interleaving.
-//!
-//! Does not know about: the models themselves.
 
 #![expect(clippy::print_stdout, reason = "the test prints the number of interleavings")]
 

@@ -1,8 +1,5 @@
 //! Probes that the check runner performs: `grpc.health.v1`, UDP and ICMP, databases, mail servers
 //! and WebSockets.
-//!
-//! Does not know about: frames and datagrams, which are the same for every prober, apart from the
-//! user agent of gRPC.
 
 use super::probe::Probe;
 use super::report::{Report, Verdict};

@@ -1,7 +1,5 @@
 //! One exchange: connection, request, response and close, with blocking calls that respect one
 //! deadline.
-//!
-//! Does not know about: which prober is imitated.
 #![expect(clippy::disallowed_methods, reason = "a probe measures real time, and does not run on a worker")]
 
 use super::probe::Probe;

@@ -1,6 +1,4 @@
 //! The result of a probe as metrics with the names of blackbox_exporter.
-//!
-//! Does not know about: how a probe runs.
 
 use super::probe::Probe;
 use super::report::{Report, Verdict};

@@ -16,8 +16,6 @@
 //! | [`Target`], [`Prober`] | what is probed, and whose request is sent |
 //! | [`Probe`] | all parameters; [`Probe::run`] sends it once |
 //! | [`Report`], [`Verdict`] | the result; [`Report::exported`] has the metrics of blackbox_exporter |
-//!
-//! Does not know about: command lines, schedules.
 #![forbid(unsafe_code)]
 
 mod checked;

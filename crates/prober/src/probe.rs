@@ -1,6 +1,4 @@
 //! The parameters of a probe.
-//!
-//! Does not know about: connections.
 
 use super::prober::Prober;
 use super::target::Target;

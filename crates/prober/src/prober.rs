@@ -1,8 +1,8 @@
 //! The probers that can be imitated: their requests, accepted responses, and way of closing.
 //!
-//! Does not know about: sockets. The bytes of the kubelet, HAProxy, Apache and blackbox_exporter
-//! were captured; those of Consul, Envoy and keepalived follow their source code; those of cloud
-//! load balancers contain the documented fields.
+//! The bytes of the kubelet, HAProxy, Apache and blackbox_exporter were captured; those of Consul,
+//! Envoy and keepalived follow their source code; those of cloud load balancers contain the
+//! documented fields.
 
 use super::probe::Probe;
 use super::target::Target;

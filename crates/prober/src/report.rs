@@ -1,6 +1,4 @@
 //! The result of a probe.
-//!
-//! Does not know about: how it came about, output.
 
 use doorbell_checks::{Phases, Seen};
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! Parses an HTTP/1 response as a prober does: status, location, and end of the content.
-//!
-//! Does not know about: sockets, verdicts.
 
 use hyper::Version;
 

@@ -1,6 +1,4 @@
 //! Runs a probe: the connection and the protocol depend on its target.
-//!
-//! Does not know about: bytes.
 
 use super::probe::Probe;
 use super::report::Report;

@@ -1,6 +1,4 @@
 //! The targets of probes, and their text.
-//!
-//! Does not know about: how a target is probed.
 
 use doorbell_checks::options::{CheckKind, HostPort, Url};
 use std::fmt;

@@ -1,6 +1,4 @@
 //! Tests every prober with a server that records the bytes and the end of the connection.
-//!
-//! Does not know about: command lines.
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
 use super::{Probe, Prober, Report, Target, Verdict};

@@ -1,8 +1,7 @@
 //! A registry with two checks, and the reply to a probe after each change: `cargo run -p
 //! doorbell-probes --example two_checks`.
 //!
-//! Does not know about: sockets. A program that embeds the engine passes the same handler to a
-//! listener.
+//! A program that embeds the engine passes the same handler to a listener.
 #![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use doorbell_health::{CheckConfig, CheckResult, Details, EndpointConfig, Format, Outcome, Severity, Time};

@@ -1,7 +1,5 @@
 //! Replies to HAProxy's agent-check: one line per endpoint, rendered when its state changes.
 //!
-//! Does not know about: connections, and how states are derived.
-//!
 //! Every line contains the full state. HAProxy keeps a state that an agent reported until the agent
 //! reports another, so `up` is always sent with `ready` or `drain`, and with a weight (HAProxy
 //! configuration manual, `agent-check`).

@@ -1,6 +1,4 @@
 //! Maps each prober to its audience. An endpoint defines the effect of a drain per audience.
-//!
-//! Does not know about: how a prober is detected.
 
 use doorbell_health::Audience;
 use doorbell_http::prober::Prober;

@@ -54,8 +54,7 @@
 //! set and notify their watchers through [`Registry::follow`]. `examples/two_checks.rs` prints
 //! replies as they change.
 //!
-//! Does not know about: sockets, runtimes, configuration files, tokens. The caller passes in the
-//! time; this crate never reads a clock.
+//! The caller passes in the time; this crate never reads a clock.
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -1,8 +1,6 @@
 //! Replies of a service to requests that another HTTP implementation has parsed. The request is
 //! written as HTTP/1.1 and passed to the state machine that serves connections, so that replies do
 //! not differ between protocols and frameworks.
-//!
-//! Does not know about: types of other HTTP libraries, bodies of requests.
 
 use bytes::Bytes;
 use doorbell_http::{Client, Conn, Date, Io, Limits, Out, Service, Time};

@@ -1,7 +1,5 @@
 //! The health routes of a program: maps a path to the endpoint that replies. All protocols and
 //! frameworks use the same routes.
-//!
-//! Does not know about: listeners, requests that are not probes.
 
 use crate::registry::Registry;
 use crate::replies::ReplyOptions;

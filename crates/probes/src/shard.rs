@@ -1,6 +1,4 @@
 //! Numbers the threads that have counters; the number of an ended thread is reused.
-//!
-//! Does not know about: the counters.
 
 use std::sync::{Mutex, PoisonError};
 

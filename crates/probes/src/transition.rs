@@ -1,6 +1,4 @@
 //! Transitions of checks and endpoints, for logs, event streams and counters.
-//!
-//! Does not know about: the formats of logs and events.
 
 use doorbell_health::{Board, Cause, CheckState, EndpointState, Event};
 

@@ -1,7 +1,6 @@
 //! Requests to run on-demand checks.
 //!
-//! Does not know about: schedulers. An on-demand check runs when a probe arrives and the last
-//! result is too old.
+//! An on-demand check runs when a probe arrives and the last result is too old.
 
 use std::fmt;
 use std::sync::Arc;

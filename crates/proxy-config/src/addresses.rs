@@ -1,6 +1,4 @@
 //! The addresses of a configuration, and which of them one process can open at the same time.
-//!
-//! Does not know about: opening sockets.
 
 use super::bind::Bind;
 use super::model::Config;

@@ -1,6 +1,4 @@
 //! Bind addresses: an IP address and port, a path, or a socket passed to the process.
-//!
-//! Does not know about: opening sockets.
 
 use doorbell_config::{At, Entry, TEXTS, Text, Value as _};
 use std::fmt;

@@ -1,6 +1,4 @@
 //! The default configuration: health routes at all common paths.
-//!
-//! Does not know about: files.
 
 use super::model::{Config, Grpc, Health, Listener, Route, links_to};
 use super::resolve::default_grpc_route;

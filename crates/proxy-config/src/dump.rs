@@ -1,6 +1,4 @@
 //! A configuration as TOML or JSON, with or without default values.
-//!
-//! Does not know about: the source file; its comments and its order of keys are lost.
 
 use super::model::Config;
 use doorbell_config::Table as _;

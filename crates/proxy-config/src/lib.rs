@@ -30,8 +30,6 @@
 //!
 //! Only the `doorbell` program and its fuzzers depend on this crate: its interface
 //! changes with every key.
-//!
-//! Does not know about: opening sockets, parsing command lines.
 #![forbid(unsafe_code)]
 
 mod addresses;

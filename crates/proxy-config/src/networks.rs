@@ -1,6 +1,4 @@
 //! Keys with networks in CIDR form.
-//!
-//! Does not know about: the purpose of a key.
 
 use doorbell::http::forwarded::{Network, NetworkError};
 use doorbell_config::{At, Entry, Json, Key, TEXTS, Value as _, form};

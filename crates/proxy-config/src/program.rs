@@ -1,7 +1,5 @@
 //! Parameters of the configuration reader: schema, prefix of environment variables, and help for
 //! keys.
-//!
-//! Does not know about: how values are read.
 
 use super::schema::schema;
 use doorbell_config::Program;

@@ -1,6 +1,4 @@
 //! Recurring times in the syntax of cron, and the windows that start at these times.
-//!
-//! Does not know about: maintenance.
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
 use doorbell_config::{Entry, Problem, Text};

@@ -1,7 +1,5 @@
 //! Text with parameters: `{path}`, `{host}`, `{method}`, `{client}` and the parameters of a path.
 //!
-//! Does not know about: requests, escaping of values.
-//!
 //! Braces without a name are literal, so JSON needs no escaping. `{{` is a literal `{`: `{{path}`
 //! stands for the text `{path}`.
 

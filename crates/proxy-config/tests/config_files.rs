@@ -1,6 +1,6 @@
 //! Reports on configuration files: every file of `tests/config` and its expected report.
 //!
-//! Does not know about: the command line. `DOORBELL_BLESS=1` regenerates the expected texts.
+//! `DOORBELL_BLESS=1` regenerates the expected texts.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_proxy_config::{

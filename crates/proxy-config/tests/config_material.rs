@@ -1,8 +1,7 @@
 //! Reports on the files that a configuration names: certificates, keys, key sets, links,
 //! directories.
 //!
-//! Does not know about: TOML. The key pairs in `config_material` are for tests; the certificate is
-//! valid from 2026 to 2036.
+//! The key pairs in `config_material` are for tests; the certificate is valid from 2026 to 2036.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_proxy_config::{Outside, Parsed, Severity, Source, parse, parse_with};

@@ -1,6 +1,4 @@
 //! Precedence of routes in a configuration: ACME challenges over redirects.
-//!
-//! Does not know about: how a route is served.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell::http::Method;

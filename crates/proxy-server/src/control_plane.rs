@@ -1,7 +1,5 @@
 //! The control plane: the runtime of the control socket and the admin listener, and the socket
 //! file.
-//!
-//! Does not know about: the commands.
 
 use crate::control::{self, Access, ControlFile};
 use crate::operator::{AdminRuntime, Operator, RUNTIME_DESCRIPTORS};

@@ -1,6 +1,4 @@
 //! Exit codes and the error that carries one.
-//!
-//! Does not know about: the causes of errors.
 
 use std::process::ExitCode;
 

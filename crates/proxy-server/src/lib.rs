@@ -15,8 +15,6 @@
 //! listener without a server.
 //!
 //! Only the `doorbell` program and its benchmarks depend on this crate: its interface is not stable.
-//!
-//! Does not know about: parsing of command lines, the text of configuration files.
 #![forbid(unsafe_code)]
 
 mod blackbox;

@@ -2,8 +2,6 @@
 //! listeners close or that a stop was cancelled, and `run` reports the exit of the command, CMD in
 //! `doorbell run -- CMD`.
 //!
-//! Does not know about: the effect of a report.
-//!
 //! The server's end is its standard input, which is otherwise unused.
 
 use rustix::net::{SendFlags, send};

@@ -1,7 +1,5 @@
 //! A thread with a Tokio runtime that is created while a configuration is prepared, and starts its
 //! work when the configuration is used.
-//!
-//! Does not know about: the work of the thread.
 
 use std::fmt;
 use std::io;

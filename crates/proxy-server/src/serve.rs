@@ -1,6 +1,4 @@
 //! Starts the components that a configuration needs, and serves until the process is stopped.
-//!
-//! Does not know about: the content of files, command lines.
 
 use crate::build::engine::announce;
 use crate::control_plane::ControlPlane;

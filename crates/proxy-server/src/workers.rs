@@ -1,6 +1,4 @@
 //! The default number of workers, derived from the CPUs and the memory that this process may use.
-//!
-//! Does not know about: the work of a worker.
 
 use doorbell_proxy_config::Config;
 use rustix::thread::sched_getaffinity;

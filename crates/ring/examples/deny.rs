@@ -1,6 +1,5 @@
 //! `deny [--later] ERRNO -- COMMAND ARGS...`: runs a command with io_uring refused, as a container
 //! run-time would.
-//! Does not know about: the command.
 //!
 //! With `--later` a ring can be set up, but every use of it fails. The command gets the errno in
 //! the variable `DOORBELL_URING_DENIED`, for tests.

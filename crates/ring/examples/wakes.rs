@@ -1,6 +1,6 @@
 //! `wakes [ROUNDS]`: compares kernel mechanisms for waking a thread that waits for I/O, by their
 //! cost on the waking thread and on the woken thread.
-//! Does not know about: data. A round is one wake-up in each direction; all rounds are identical.
+//! A round is one wake-up in each direction; all rounds are identical.
 //!
 //! The unit is nanoseconds of CPU time per round. In the virtual machine that `doorbell-rig wakes`
 //! starts, one nanosecond stands for one executed instruction of the program or the kernel.

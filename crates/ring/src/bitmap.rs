@@ -1,6 +1,5 @@
 //! Owns `Bitmap`, one bit per index. The memory is allocated zeroed, so a page is not written
 //! before one of its bits is set.
-//! Does not know about: the meaning of the bits.
 
 #[derive(Debug)]
 pub(crate) struct Bitmap {

@@ -1,6 +1,5 @@
 //! Owns the provided-buffer ring: the memory of the ring and its buffers, and whether each buffer
 //! is with the kernel or lent.
-//! Does not know about: connections.
 #![expect(unsafe_code, reason = "the buffers are memory the kernel writes")]
 
 use std::mem::offset_of;

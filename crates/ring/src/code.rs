@@ -1,5 +1,4 @@
 //! Owns the release of resident code pages, most of which only the start of the program needs.
-//! Does not know about: rings.
 #![expect(unsafe_code, reason = "madvise")]
 
 use std::ops::Range;

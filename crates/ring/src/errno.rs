@@ -1,5 +1,4 @@
 //! Owns `Errno`, an error number of the kernel.
-//! Does not know about: error handling by callers.
 
 use std::{fmt, io};
 

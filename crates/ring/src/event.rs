@@ -1,5 +1,4 @@
 //! Owns the inputs and outputs of the ring: targets, payloads, events.
-//! Does not know about: queues, the kernel's structures.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -49,8 +49,6 @@
 //!   down. This is safe; [`RingCounters::buffers_lent`] still counts it.
 //! - A push that names an ordinary descriptor keeps a duplicate of it until the next `enter`:
 //!   closing the descriptor before that does not close the connection yet.
-//!
-//! Does not know about: connections, HTTP, policy.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

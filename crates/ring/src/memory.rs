@@ -1,5 +1,4 @@
 //! Owns `Region`, mapped memory between two inaccessible pages, and access to it.
-//! Does not know about: buffers, the ring.
 #![expect(unsafe_code, reason = "mmap, and access to memory the kernel writes")]
 
 use std::ptr::{self, NonNull};

@@ -1,5 +1,4 @@
 //! Owns a seccomp filter that refuses io_uring to the calling thread, for tests of fallbacks.
-//! Does not know about: rings; the fallback of a caller without io_uring.
 //! Start at [`deny`]. A filter cannot be removed: it stays until the thread ends, even after
 //! `exec`.
 #![expect(unsafe_code, reason = "prctl and seccomp")]

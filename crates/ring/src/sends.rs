@@ -1,5 +1,4 @@
 //! Owns the payloads in flight, one per slot.
-//! Does not know about: sockets; payload contents.
 #![expect(
     unsafe_code,
     reason = "cells without destructor, so that a payload in flight is leaked and never freed"

@@ -1,5 +1,4 @@
 //! Owns the socket options that other crates lack, as safe functions.
-//! Does not know about: rings.
 #![expect(unsafe_code, reason = "setsockopt, getsockopt and ioctl")]
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

@@ -58,8 +58,6 @@
 //!   first such receive, never afterwards, and that is unmapped or leaked together with the buffers
 //!   . The buffers of these receives are lent and returned like all others.
 //!
-//! Does not know about: the blocks that rely on a claim.
-//!
 //! [`Ring`]: crate::Ring
 //! [`Ring::enter`]: crate::Ring::enter
 //! [`RecvBatch`]: crate::datagram::RecvBatch

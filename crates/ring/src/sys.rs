@@ -1,7 +1,6 @@
 //! Owns the system calls that the `io-uring` crate does not provide: registering the ring's
 //! descriptor, entering through it, a close without cancellation point, and a flag of descriptors
 //! without an owner.
-//! Does not know about: queues, submitted entries.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};

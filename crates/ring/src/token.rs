@@ -1,5 +1,4 @@
 //! Owns the packing of `user_data`: operation tag (8 bits), generation (24 bits), slot (32 bits).
-//! Does not know about: the meaning of a slot.
 
 /// The identity of an operation.
 ///

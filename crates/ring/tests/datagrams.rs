@@ -1,6 +1,4 @@
 //! Datagrams: by multishot receive, and in batches by system calls.
-//!
-//! Does not know about: the workers of an engine.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

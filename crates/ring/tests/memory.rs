@@ -1,6 +1,5 @@
 //! Measures the resident memory and the allocations of a ring. The two tests are in a separate
 //! program and run one after the other, so that the memory of other tests is not counted.
-//! Does not know about: the contents of the memory.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -1,5 +1,4 @@
 //! Runs the self-test on this kernel, with io_uring refused, and with a ring that fails.
-//! Does not know about: the implementation of the self-test.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod common;

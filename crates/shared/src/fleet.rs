@@ -1,7 +1,5 @@
 //! The description that an instance stores, for a list of all instances.
 //!
-//! Does not know about: the store, the output of the list.
-//!
 //! Version 1 is frozen: a change needs another version.
 
 use crate::format::{at_most, decode, encode};

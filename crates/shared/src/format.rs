@@ -1,6 +1,4 @@
 //! Format of values in the store: a version byte, then bitcode.
-//!
-//! Does not know about: the contents of values.
 
 use bitcode::{DecodeOwned, Encode};
 

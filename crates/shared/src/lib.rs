@@ -43,8 +43,6 @@
 //! | [`Announcement`], [`EndpointState`] | the description of an instance, in a frozen format |
 #![cfg_attr(feature = "tokio", doc = "| [`Shares`], [`Local`], [`ShareView`] | runs the machines on Tokio |")]
 #![cfg_attr(feature = "redis", doc = "| [`redis`] | the store for Redis and Valkey |")]
-//!
-//! Does not know about: the execution of checks, configuration files, metrics.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -1,6 +1,4 @@
 //! Connection state and counters of a store.
-//!
-//! Does not know about: connections, metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

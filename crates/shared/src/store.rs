@@ -1,6 +1,4 @@
 //! Interface of a store.
-//!
-//! Does not know about: particular stores, the meaning of values.
 
 use std::future::Future;
 use std::time::Duration;

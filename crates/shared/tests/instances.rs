@@ -1,6 +1,4 @@
 //! Tests many instances that share one check, on a simulated store and network with lost messages.
-//!
-//! Does not know about: Redis, Tokio.
 
 use doorbell_link::Outcome;
 use doorbell_shared::{

@@ -1,6 +1,4 @@
 //! Tests the store against a real server.
-//!
-//! Does not know about: the meaning of values.
 
 use doorbell_link::{Outcome, State};
 use doorbell_shared::redis::{Redis, RedisOptions, Server};

@@ -1,6 +1,4 @@
 //! A virtual clock: its time moves only when a simulation moves it.
-//!
-//! Does not know about: the events of a simulation.
 
 use core::time::Duration;
 use std::cell::Cell;

@@ -3,8 +3,6 @@
 //! A plain `cargo test` must pass on a machine of any speed, so it only prints such figures. The
 //! long versions of the tests (`DOORBELL_FULL=1`, one test at a time and nothing else running)
 //! assert them.
-//!
-//! Does not know about: the measured operations.
 
 use std::fmt::{Debug, Display};
 

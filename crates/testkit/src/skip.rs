@@ -1,8 +1,8 @@
 //! Skipped tests: features that a machine may lack, and how a test reports that it did not run.
 //!
-//! Does not know about: single tests. The test runner does not support skips, and captures the
-//! `eprintln!` output of a passing test. So every skip is written to the real standard error, with
-//! the number of skips in this test program so far. The last line of a program contains the total.
+//! The test runner does not support skips, and captures the `eprintln!` output of a passing test.
+//! So every skip is written to the real standard error, with the number of skips in this test
+//! program so far. The last line of a program contains the total.
 
 use std::fmt::Display;
 use std::io::Write as _;

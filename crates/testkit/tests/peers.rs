@@ -1,7 +1,5 @@
 //! The peers against a small correct server and against faulty servers: a peer that cannot detect a
 //! fault proves nothing.
-//!
-//! Does not know about: doorbell.
 
 #![expect(clippy::disallowed_methods, reason = "real sockets, real time")]
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]

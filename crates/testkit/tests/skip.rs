@@ -1,8 +1,7 @@
 //! A skipped test is reported on the real standard error and counted. It fails if the feature is
 //! present or required.
 //!
-//! Does not know about: real tests. For each case, this program runs itself again with other
-//! variables and a seccomp filter.
+//! For each case, this program runs itself again with other variables and a seccomp filter.
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
 use std::process::{Command, Output};

@@ -1,7 +1,5 @@
 //! Runs the rules of `doorbell_testkit::tidy` on the workspace, and each rule on a bad sample, so
 //! that it cannot silently stop working.
-//!
-//! Does not know about: the implementation of rules.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;

@@ -1,6 +1,4 @@
 //! [`Handed`] as a listener of `axum::serve`, and the peer as an extractor.
-//!
-//! Does not know about: routes.
 
 use std::future::{pending, poll_fn};
 use std::io;

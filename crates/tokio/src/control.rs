@@ -1,6 +1,4 @@
 //! The handle of an embedded server: futures for its lifecycle, its counters, its shutdown.
-//!
-//! Does not know about: connections.
 
 use std::future::{Future, poll_fn};
 use std::io;

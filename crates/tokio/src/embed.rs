@@ -1,6 +1,4 @@
 //! Starting a server in a Tokio program.
-//!
-//! Does not know about: the services of the server.
 
 use std::sync::Arc;
 

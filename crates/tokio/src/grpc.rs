@@ -1,6 +1,4 @@
 //! `grpc.health.v1` for tonic, and [`Handed`] as the incoming connections of its server.
-//!
-//! Does not know about: how statuses are decided.
 
 use std::io;
 use std::pin::Pin;

@@ -1,6 +1,4 @@
 //! Connections that were handed over, as streams of the runtime.
-//!
-//! Does not know about: the reason for a hand-over.
 
 use std::future::Future;
 use std::io;

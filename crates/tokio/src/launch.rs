@@ -1,7 +1,5 @@
 //! The parts of a server before its start, on ring threads or on the runtime: its queue, its
 //! lifecycle, and its handles.
-//!
-//! Does not know about: how connections are accepted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -46,8 +46,6 @@
 //! So `/readyz` and `/livez` fail if the runtime or one of its workers is stuck
 //! ([`HealthBuilder::stalled_after`]), or if connections are not accepted
 //! ([`HealthBuilder::accept_within`]).
-//!
-//! Does not know about: the syntax of HTTP; what the program does with connections.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "axum")]

@@ -1,6 +1,4 @@
 //! The metrics of a program: its health, and the servers that it adds.
-//!
-//! Does not know about: how values are counted.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

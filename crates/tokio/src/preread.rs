@@ -1,6 +1,4 @@
 //! A stream with bytes that were already read from it.
-//!
-//! Does not know about: how they were read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,7 +1,5 @@
 //! Services in front of a program, usually on ring threads: probes and selected requests. All other
 //! requests are handed over.
-//!
-//! Does not know about: connections, the runtime.
 
 use doorbell::http::{Client, RequestError};
 use doorbell::time::Time;

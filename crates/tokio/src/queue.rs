@@ -1,7 +1,7 @@
 //! The queue between ring threads and the runtime: connections arrive in batches, with one wake-up
 //! per batch.
 //!
-//! Does not know about: streams, limits. The hand-over limit bounds the length of the queue.
+//! The hand-over limit bounds the length of the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

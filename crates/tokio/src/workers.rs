@@ -1,7 +1,5 @@
 //! The last activity of each worker of a runtime, from Tokio's statistics.
 //!
-//! Does not know about: limits that the program sets, replies.
-//!
 //! A worker is blocked if it is not parked and its statistics do not change. A polling worker
 //! updates them every 61 polls (Tokio's `event_interval`). So if they do not change for 61 times a
 //! duration D, the worker is blocked in one poll, or its polls take longer than D on average.

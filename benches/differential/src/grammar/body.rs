@@ -1,6 +1,4 @@
 //! Framing fields and bodies that usually match the fields.
-//!
-//! Does not know about: other fields.
 
 use super::Maker;
 

@@ -1,6 +1,4 @@
 //! Request lines and field lines.
-//!
-//! Does not know about: bodies.
 
 use super::Maker;
 use super::body::Coding;

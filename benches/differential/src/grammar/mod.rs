@@ -1,7 +1,5 @@
 //! Random streams of requests from a grammar of HTTP/1 with occasional errors in any part.
 //!
-//! Does not know about: servers.
-//!
 //! About one part in forty is invalid, so most streams contain at most one error and a refusal has
 //! a single cause. In addition, one stream in ten has a random byte changed.
 

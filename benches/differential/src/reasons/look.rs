@@ -1,7 +1,5 @@
 //! One difference with all data that a reason may examine. The bytes are searched here without the
 //! code under test.
-//!
-//! Does not know about: specific reasons.
 
 use crate::compare::{Difference, Kind, Peer};
 use crate::framing::{End, Framing};

@@ -1,8 +1,6 @@
 //! Reasons why doorbell's framing of a stream may differ from another server's. A difference
 //! without a reason is an error of one of the servers.
 //!
-//! Does not know about: how differences are found.
-//!
 //! Each reason is as narrow as possible. It names the rule, and applies only if the refused byte,
 //! or the line that the other server refused, concerns that rule.
 

@@ -1,6 +1,4 @@
 //! Cases in which another server refuses or closes, and doorbell accepts or continues.
-//!
-//! Does not know about: cases that doorbell refuses.
 
 use super::Reason;
 use super::look::has_hidden_word;

@@ -1,6 +1,4 @@
 //! axum on one thread of Tokio, as in its documentation.
-//!
-//! Does not know about: hyper, on which axum is built.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

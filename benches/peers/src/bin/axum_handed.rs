@@ -1,7 +1,5 @@
 //! The program `axum` behind the ring thread of doorbell. One thread accepts and reads, and hands
 //! every connection over to axum on one thread of Tokio.
-//!
-//! Does not know about: probes; axum serves all requests.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

@@ -1,7 +1,7 @@
 //! The floor for a connection: blocking calls of accept, receive, send and close, without parsing
 //! the request.
 //!
-//! Does not know about: HTTP. Every connection gets the same bytes.
+//! Every connection gets the same bytes.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

@@ -1,7 +1,7 @@
 //! The floor for a request on a kept connection: wait, receive and send. Only the ends of requests
 //! are searched for.
 //!
-//! Does not know about: HTTP. Every request gets the same bytes.
+//! Every request gets the same bytes.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

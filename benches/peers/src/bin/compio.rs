@@ -1,7 +1,4 @@
 //! compio's io_uring runtime with a small loop around httparse, because compio has no HTTP server.
-//!
-//! Does not know about: time limits, request bodies, and other parts of HTTP that the comparison
-//! does not need.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

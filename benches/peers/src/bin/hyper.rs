@@ -1,6 +1,4 @@
 //! hyper 1 on one thread of Tokio, as in its guide, with batched replies for pipelined requests.
-//!
-//! Does not know about: time limits. hyper needs a timer for them, which is not configured here.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

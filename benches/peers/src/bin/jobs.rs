@@ -1,8 +1,7 @@
 //! doorbell with a small amount of work per request, on the ring thread or in a job. The difference
 //! is the cost of a job.
 //!
-//! Does not know about: real work. Usage: `jobs home|away io_uring|epoll ADDR:PORT`. The ring
-//! thread is named `doorbell-0`.
+//! Usage: `jobs home|away io_uring|epoll ADDR:PORT`. The ring thread is named `doorbell-0`.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -1,7 +1,5 @@
 //! monoio's io_uring runtime with monoio-http, which decodes requests and encodes replies. The loop
 //! between them is part of this program.
-//!
-//! Does not know about: time limits; request bodies.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

@@ -1,7 +1,5 @@
 //! The effect of each technique of the engine, once with all others at their defaults and once with
 //! all others off.
-//!
-//! Does not know about: how rows are measured.
 
 mod native;
 mod plan;

@@ -1,7 +1,5 @@
 //! CPU time of each technique on this machine. A server with the technique and a server without it
 //! alternate, as in `native`; both have the defaults of all other techniques.
-//!
-//! Does not know about: how CPU time is measured.
 
 use super::Question;
 use super::plan::{self, Pair, Set};

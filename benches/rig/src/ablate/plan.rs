@@ -1,6 +1,4 @@
 //! The servers of an ablation, and their distribution to boots.
-//!
-//! Does not know about: loads; figures.
 
 use super::techniques::{TECHNIQUES, Technique, nothing};
 use crate::plan::name_of;

@@ -1,6 +1,4 @@
 //! Effects as the sections of `levers.md`.
-//!
-//! Does not know about: measurement.
 
 use super::{Answer, Effect, TECHNIQUES};
 use crate::plan::name_of;

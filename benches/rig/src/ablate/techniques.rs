@@ -1,7 +1,5 @@
 //! The techniques of the engine: the settings that switch each technique on and off, and where it
 //! has an effect.
-//!
-//! Does not know about: the defaults, which the program reports; figures.
 
 use crate::variant::{Driver, Settings};
 

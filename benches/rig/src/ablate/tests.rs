@@ -1,6 +1,4 @@
 //! Effects and repeatability, computed from outcomes with known figures.
-//!
-//! Does not know about: guests.
 
 use super::*;
 use crate::plan::{Mode, Sample};

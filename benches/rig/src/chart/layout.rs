@@ -1,6 +1,4 @@
 //! Positions in a chart: sizes and the scale. Lengths are in SVG user units (pixels).
-//!
-//! Does not know about: the SVG text.
 
 /// Width of the chart.
 pub(super) const WIDTH: f64 = 860.0;

@@ -1,7 +1,5 @@
 //! A report as an SVG chart: bars for the server's instructions per connection, one pair of bars
 //! for each server.
-//!
-//! Does not know about: measurement; files.
 
 mod layout;
 mod svg;

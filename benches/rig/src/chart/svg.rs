@@ -1,7 +1,5 @@
 //! The SVG text. Colors follow the light or dark mode of the reader. Screen readers get a
 //! description instead of the bars.
-//!
-//! Does not know about: how values are measured.
 
 use std::fmt::Display;
 

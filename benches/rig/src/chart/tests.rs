@@ -1,6 +1,4 @@
 //! The contents of the chart, and that nothing is outside its bounds.
-//!
-//! Does not know about: the committed chart.
 
 use super::layout::{LEFT, RIGHT, Scale, WIDTH};
 use super::*;

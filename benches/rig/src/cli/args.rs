@@ -1,6 +1,4 @@
 //! The command line arguments.
-//!
-//! Does not know about: how commands are implemented.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,4 @@
 //! Reports as files, and the commands that convert a saved report to a chart or a table.
-//!
-//! Does not know about: measurement.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,4 @@
 //! Runs a command line and returns an exit code.
-//!
-//! Does not know about: how a guest measures.
 
 mod args;
 mod figures;

@@ -1,6 +1,4 @@
 //! Selects the rows to measure.
-//!
-//! Does not know about: images; guests.
 
 use crate::ablate;
 use crate::error::RigError;

@@ -1,6 +1,4 @@
 //! The committed figures as a file.
-//!
-//! Does not know about: limits.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! The gate compares a few rows with committed figures or with another build, so that a change
 //! cannot make a connection more expensive unnoticed. It also verifies promised limits of one row
 //! relative to another.
-//!
-//! Does not know about: how rows are measured.
 
 pub(crate) mod base;
 mod figures;

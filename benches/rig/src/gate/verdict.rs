@@ -1,7 +1,5 @@
 //! Compares measured figures with committed figures and with each other. Writes the report, and
 //! decides whether the gate passed.
-//!
-//! Does not know about: files; guests.
 
 use super::figures::{Committed, Taken};
 use crate::report::{Page, Table, or_dash, percent};

@@ -1,7 +1,5 @@
 //! Programs that run once, with a time limit, in their own process group, and with captured output.
 //! Also reports the io_uring capabilities of the kernel, and runs a program with io_uring refused.
-//!
-//! Does not know about: the purpose of a program.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -1,7 +1,6 @@
 //! The kernel's counters: run time of the server and of the machine, and context switches.
 //!
-//! Does not know about: loads. Under `-icount shift=0` one nanosecond of run time is one
-//! instruction.
+//! Under `-icount shift=0` one nanosecond of run time is one instruction.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Idle connections during a load. Each connection sends one request, is silent while the load
 //! runs, and is checked afterwards.
-//!
-//! Does not know about: the load; how servers are configured for idle connections.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};

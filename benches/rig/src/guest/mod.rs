@@ -1,7 +1,5 @@
 //! The part of this program that runs inside the guest. It starts each server, applies the load,
 //! reads the counters, and writes lines to the console.
-//!
-//! Does not know about: QEMU; how the image is built; how figures are shown.
 
 mod check;
 mod counters;

@@ -1,7 +1,5 @@
 //! A smoke test of doorbell with a typical configuration: probes, redirects, many concurrent
-//! clients, and a clean exit.
-//!
-//! Does not know about: the expected driver. It only reports which driver was chosen.
+//! clients, and a clean exit. It expects no particular driver and reports the chosen one.
 
 use std::fs;
 use std::io::{Read, Write};

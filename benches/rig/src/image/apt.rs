@@ -1,9 +1,8 @@
 //! Access to apt: the suites that this machine is configured for, and other suites of the same
 //! mirror through a private root.
 //!
-//! Does not know about: the purpose of packages. The apt configuration of the machine is not
-//! changed. A private root has its own list of sources, package lists and cache below cargo's
-//! target folder.
+//! The apt configuration of the machine is not changed. A private root has its own list of sources,
+//! package lists and cache below cargo's target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

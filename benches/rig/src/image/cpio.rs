@@ -1,7 +1,6 @@
 //! An initial RAM disk in the `newc` format (cpio(5), and the kernel's buffer-format document).
 //!
-//! Does not know about: the contents of files. All files belong to root and have the date 0, so
-//! that equal contents give equal bytes.
+//! All files belong to root and have the date 0, so that equal contents give equal bytes.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,4 @@
 //! Debian packages by name: fetched by apt, unpacked into the cache, never installed.
-//!
-//! Does not know about: the contents of packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,4 @@
 //! The kernels that a guest can boot, by version, and where their packages come from.
-//!
-//! Does not know about: the programs in the guest.
 
 use std::fs;
 use std::path::{Path, PathBuf};

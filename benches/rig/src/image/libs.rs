@@ -1,6 +1,4 @@
 //! The shared libraries of a program, from the output of its loader.
-//!
-//! Does not know about: archives.
 
 use std::path::{Path, PathBuf};
 

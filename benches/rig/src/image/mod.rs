@@ -1,7 +1,5 @@
 //! The image of a guest: a kernel, and an initial RAM disk with the servers, the load generator,
 //! and this program, which runs the plan.
-//!
-//! Does not know about: QEMU; figures.
 
 mod apt;
 mod cpio;

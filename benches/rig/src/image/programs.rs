@@ -1,7 +1,5 @@
 //! The programs of this workspace, built as for packages; the programs of `benches/peers`; and the
 //! cache folder.
-//!
-//! Does not know about: images.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,6 +1,4 @@
 //! Results for one kernel.
-//!
-//! Does not know about: guests; how results are shown.
 
 use serde::Serialize;
 use serde_json::Value;

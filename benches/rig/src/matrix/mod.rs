@@ -1,7 +1,5 @@
 //! For every supported kernel: which driver doorbell chooses and why, whether its drivers keep
 //! their contract, and whether the program serves. Tested with and without io_uring.
-//!
-//! Does not know about: what the tests check.
 
 mod answer;
 mod report;

@@ -1,6 +1,4 @@
 //! Results as tables, with all reasons.
-//!
-//! Does not know about: how results were obtained.
 
 use super::answer::{Answer, Found, Tests};
 use crate::report::{Page, Table};

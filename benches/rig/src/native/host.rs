@@ -1,6 +1,4 @@
 //! A server on this machine, with its files in a temporary folder, a free port, and one core.
-//!
-//! Does not know about: loads.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};

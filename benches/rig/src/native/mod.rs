@@ -1,8 +1,8 @@
 //! Comparisons on the real machine. Two servers take turns on one core, and the client runs on
 //! another.
 //!
-//! Does not know about: guests. Figures depend on the machine and its other work, so only the ratio
-//! within a pair of neighbouring turns is judged.
+//! Figures depend on the machine and its other work, so only the ratio within a pair of
+//! neighbouring turns is judged.
 
 mod host;
 mod report;

@@ -1,6 +1,4 @@
 //! Results of comparisons as a page or JSON: the ratios of pairs, with median and spread.
-//!
-//! Does not know about: how turns are measured.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,4 @@
 //! Selection of comparisons, the order of turns, and the report.
-//!
-//! Does not know about: real servers.
 
 use std::cell::RefCell;
 

@@ -1,6 +1,4 @@
 //! Results of a boot. Samples are converted to figures per request, and figures to a page or JSON.
-//!
-//! Does not know about: how samples are measured.
 
 mod page;
 mod views;

@@ -1,6 +1,4 @@
 //! Reports as text, Markdown or JSON. A report is a sequence of paragraphs and tables.
-//!
-//! Does not know about: the contents of reports.
 
 use serde::Serialize;
 

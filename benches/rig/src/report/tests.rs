@@ -1,6 +1,4 @@
 //! Reports of samples with known figures.
-//!
-//! Does not know about: guests.
 
 use super::*;
 use crate::plan::{Load, Mode};

@@ -1,6 +1,4 @@
 //! The pages of measured rows: one line per row, or one line per server as in the book.
-//!
-//! Does not know about: formats; files.
 
 use super::page::{Page, Table, or_dash, thousands};
 use super::{Conditions, Figures, Outcome, Run, percent};

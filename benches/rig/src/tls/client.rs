@@ -1,7 +1,5 @@
 //! The client: one thread that never sleeps, so that no server pays for waking it. It uses several
 //! connections, and compares every reply and handshake with the expected one.
-//!
-//! Does not know about: specific servers; CPU time.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

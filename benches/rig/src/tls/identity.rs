@@ -1,6 +1,4 @@
 //! The certificate of all servers in a run, and how the client verifies it.
-//!
-//! Does not know about: servers; loads.
 
 use std::sync::Arc;
 

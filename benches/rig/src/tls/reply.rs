@@ -1,6 +1,4 @@
 //! The expected reply, which is the first reply except for its date.
-//!
-//! Does not know about: connections.
 
 use std::ops::Range;
 

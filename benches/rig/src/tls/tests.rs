@@ -1,6 +1,4 @@
 //! Selection of comparisons, and setup of servers.
-//!
-//! Does not know about: real servers.
 
 use super::*;
 use crate::image::servers::{ServerEnvironment, Setup};

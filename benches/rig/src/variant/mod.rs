@@ -1,6 +1,4 @@
 //! doorbell with non-default settings, as a server to measure.
-//!
-//! Does not know about: the meaning of settings.
 
 use std::collections::BTreeMap;
 use std::fmt;

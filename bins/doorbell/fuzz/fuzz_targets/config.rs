@@ -1,7 +1,5 @@
 //! Fuzz target: arbitrary bytes as a configuration file. Parsing, reporting and writing never
 //! panic, and a written configuration parses again.
-//!
-//! Does not know about: which configurations are valid.
 #![no_main]
 
 #[path = "../../../../crates/proxy-config/tests/config_fuzz/check.rs"]

@@ -1,7 +1,5 @@
 //! Fuzz target: arbitrary bytes as a frame of the control socket. Decoding never panics, and a
 //! decoded request survives a round trip.
-//!
-//! Does not know about: the effect of requests.
 #![no_main]
 
 use doorbell_control::frame::{REQUEST_LEN_MAX, check_hello, decode, frame};

@@ -1,6 +1,4 @@
 //! `doorbell completions`, `man` and `version`.
-//!
-//! Does not know about: particular commands.
 
 use super::command_line;
 use clap::{Args, Command};

@@ -1,6 +1,4 @@
 //! The command line.
-//!
-//! Does not know about: what the commands do.
 
 use super::options::{Global, ServeArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};

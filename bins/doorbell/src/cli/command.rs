@@ -1,6 +1,4 @@
 //! The command tree: adjustments that clap's derive cannot express.
-//!
-//! Does not know about: what the commands do.
 
 use super::args::Cli;
 use super::operate::OperateCommand;

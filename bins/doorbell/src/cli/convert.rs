@@ -1,6 +1,4 @@
 //! `doorbell config convert`: converts a configuration file of another program.
-//!
-//! Does not know about: the formats of files.
 
 use super::load;
 use super::output::{print, print_error};

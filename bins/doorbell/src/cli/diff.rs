@@ -1,6 +1,4 @@
 //! `doorbell config diff`: compares two configuration files key by key.
-//!
-//! Does not know about: how files are read, the effect of a difference.
 
 use super::load;
 use super::options::ColorWhen;

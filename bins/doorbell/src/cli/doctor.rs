@@ -1,6 +1,4 @@
 //! `doorbell doctor`: examines the system and recommends settings.
-//!
-//! Does not know about: how the system is examined.
 
 use super::operate;
 use super::options::{Global, ReportForm};

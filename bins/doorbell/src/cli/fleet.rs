@@ -1,6 +1,4 @@
 //! `doorbell fleet`: all announced instances in one view, read from the shared store.
-//!
-//! Does not know about: keys in the store, the control socket.
 
 use super::load;
 use super::operate::table::{Cell, Paint, Tone, plain, table};

@@ -1,7 +1,6 @@
 //! `doorbell healthcheck`: queries the health of a running instance.
 //!
-//! Does not know about: the validity of a configuration. The command sends one request; one
-//! deadline covers all steps; the exit code is 0 or 1.
+//! The command sends one request; one deadline covers all steps; the exit code is 0 or 1.
 
 use super::load;
 use super::operate::only_instance;

@@ -1,7 +1,5 @@
 //! `doorbell history`: creates the schema of the history, and prints the availability of endpoints
 //! in a month.
-//!
-//! Does not know about: the tables of the schema, how rows are written.
 
 use super::load;
 use super::operate::table::{Cell, Paint, Tone, plain, table};

@@ -1,6 +1,4 @@
 //! Loads the configuration from a file, the environment and the command line.
-//!
-//! Does not know about: the meaning of keys.
 
 use super::options::{AdminArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};

@@ -1,6 +1,4 @@
 //! doorbell.toml(5): the manual page of configuration files, generated from the schema.
-//!
-//! Does not know about: particular keys.
 
 use doorbell_proxy_config::schema;
 use serde_json::Value;

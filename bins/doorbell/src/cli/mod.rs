@@ -1,6 +1,4 @@
 //! Commands: parses the command line, runs one command and returns its exit code.
-//!
-//! Does not know about: how a configuration is parsed, how requests are served.
 
 mod about;
 pub mod args;

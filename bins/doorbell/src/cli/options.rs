@@ -1,6 +1,4 @@
 //! Options that several commands share, and the parsers of their values.
-//!
-//! Does not know about: the commands.
 
 use clap::{Args, ValueEnum};
 use doorbell_checks::options::CheckKind;

@@ -1,6 +1,4 @@
 //! Output of commands to standard output and standard error.
-//!
-//! Does not know about: what is printed.
 
 use super::options::ColorWhen;
 use doorbell_proxy_config::{Problem, Source};

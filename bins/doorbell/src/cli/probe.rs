@@ -1,6 +1,4 @@
 //! `doorbell probe`: probes a target as a given prober does and reports the result.
-//!
-//! Does not know about: the requests of probers.
 
 use super::options::Global;
 use super::output::{print, print_error};

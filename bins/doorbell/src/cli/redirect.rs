@@ -1,6 +1,4 @@
 //! `doorbell redirect`: builds a configuration from its options.
-//!
-//! Does not know about: how redirects are served.
 
 use super::load;
 use super::options::{Global, ServeArgs};

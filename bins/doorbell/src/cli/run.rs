@@ -1,7 +1,7 @@
 //! `doorbell run -- CMD`: runs doorbell and a program together and stops them in the right order.
 //!
-//! Does not know about: the work of the two programs. This process starts both, forwards signals
-//! and reaps children. The server is a child process, so that its crash does not end this process.
+//! This process starts both, forwards signals and reaps children. The server is a child process, so
+//! that its crash does not end this process.
 
 use super::load;
 use super::options::{Global, ServeArgs};

@@ -1,6 +1,4 @@
 //! Signal actions (proc_pid_status(5)) and process groups (proc_pid_stat(5)) of processes.
-//!
-//! Does not know about: how a command handles a signal.
 
 use rustix::process::{Pid, getpid};
 use signal_hook::consts::SIGHUP;

@@ -1,6 +1,4 @@
 //! TLS client options, named as in grpc_health_probe.
-//!
-//! Does not know about: how targets are probed.
 
 use clap::Args;
 use doorbell_checks::options::ClientTls;

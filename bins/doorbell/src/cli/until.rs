@@ -1,6 +1,4 @@
 //! `doorbell await`: waits until targets are healthy, then executes another program.
-//!
-//! Does not know about: how targets are probed.
 
 use super::options::Global;
 use super::output::{print, print_error};

@@ -1,6 +1,4 @@
 //! `doorbell validate`: reports the problems of a configuration.
-//!
-//! Does not know about: the rules of a configuration.
 
 use super::load;
 use super::options::Global;

@@ -1,7 +1,5 @@
 //! Settings of the kernel that limit links to other instances, derived from the measurements of a
 //! running instance.
-//!
-//! Does not know about: frames, control sockets.
 
 use super::network::{Change, Path, RMEM, WMEM, merge, shown, sizes, value};
 use super::{Finding, Level, Read};

@@ -1,6 +1,6 @@
 //! Examines the system that doorbell runs on and recommends settings, but changes nothing.
 //!
-//! Does not know about: command lines, configurations. Entry: [`examine`].
+//! Entry: [`examine`].
 
 mod links;
 mod network;

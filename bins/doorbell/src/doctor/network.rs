@@ -1,7 +1,7 @@
 //! The kernel's network settings that affect a server with many short connections, and their
 //! recommended values.
 //!
-//! Does not know about: this process. The settings are documented in ip-sysctl and socket(7).
+//! The settings are documented in ip-sysctl and socket(7).
 
 use super::{Finding, Level, Read};
 use serde::Serialize;

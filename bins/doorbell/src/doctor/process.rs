@@ -1,7 +1,5 @@
 //! The limits of this process (descriptors, memory, CPUs, system calls), its time zone, and the
 //! variables from systemd.
-//!
-//! Does not know about: the network.
 
 use super::{Finding, Level, Read};
 use doorbell_proxy_config::system_zone;

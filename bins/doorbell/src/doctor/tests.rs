@@ -1,6 +1,4 @@
 //! Tests the recommendations for default and tuned systems.
-//!
-//! Does not know about: the system under test.
 
 use super::links::{self, Link, Measured, Settings};
 use super::network::{self, Path};

@@ -1,6 +1,4 @@
 //! Code blocks of the book: configurations are valid, and doorbell accepts the command lines.
-//!
-//! Does not know about: pages.
 
 use crate::page::Block;
 use doorbell_proxy::cli::command_line;

@@ -1,6 +1,4 @@
 //! `reference/commands.md`: every command with its options, generated from the command line parser.
-//!
-//! Does not know about: particular commands.
 
 use crate::page::{GENERATED, cell};
 use clap::{Arg, Command};

@@ -1,7 +1,5 @@
 //! Generates `reference/events.md`: events, their values, reasons and log messages, from the
 //! sources that define them.
-//!
-//! Does not know about: when events occur.
 
 use crate::messages;
 use crate::page::{GENERATED, cell};

@@ -1,6 +1,4 @@
 //! `reference/keys.md`: every key of a configuration file, generated from the schema.
-//!
-//! Does not know about: particular keys.
 
 use crate::page::{GENERATED, cell};
 use doorbell_proxy::cli::manual::{default_shown, properties};

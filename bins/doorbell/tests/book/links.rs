@@ -1,6 +1,4 @@
 //! Links of a page, and their targets.
-//!
-//! Does not know about: the network; links to other sites are not followed.
 
 use crate::page::{Page, source_folder};
 use std::path::{Component, Path};

@@ -1,7 +1,7 @@
 //! The operators' book: generated pages match the code, links have targets, and doorbell accepts
 //! the examples.
 //!
-//! Does not know about: how pages are rendered. `DOORBELL_BLESS=1` regenerates the pages.
+//! `DOORBELL_BLESS=1` regenerates the pages.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod blocks;

@@ -1,6 +1,4 @@
 //! Log messages: those in the sources, and those quoted by a page.
-//!
-//! Does not know about: the meaning of messages.
 
 use crate::page::files_below;
 use crate::source::unbroken;

@@ -1,7 +1,6 @@
 //! Generates `reference/metrics.md`: every metric family, from the exposition text.
 //!
-//! Does not know about: what is measured. The text is a made-up scrape that has a sample of every
-//! family.
+//! The text is a made-up scrape that has a sample of every family.
 
 use crate::page::{GENERATED, cell};
 use std::fmt::Write as _;

@@ -1,6 +1,4 @@
 //! Pages of the book as files: text, code blocks and headings.
-//!
-//! Does not know about: the meaning of blocks and links.
 
 use std::path::{Path, PathBuf};
 

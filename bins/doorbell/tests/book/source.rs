@@ -1,7 +1,5 @@
 //! Source files as text, for content that only they define: the documentation of enums, and log
 //! messages.
-//!
-//! Does not know about: pages of the book.
 
 use crate::page::files_below;
 use std::path::Path;

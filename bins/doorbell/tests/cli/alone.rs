@@ -1,6 +1,4 @@
 //! Commands that need no running instance: probe, await, doctor, config init, man.
-//!
-//! Does not know about: serving.
 
 #![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 

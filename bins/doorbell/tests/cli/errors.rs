@@ -1,6 +1,4 @@
 //! Errors in arguments, files and targets, and the listener that `healthcheck` and `probe` choose.
-//!
-//! Does not know about: the commands of operators.
 
 use super::serving::{Serving, folder};
 use super::{doorbell, finish, fixture, run, scratch};

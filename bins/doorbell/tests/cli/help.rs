@@ -1,6 +1,4 @@
 //! Help texts, and suggestions for unknown arguments.
-//!
-//! Does not know about: the effect of commands.
 
 use super::{fixture, run};
 

@@ -1,7 +1,5 @@
 //! Instance selection: with -c, a command never acts on an instance that uses another file. Also
 //! the output of commands.
-//!
-//! Does not know about: the effect of commands.
 #![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 
 use super::serving::{Serving, folder};

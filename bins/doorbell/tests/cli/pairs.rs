@@ -1,6 +1,4 @@
 //! `doorbell run`: doorbell together with another command.
-//!
-//! Does not know about: other commands.
 
 #![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 

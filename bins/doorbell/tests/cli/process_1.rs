@@ -1,7 +1,5 @@
 //! `doorbell await` as process 1 of a container, where the kernel drops signals with the default
 //! action.
-//!
-//! Does not know about: targets and their probes.
 
 #![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 

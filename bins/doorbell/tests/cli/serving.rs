@@ -1,6 +1,4 @@
 //! A running instance for the tests of commands.
-//!
-//! Does not know about: the commands.
 
 use super::{PATIENCE, doorbell};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

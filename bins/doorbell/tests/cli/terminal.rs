@@ -1,6 +1,4 @@
 //! `doorbell run` in the foreground of a terminal, whose signals the kernel sends to a process group.
-//!
-//! Does not know about: signals that processes send.
 
 use super::pairs::serving_child;
 use super::process_1::process_1;

@@ -1,6 +1,4 @@
 //! Environment variables: overrides of keys, empty variables, and defaults without a file.
-//!
-//! Does not know about: the effect of keys.
 
 use super::serving::{Serving, ask};
 use super::{doorbell, finish, scratch};

@@ -1,6 +1,4 @@
 //! Load from two common programs: ab (HTTP/1.0) and wrk (HTTP/1.1 keep-alive).
-//!
-//! Does not know about: speed; only failures count.
 
 use crate::support::{Doorbell, on_both_engines, program, stdout};
 

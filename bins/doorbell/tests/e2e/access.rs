@@ -1,7 +1,5 @@
 //! The access log: which requests are logged, one line for each, whatever they contain; and log
 //! rotation.
-//!
-//! Does not know about: fields of a line that other tests cover.
 
 use std::fs;
 use std::path::Path;

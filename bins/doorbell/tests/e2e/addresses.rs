@@ -1,6 +1,4 @@
 //! Addresses that overlap, in the tables of one configuration and across a reload.
-//!
-//! Does not know about: the descriptor store.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};

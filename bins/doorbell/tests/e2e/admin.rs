@@ -1,6 +1,4 @@
 //! The admin listener: its views, permissions, and access by Prometheus and browsers.
-//!
-//! Does not know about: how counters are updated.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

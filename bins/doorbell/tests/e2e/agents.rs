@@ -1,7 +1,5 @@
 //! Health without HTTP: HAProxy's agent-check while up, draining and in maintenance; ports that are
 //! open only while an endpoint is up.
-//!
-//! Does not know about: how lines are rendered.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

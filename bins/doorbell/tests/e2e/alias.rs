@@ -1,6 +1,4 @@
 //! Checks that follow others: within a doorbell, at another doorbell, and over reloads.
-//!
-//! Does not know about: the content of health+json replies.
 
 use doorbell_testkit::peers::wait_until;
 

@@ -1,6 +1,4 @@
 //! HTTP/2 over TLS in special cases: a ClientHello in two records, and the connection limit.
-//!
-//! Does not know about: HTTP/2 itself.
 
 use std::io::Write as _;
 use std::net::TcpStream;

@@ -1,7 +1,5 @@
 //! Details of health replies, and recognized probers: gRPC clients and HAProxy's agent-check. Also
 //! header fields that depend on the state, and probes that exclude checks.
-//!
-//! Does not know about: how replies are rendered.
 
 use std::net::SocketAddr;
 use std::time::Duration;

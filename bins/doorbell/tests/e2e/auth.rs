@@ -1,6 +1,4 @@
 //! Bearer tokens from files: accepted and refused requests.
-//!
-//! Does not know about: signed tokens.
 
 use crate::plain::get;
 use crate::support::{Doorbell, Scratch, on_auto};

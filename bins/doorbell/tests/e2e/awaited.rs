@@ -1,7 +1,5 @@
 //! TLS listeners before their first certificate (`wait_for_certificate`): closed until the
 //! certificate is usable, then open.
-//!
-//! Does not know about: the replacement of a loaded certificate.
 
 use std::fs;
 use std::io::ErrorKind;

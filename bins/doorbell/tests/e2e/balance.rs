@@ -1,7 +1,5 @@
 //! Listeners whose workers pass connections to each other: each worker gets its share, and a reload
 //! may change the balance.
-//!
-//! Does not know about: how connections are passed between workers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

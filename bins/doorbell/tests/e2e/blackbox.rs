@@ -1,6 +1,4 @@
 //! Probes for Prometheus: metrics, allowed targets, and caching.
-//!
-//! Does not know about: how a probe runs.
 
 use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};

@@ -1,6 +1,4 @@
 //! The status page in a browser, with scripts and without them.
-//!
-//! Does not know about: how values are counted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Concurrency limits of routes and listeners: excess requests are refused and counted, and permits
 //! are released.
-//!
-//! Does not know about: rate limits.
 
 use std::io::Write as _;
 use std::net::SocketAddr;

@@ -1,6 +1,4 @@
 //! Checks of real servers and their effect on probes, from the first run to the drain.
-//!
-//! Does not know about: how a check runs.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The system clock, set an hour ahead and back while doorbell serves. Only what depends on the
 //! time of day changes.
 //!
-//! Does not know about: workers. They read clocks without libc; the simulator sets their clocks.
-//! For the other threads Debian's libfaketime changes the time of day and no other clock.
+//! Workers read clocks without libc, so only the simulator sets theirs. For the other threads
+//! Debian's libfaketime changes the time of day and no other clock.
 
 use std::fs::{self, File};
 use std::path::PathBuf;

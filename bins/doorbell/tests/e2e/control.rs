@@ -1,7 +1,5 @@
 //! Operator commands against a running instance. Also sockets in use, stale sockets, and peers with
 //! another protocol version.
-//!
-//! Does not know about: restarts.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,6 +1,4 @@
 //! Permissions of the control socket: mode, user, group.
-//!
-//! Does not know about: the commands.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};

@@ -1,6 +1,4 @@
 //! Metrics after real traffic: exact counts, which a reload keeps.
-//!
-//! Does not know about: how counters are updated; probers.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,7 +1,5 @@
 //! curl against the binary: HTTP/1.1, 1.0, HEAD, OPTIONS, keep-alive, redirects. Pipelining uses a
 //! plain socket.
-//!
-//! Does not know about: other clients.
 
 use doorbell_testkit::peers::{Reply, Shape, misbehave};
 

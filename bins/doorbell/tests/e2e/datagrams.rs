@@ -1,6 +1,4 @@
 //! `[udp.NAME]`: replies by the state of an endpoint, closed ports, reloads and counters.
-//!
-//! Does not know about: batches, drivers.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};

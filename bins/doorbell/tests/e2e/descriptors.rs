@@ -1,7 +1,5 @@
 //! Descriptors run out while serving (EMFILE from accept): no connection is reset, CPU use stays
-//! low, and serving recovers.
-//!
-//! Does not know about: other accept errors. The engine's own tests inject those.
+//! low, and serving recovers. The engine's own tests inject the other accept errors.
 
 use std::io::Write as _;
 use std::net::TcpStream;

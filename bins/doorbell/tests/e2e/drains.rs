@@ -1,7 +1,5 @@
 //! Drains of one endpoint, drains with a duration, and hooks that wait: their effect on probers,
 //! and restarts.
-//!
-//! Does not know about: how a drain stops the program.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

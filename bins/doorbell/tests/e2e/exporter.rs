@@ -1,7 +1,5 @@
 //! The real blackbox_exporter and doorbell: for the same target both export the same names, labels
 //! and values.
-//!
-//! Does not know about: how a probe runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

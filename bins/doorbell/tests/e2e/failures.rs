@@ -1,6 +1,4 @@
 //! Failed starts: one clear message, and an exit code that depends on the cause.
-//!
-//! Does not know about: the wording, except for one word that names the cause.
 
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};

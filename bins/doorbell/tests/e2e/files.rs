@@ -1,7 +1,5 @@
 //! Files from a directory: an ACME challenge that appears while doorbell runs, next to a redirect
 //! for all other paths.
-//!
-//! Does not know about: ACME, except for the path of a challenge.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,8 +1,7 @@
 //! Attacks on HTTP/2, each from one connection at a time, in plain text and over TLS. Measures the
 //! time until each connection ends, the cost, and the effect on good clients.
 //!
-//! Does not know about: which rule ends which attack. `DOORBELL_FULL=1` repeats each attack for ten
-//! seconds.
+//! `DOORBELL_FULL=1` repeats each attack for ten seconds.
 
 use std::io;
 use std::net::SocketAddr;

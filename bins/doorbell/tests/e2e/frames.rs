@@ -1,6 +1,4 @@
 //! A hand-written HTTP/2 client that can also send invalid frames.
-//!
-//! Does not know about: HPACK, except for literals and the first byte of a reply's header block.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,5 @@
 //! The rate limit of TLS handshakes by address: excess handshakes get an alert and are counted, and
 //! other clients are not affected.
-//!
-//! Does not know about: handshakes that fail for other reasons.
 
 use std::net::Ipv4Addr;
 

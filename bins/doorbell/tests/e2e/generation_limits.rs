@@ -1,6 +1,4 @@
 //! Limits across reloads: clients get no second budget, and refusals are counted once.
-//!
-//! Does not know about: the same limits without a reload.
 
 use std::fs;
 

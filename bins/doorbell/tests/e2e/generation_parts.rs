@@ -1,7 +1,5 @@
 //! Continuity across reloads, part by part: HTTP/2 and gRPC, other ports, checks, prober
 //! statistics, counters. Also reloads that are triggered in several ways at once.
-//!
-//! Does not know about: rejected configurations.
 
 use std::fs;
 use std::io::Write as _;

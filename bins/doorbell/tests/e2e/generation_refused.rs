@@ -1,7 +1,5 @@
 //! Rejected configurations: no part of them takes effect, each is reported once with its position,
 //! and fixed keys are reported by name.
-//!
-//! Does not know about: accepted configurations.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,7 +1,5 @@
 //! Reloads: no client is refused, cut off or reset, unchanged parts stay, and invalid
 //! configurations change nothing.
-//!
-//! Does not know about: changed certificates.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -1,7 +1,5 @@
 //! `grpc.health.v1` with a tonic client: Check, Watch and List, with and without TLS, and during a
 //! drain.
-//!
-//! Does not know about: the details of HTTP/2.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -1,7 +1,5 @@
 //! Guards of gRPC health: limits, tokens, certificates and the access log. Refusals use gRPC status
 //! codes.
-//!
-//! Does not know about: replies to accepted calls.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,5 @@
 //! `grpc.health.v1` with the health stub of gRPC's Python package, with and without TLS, and during
 //! a drain.
-//!
-//! Does not know about: the details of HTTP/2.
 
 use std::process::Command;
 

@@ -1,6 +1,4 @@
 //! h2spec, the conformance suite for HTTP/2, in strict mode: over TLS and with prior knowledge.
-//!
-//! Does not know about: single cases.
 
 use std::path::Path;
 

@@ -1,6 +1,4 @@
 //! HAProxy in front of doorbell: each kind of check, and forwarding.
-//!
-//! Does not know about: HAProxy's statistics beyond the state of a server.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

@@ -1,7 +1,5 @@
 //! HAProxy in front, with the PROXY protocol: its checks do not count as clients, and clients are
 //! identified by their own address.
-//!
-//! Does not know about: the encoding of the header.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! `doorbell healthcheck` without arguments, as in the container image.
 //!
-//! Does not know about: containers. The test mounts empty file systems over /etc and /run.
+//! The test mounts empty file systems over /etc and /run.
 
 use std::path::Path;
 use std::process::{Command, Output};

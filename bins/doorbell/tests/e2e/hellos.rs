@@ -1,8 +1,7 @@
 //! Failing handshakes: thousands of garbage connections next to good clients, and peers that stop
 //! in the middle of a handshake.
 //!
-//! Does not know about: refused handshakes. `DOORBELL_FULL=1` sends 10,000 garbage connections a
-//! second.
+//! `DOORBELL_FULL=1` sends 10,000 garbage connections a second.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -1,7 +1,5 @@
 //! The history in a real ClickHouse server: rows of a failing check, reloads, a store that cannot
 //! be reached or hangs, and the commands.
-//!
-//! Does not know about: the schema and the buffer, which have tests of their own.
 
 use std::fs;
 use std::process::Output;

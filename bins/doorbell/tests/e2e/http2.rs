@@ -1,7 +1,5 @@
 //! HTTP/2 and HTTP/1.1 on one port: with prior knowledge, with the preface split anywhere, by ALPN,
 //! and with identical replies.
-//!
-//! Does not know about: gRPC; floods.
 
 use std::io::Write as _;
 use std::net::TcpStream;

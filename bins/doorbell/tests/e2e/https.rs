@@ -1,7 +1,5 @@
 //! A TLS client for tests: fast enough for thousands of connections, and strict about how
 //! connections end.
-//!
-//! Does not know about: HTTP, except for one request and one reply at a time.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -1,9 +1,9 @@
 //! Upstreams that hang in every way: their checks end on time, other checks and probes are not
 //! affected, and nothing accumulates.
 //!
-//! Does not know about: how a check runs. A second instance without checks is probed alternately,
-//! as the baseline of this machine. `DOORBELL_FULL=1` with the shipped build uses one byte a second
-//! and requires the promised figures.
+//! A second instance without checks is probed alternately, as the baseline of this machine.
+//! `DOORBELL_FULL=1` with the shipped build uses one byte a second and requires the promised
+//! figures.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

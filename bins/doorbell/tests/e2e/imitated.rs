@@ -1,6 +1,4 @@
 //! The request of `doorbell probe --as` against that of the imitated program.
-//!
-//! Does not know about: programs that are not installed; unit tests contain their requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};

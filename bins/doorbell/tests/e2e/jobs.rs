@@ -1,8 +1,7 @@
 //! Requests that wait for a job because their token is expensive to verify: concurrent probes, log
 //! lines and limits, a drain, and a full queue.
 //!
-//! Does not know about: valid tokens. `DOORBELL_FULL=1` is for an idle machine, and checks the
-//! slowest probes instead of the median.
+//! `DOORBELL_FULL=1` is for an idle machine, and checks the slowest probes instead of the median.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,7 +1,5 @@
 //! Signed tokens: a shared secret, a public key in a file, a changing key set; and tokens that must
 //! be refused.
-//!
-//! Does not know about: how a signature is verified.
 
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};

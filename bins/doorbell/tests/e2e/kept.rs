@@ -1,7 +1,5 @@
 //! Limits of kept connections: maximum number of requests and maximum age. The last reply announces
 //! the end.
-//!
-//! Does not know about: idle connections.
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;

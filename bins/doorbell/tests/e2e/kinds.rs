@@ -1,6 +1,4 @@
 //! Other kinds of checks: HTTPS, TCP, files, gRPC, pushed results.
-//!
-//! Does not know about: how a check runs.
 
 use std::fs;
 

@@ -1,7 +1,5 @@
 //! More kinds of checks: certificates, Redis, DNS, programs, gauges, Unix sockets, watches, and
 //! on-demand checks.
-//!
-//! Does not know about: how a check runs.
 
 use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;

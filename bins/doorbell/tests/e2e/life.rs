@@ -1,7 +1,5 @@
 //! Checks, drains and the stop do not depend on the reader of the log or on load. Also the duties
 //! of process 1.
-//!
-//! Does not know about: the content of log lines.
 
 use std::fs;
 use std::io::Write as _;

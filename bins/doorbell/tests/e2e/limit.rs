@@ -1,6 +1,4 @@
 //! Rate limits over real sockets: replies, and the quota shared by two workers.
-//!
-//! Does not know about: how a client's address is determined.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;

@@ -1,7 +1,5 @@
 //! Linked instances: checks of type `link`, the stop and restart of an instance, reloads, refused
 //! certificates.
-//!
-//! Does not know about: frames.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,6 +1,4 @@
 //! A map of 100,000 links: loaded, reloaded under load, and kept if the new map is invalid.
-//!
-//! Does not know about: the format of a map, except for a simple line.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -2,7 +2,7 @@
 //! depend on the driver run on io_uring and epoll, with the driver in their name; others run once
 //! with the default driver.
 //!
-//! Does not know about: the implementation of the binary. `DOORBELL_BIN` selects another build.
+//! `DOORBELL_BIN` selects another build.
 
 #![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 #![expect(

@@ -1,8 +1,8 @@
 //! Resident memory after the start, with checks, and for each idle keep-alive connection. Also the
 //! time until the first reply.
 //!
-//! Does not know about: single allocations. The limits are for a release build. A debug build must
-//! meet them too, except for its own code and tables, which are larger.
+//! The limits are for a release build. A debug build must meet them too, except for its own code
+//! and tables, which are larger.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

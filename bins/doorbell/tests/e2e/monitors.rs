@@ -1,7 +1,7 @@
 //! Monitoring programs, while the service behind a health endpoint goes down and comes back:
 //! Apache's mod_proxy_hcheck, keepalived, the blackbox exporter, the monitoring plugins.
 //!
-//! Does not know about: kinds of checks. The endpoint depends on a file.
+//! The endpoint depends on a file.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

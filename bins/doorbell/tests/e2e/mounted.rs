@@ -1,7 +1,5 @@
 //! Certificates mounted by Kubernetes: `tls.crt` is a link through `..data` into a directory that
 //! is replaced as a whole.
-//!
-//! Does not know about: files that are replaced individually.
 
 use std::fs;
 use std::os::unix::fs::symlink;

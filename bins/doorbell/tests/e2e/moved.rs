@@ -1,7 +1,7 @@
 //! For each event in a running instance: exactly which metric series change, and by how much.
 //!
-//! Does not know about: the purpose of metrics. Families that no event of this table changes are
-//! listed with a reason. A new family fails the test until it has a row or a reason.
+//! Families that no event of this table changes are listed with a reason. A new family fails the
+//! test until it has a row or a reason.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

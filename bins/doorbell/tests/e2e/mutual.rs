@@ -1,6 +1,4 @@
 //! Mutual TLS with curl: requested and required certificates, exempt routes, revocation.
-//!
-//! Does not know about: server certificates.
 
 use std::fs;
 use std::path::PathBuf;

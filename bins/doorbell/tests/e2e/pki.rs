@@ -1,7 +1,5 @@
 //! Certificates for tests: a CA, the certificates that it signs, its revocation list, and their
 //! files.
-//!
-//! Does not know about: their use.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

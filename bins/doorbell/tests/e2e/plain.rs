@@ -1,6 +1,4 @@
 //! One plain-text request on a new connection, and its reply.
-//!
-//! Does not know about: incomplete replies.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};

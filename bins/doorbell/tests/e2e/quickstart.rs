@@ -1,7 +1,6 @@
 //! The picture in the README: runs the shown commands and compares their output.
 //!
-//! Does not know about: what the commands do. Ports, times and the process ID have fixed values in
-//! the picture. `DOORBELL_BLESS=1` redraws it.
+//! Ports, times and the process ID have fixed values in the picture. `DOORBELL_BLESS=1` redraws it.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,7 +1,5 @@
 //! Certificates that change during requests: no request is lost, and invalid certificates are not
 //! used.
-//!
-//! Does not know about: how a change is detected.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

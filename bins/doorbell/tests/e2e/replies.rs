@@ -1,6 +1,4 @@
 //! Templates in replies: values from a request in the body and in header fields, without injection.
-//!
-//! Does not know about: the escaping for each content type; unit tests cover it.
 
 use std::fs;
 

@@ -1,7 +1,5 @@
 //! Overlapping restarts: the new process gets the listening socket of the old process, without
-//! effect on clients.
-//!
-//! Does not know about: the owner of the socket in production. Here the test owns it.
+//! effect on clients. The test owns the socket, as systemd does in production.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

@@ -1,8 +1,7 @@
 //! Listening sockets that a service manager keeps across a restart: no client that connects during
 //! the restart is lost.
 //!
-//! Does not know about: systemd itself. A socket that receives descriptors, and a shell that passes
-//! them on, take its place.
+//! A socket that receives descriptors, and a shell that passes them on, take the place of systemd.
 
 use std::fmt::Display;
 use std::io::{self, IoSliceMut, Read as _, Write as _};

@@ -1,7 +1,5 @@
 //! `/metrics` with real parsers: promtool for the older text format, and the strict parser of the
 //! Python client for OpenMetrics.
-//!
-//! Does not know about: the meaning of metrics.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};

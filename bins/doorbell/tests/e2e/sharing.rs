@@ -1,7 +1,5 @@
 //! Instances that share a check through a real Redis server: one runs it, the others follow, and
 //! all continue without the server.
-//!
-//! Does not know about: leases and formats, which have tests of their own.
 
 use std::fs;
 

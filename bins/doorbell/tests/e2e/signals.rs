@@ -1,7 +1,5 @@
 //! Signals: SIGTERM drains; SIGINT, SIGQUIT or a second SIGTERM stops; after the stop the port is
 //! free at once.
-//!
-//! Does not know about: how a drain works.
 
 use std::io::Write as _;
 use std::net::TcpStream;

@@ -1,8 +1,8 @@
 //! slowhttptest in four modes at once, without effect on probes.
 //!
-//! Does not know about: the details of the modes. `DOORBELL_FULL=1` takes longer and limits the p99
-//! of probes to 50 ms. The limit of the slowest probe is 50 ms plus the slowest reply of another
-//! server, with one thread and without slow clients, on the same machine.
+//! `DOORBELL_FULL=1` takes longer and limits the p99 of probes to 50 ms. The limit of the slowest
+//! probe is 50 ms plus the slowest reply of another server, with one thread and without slow
+//! clients, on the same machine.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,8 +1,7 @@
 //! Every kind of client at once, with reloads and changed certificates: no request is lost, and
 //! nothing accumulates.
 //!
-//! Does not know about: each kind of client in detail. `DOORBELL_SOAK_SECS` sets the duration; the
-//! default is a few seconds.
+//! `DOORBELL_SOAK_SECS` sets the duration; the default is a few seconds.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

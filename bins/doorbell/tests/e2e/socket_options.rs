@@ -1,6 +1,4 @@
 //! Options of sockets: what the configuration sets is what connections have, also after a reload.
-//!
-//! Does not know about: the effect of an option.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

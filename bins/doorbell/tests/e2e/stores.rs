@@ -1,8 +1,6 @@
 //! The cost of a probe while the servers of `[shared]` and `[history.clickhouse]` fail: system
 //! calls and allocations of the worker thread, compared with the same configuration without these
 //! tables. Instructions are printed.
-//!
-//! Does not know about: what the instance does without the servers.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,6 +1,4 @@
 //! Starts and stops the binary and other programs, and reports missing ones.
-//!
-//! Does not know about: specific tests.
 
 use std::fmt::{Debug, Display};
 use std::fs;

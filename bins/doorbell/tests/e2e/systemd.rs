@@ -1,6 +1,4 @@
 //! Messages to a service manager, received by a socket of the test; and inherited sockets.
-//!
-//! Does not know about: systemd itself, which few test machines run.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;

@@ -1,7 +1,6 @@
 //! testssl.sh must find no relevant weakness.
 //!
-//! Does not know about: the tests of testssl.sh. Runs only with `DOORBELL_FULL=1`, because it takes
-//! minutes.
+//! Runs only with `DOORBELL_FULL=1`, because it takes minutes.
 
 use std::fs;
 use std::process::Command;

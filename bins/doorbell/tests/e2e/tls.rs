@@ -1,7 +1,5 @@
 //! HTTPS with curl and openssl: versions, names, ALPN, resumption, and plain HTTP on the wrong
 //! port.
-//!
-//! Does not know about: client certificates; changed certificates.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

@@ -1,7 +1,5 @@
 //! A tunnel for tests with handwritten frames: plain bytes are forwarded to a server over TLS, with
 //! `h2` selected by ALPN.
-//!
-//! Does not know about: frames.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

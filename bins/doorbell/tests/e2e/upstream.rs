@@ -1,6 +1,4 @@
 //! Servers as targets of checks: working, failing and hanging.
-//!
-//! Does not know about: checks.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,10 +1,10 @@
 //! Probes while the state changes a thousand times a second: each probe gets one consistent state,
 //! and no probe waits for a change.
 //!
-//! Does not know about: how replies are rendered. Quiet periods and periods with changes alternate,
-//! with the same clients on the same connections. Only the ratio of neighbouring periods counts, so
-//! that other load affects both in the same way. `DOORBELL_FULL=1` with the shipped build limits
-//! the p99 with changes to 1.2 times the p99 without changes.
+//! Quiet periods and periods with changes alternate, with the same clients on the same connections.
+//! Only the ratio of neighbouring periods counts, so that other load affects both in the same way.
+//! `DOORBELL_FULL=1` with the shipped build limits the p99 with changes to 1.2 times the p99
+//! without changes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

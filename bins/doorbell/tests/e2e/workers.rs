@@ -1,6 +1,4 @@
 //! More workers than CPUs: all workers start, serve and stop.
-//!
-//! Does not know about: how connections are distributed.
 
 use std::net::TcpStream;
 

@@ -1,6 +1,4 @@
 //! The command line arguments.
-//!
-//! Does not know about: conflicts between options.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! Converts the arguments to a plan.
-//!
-//! Does not know about: execution of the plan.
 
 use std::fs;
 use std::path::Path;

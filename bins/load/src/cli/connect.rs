@@ -1,6 +1,4 @@
 //! `doorbell-load connect`: its command line, progress and report.
-//!
-//! Does not know about: making connections.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,7 +1,6 @@
 //! The command line: reads it, runs the load, prints the report.
 //!
-//! Does not know about: the load itself. No command name is a URL with a scheme, so [`run`] can
-//! distinguish commands from URLs.
+//! No command name is a URL with a scheme, so [`run`] can distinguish commands from URLs.
 
 mod args;
 mod build;

@@ -1,6 +1,4 @@
 //! The progress line on a terminal, once a second.
-//!
-//! Does not know about: execution of a run.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! Numbers with units: `10k`, `500ms`.
-//!
-//! Does not know about: options.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Data that the connections of a worker share, and batches of requests.
-//!
-//! Does not know about: the life of a connection.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The life of one connection as a pure state machine: events in, next actions out.
 //!
-//! Does not know about: sockets, rings, scheduling of work.
-//!
 //! ```text
 //! Free ─begin─► Handshake ─► Paused ─► Active ─► Idle (keep-alive) ─begin─► Active
 //!   └──begin─────────────────────────────┘  └──► Tail (server closes) ─► Free

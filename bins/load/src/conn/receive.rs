@@ -1,6 +1,4 @@
 //! The receiving half of a connection: bytes, the end of the stream, errors.
-//!
-//! Does not know about: connecting, sending.
 
 use doorbell_ring::Errno;
 

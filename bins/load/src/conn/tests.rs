@@ -1,6 +1,4 @@
 //! Connections as a state machine, step by step, with replies split at every position.
-//!
-//! Does not know about: sockets.
 
 use std::time::Duration;
 

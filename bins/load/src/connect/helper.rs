@@ -1,6 +1,4 @@
 //! A helper process: accepts and holds connections, or opens, measures and holds connections.
-//!
-//! Does not know about: its parent, except that a helper ends with its parent.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -1,8 +1,6 @@
 //! Study of the cost of `connect()`, by the position of the connection (first, second, ...) and the
 //! parity of its port, for any port selection strategy.
 //!
-//! Does not know about: the command line; the format of the report.
-//!
 //! Tens of thousands of concurrent connections exceed the limit of open files of one process.
 //! Helper processes of this program hold them, each below its own limit. Some accept on the
 //! server's side. The others connect on the client's side; each starts when the previous one has

@@ -1,7 +1,5 @@
 //! A network namespace for a study, with a loopback interface and its own range of ports, created
 //! without privileges.
-//!
-//! Does not know about: the study.
 
 use std::ffi::OsString;
 use std::fs;

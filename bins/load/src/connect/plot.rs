@@ -1,7 +1,5 @@
 //! The plot of a study. Each run has a panel that shows the time of the n-th `connect()` for each
 //! n, separately for even and odd ports.
-//!
-//! Does not know about: execution of the study; how medians are computed.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};

@@ -1,6 +1,4 @@
 //! Results of a study, as text and as JSON.
-//!
-//! Does not know about: execution of the study; the plot.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

@@ -1,6 +1,4 @@
 //! Measurements of one connection, and their encoding for the pipe of a helper.
-//!
-//! Does not know about: how connections are measured.
 
 /// Encoded length of a sample.
 pub const RECORD_LEN: usize = 16;

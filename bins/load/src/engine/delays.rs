@@ -1,7 +1,5 @@
 //! Slots that are available again after a delay. The delay is constant, so the queue is first in,
 //! first out.
-//!
-//! Does not know about: reasons for the delay.
 
 use std::collections::VecDeque;
 

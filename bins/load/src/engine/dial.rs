@@ -1,6 +1,4 @@
 //! Opens sockets with source addresses, targets and options.
-//!
-//! Does not know about: rings; requests.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

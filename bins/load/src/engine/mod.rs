@@ -1,6 +1,4 @@
 //! Runs a plan: a preflight request, then threads with one ring each, then the totals.
-//!
-//! Does not know about: the command line; the format of the report.
 
 mod act;
 mod delays;

@@ -1,7 +1,7 @@
 //! Due times and sequence numbers of the next requests.
 //!
-//! Does not know about: connections. A rate needs no queue of waiting requests, because the due
-//! time of the n-th request can be computed however late it starts.
+//! A rate needs no queue of waiting requests, because the due time of the n-th request can be
+//! computed however late it starts.
 
 use crate::clock::{NEVER, Nanos};
 use crate::conn::Batch;

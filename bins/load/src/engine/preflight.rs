@@ -1,7 +1,5 @@
 //! One request before the run. It shows whether there is a server, and its reply becomes the
 //! template of a good reply.
-//!
-//! Does not know about: rings; load.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

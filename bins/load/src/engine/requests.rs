@@ -1,7 +1,5 @@
 //! The bytes to send. Requests without an id share one buffer; requests with an id have a buffer
 //! for each slot.
-//!
-//! Does not know about: sockets.
 
 use bytes::Bytes;
 use doorbell_ring::SendBuf;

@@ -1,6 +1,4 @@
 //! The common start of all threads: none sends a request before every ring is open.
-//!
-//! Does not know about: what the threads do.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 

@@ -1,6 +1,4 @@
 //! A worker on a real ring needs no further allocation for ten times as many requests.
-//!
-//! Does not know about: the command line.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};

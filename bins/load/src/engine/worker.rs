@@ -1,6 +1,4 @@
 //! One thread: allocates all its memory, opens its ring, and runs.
-//!
-//! Does not know about: other threads; the steps of a turn.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;

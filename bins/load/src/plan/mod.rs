@@ -1,6 +1,4 @@
 //! A validated description of a run.
-//!
-//! Does not know about: the command line; execution.
 
 mod request;
 mod source;

@@ -1,6 +1,4 @@
 //! The bytes of a request, and the positions of the unique id in them.
-//!
-//! Does not know about: replies; how requests are sent.
 
 use crate::exit::Failure;
 use crate::reply::Id;

@@ -1,6 +1,4 @@
 //! Source addresses of connections.
-//!
-//! Does not know about: binding sockets.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,6 +1,4 @@
 //! Targets of requests: URLs, and their addresses.
-//!
-//! Does not know about: requests.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 

@@ -1,7 +1,5 @@
 //! The expected reply, from the command line or from the first reply, which is the template of all
 //! further replies.
-//!
-//! Does not know about: how replies arrive.
 
 use memchr::memmem;
 

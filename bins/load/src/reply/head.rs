@@ -1,7 +1,5 @@
 //! The head of a reply (RFC 9112): its status, the length of the body, and whether the connection
 //! ends after the reply.
-//!
-//! Does not know about: the expected reply; bodies.
 
 use std::ops::Range;
 

@@ -1,6 +1,4 @@
 //! The unique id of a request: sixteen hexadecimal digits.
-//!
-//! Does not know about: its position in a request or reply.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Parses and checks replies as their bytes arrive, however they are split.
 //!
-//! Does not know about: sockets, time, requests. Start at [`Reader::handle`].
+//! Start at [`Reader::handle`].
 
 pub mod expect;
 pub mod head;

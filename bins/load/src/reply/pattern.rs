@@ -1,6 +1,4 @@
 //! Expected bytes with holes where replies may differ: the value of `Date`, and the id.
-//!
-//! Does not know about: heads and bodies.
 
 use memchr::memmem;
 

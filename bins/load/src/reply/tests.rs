@@ -1,6 +1,4 @@
 //! Good and bad replies at every split point.
-//!
-//! Does not know about: connections.
 
 use super::*;
 

@@ -1,6 +1,4 @@
 //! Results of a run, as text and as JSON.
-//!
-//! Does not know about: execution of the run.
 
 mod text;
 

@@ -1,6 +1,4 @@
 //! The report as a table.
-//!
-//! Does not know about: how figures are measured.
 
 use std::fmt::{self, Write};
 

@@ -1,6 +1,4 @@
 //! Failures of requests, counted by kind, each with its first errno.
-//!
-//! Does not know about: what causes failures.
 
 use doorbell_ring::Errno;
 

@@ -1,6 +1,4 @@
 //! Counters and latencies of one thread, and their totals.
-//!
-//! Does not know about: presentation.
 
 mod failure;
 

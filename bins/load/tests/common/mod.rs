@@ -1,6 +1,4 @@
 //! Shared parts of the integration tests: running the program, and servers that misbehave.
-//!
-//! Does not know about: individual tests.
 #![allow(dead_code, reason = "each test program uses only some of these items")]
 
 use std::io::{ErrorKind, Read, Write};

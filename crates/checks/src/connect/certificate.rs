@@ -1,6 +1,4 @@
 //! Certificates of a server: identification and expiry.
-//!
-//! Does not know about: verification, which is part of the handshake.
 
 use crate::finding::Issue;
 use rustls::RootCertStore;

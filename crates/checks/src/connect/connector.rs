@@ -1,6 +1,4 @@
 //! Connections to targets: counted by result, and by default closed without TIME-WAIT.
-//!
-//! Does not know about: how names are resolved, protocols.
 
 use crate::connect::resolver::Resolver;
 use crate::options::EgressOptions;

@@ -1,6 +1,4 @@
 //! A datagram socket of a check, connected to one peer: UDP, ICMP echo, or a Unix socket.
-//!
-//! Does not know about: names, the content of datagrams.
 
 use crate::connect::connector::Connector;
 #[cfg(feature = "icmp")]

@@ -1,7 +1,5 @@
 //! Connects to a host and port, or to a Unix socket. The addresses of a name are cached for a time,
 //! and are tried in order or checked individually.
-//!
-//! Does not know about: data on the connection, except the PROXY header.
 
 use crate::connect::connector::{Conn, Connector};
 use crate::connect::datagrams::Datagrams;

@@ -1,6 +1,4 @@
 //! Hop limits of ICMP echoes: set for requests, received with replies.
-//!
-//! Does not know about: the content of datagrams.
 
 use super::datagrams::{LEN_MAX, Received};
 use nix::libc::c_int;

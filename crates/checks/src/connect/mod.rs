@@ -1,6 +1,4 @@
 //! Connections and datagram sockets to targets, TLS, certificates, and the resolver.
-//!
-//! Does not know about: the protocols of the kinds.
 
 pub(crate) mod certificate;
 pub(crate) mod connector;

@@ -1,8 +1,6 @@
 //! Names and their addresses: looked up on few threads, one lookup per name at a time; cached
 //! addresses are used while the resolver does not answer.
 //!
-//! Does not know about: ports, families, the choice of an address.
-//!
 //! The system's resolver may block indefinitely, and a blocked thread cannot be cancelled. So the
 //! number of threads is limited, queued lookups are dropped when their last waiter is gone, and
 //! checks of files and programs use other threads.

@@ -1,6 +1,4 @@
 //! TLS as a client: roots, verification, client certificates.
-//!
-//! Does not know about: protocols inside TLS.
 
 use crate::connect::connector::Conn;
 use crate::finding::Issue;

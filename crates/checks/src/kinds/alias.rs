@@ -1,7 +1,7 @@
 //! The state of another check or endpoint: of this program, or in the health+json reply of another
 //! doorbell.
 //!
-//! Does not know about: how states are determined. A missing or contradictory state is never up.
+//! A missing or contradictory state is never up.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict};

@@ -1,7 +1,5 @@
 //! Runs a blocking call of a check on a separate thread. The next call of the same check does not
 //! start before the previous one has returned.
-//!
-//! Does not know about: the purpose of the call.
 
 use crate::finding::{Issue, Verdict};
 use std::sync::Arc;

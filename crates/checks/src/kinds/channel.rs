@@ -1,6 +1,4 @@
 //! An HTTP/2 connection as a channel for tonic.
-//!
-//! Does not know about: the methods that are called.
 
 use hyper::body::Incoming;
 use hyper::client::conn::http2;

@@ -1,7 +1,5 @@
 //! Programs started by checks: only the check that started a program waits for it, even if this
 //! process is a child subreaper.
-//!
-//! Does not know about: other children.
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::collections::BTreeSet;

@@ -1,7 +1,5 @@
 //! One question to one name server: over UDP with retransmissions, and over TCP if the answer is
 //! truncated.
-//!
-//! Does not know about: the resolver of this system, which other checks use.
 
 use crate::connect::datagrams::Received;
 use crate::connect::dialer::Dialer;

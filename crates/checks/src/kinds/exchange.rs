@@ -1,6 +1,4 @@
 //! One HTTP request and its response on a connection, over HTTP/1 or HTTP/2.
-//!
-//! Does not know about: redirects, the evaluation of the response.
 
 use crate::finding::{CUT, Issue, cause_of};
 use crate::kinds::expectations::HttpResponse;

@@ -1,7 +1,5 @@
 //! Runs a program, whose exit code is the result.
 //!
-//! Does not know about: whether programs are permitted.
-//!
 //! The program is the leader of a process group. The whole group is killed at the timeout and after
 //! the program's exit, so that no process of the group remains. The exit status is collected last:
 //! until then the kernel does not reuse the process ID, so the signal cannot reach another group.

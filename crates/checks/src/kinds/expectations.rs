@@ -1,7 +1,5 @@
 //! Evaluates an HTTP response and its latency by the expectations of an `http` check. Other kinds
 //! use the helper functions.
-//!
-//! Does not know about: connections.
 
 use crate::finding::{Issue, Verdict};
 use crate::kinds::lines::shown;

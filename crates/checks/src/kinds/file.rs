@@ -1,6 +1,4 @@
 //! Checks a file: existence, age and content.
-//!
-//! Does not know about: the writer of the file.
 
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::blocking::BlockingCall;

@@ -1,6 +1,4 @@
 //! Records whether the first bytes that a server sends are HTTP/1, for diagnostics.
-//!
-//! Does not know about: protocols, except the start of an HTTP/1 status line.
 
 use std::io;
 use std::pin::Pin;

@@ -1,6 +1,4 @@
 //! Checks a metric of this machine or of a control group, with two thresholds against flapping.
-//!
-//! Does not know about: limits of ancestor groups.
 
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::blocking::BlockingCall;

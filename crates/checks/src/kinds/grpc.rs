@@ -1,7 +1,5 @@
 //! A call on a new connection: `Check` or a long-lived `Watch` of `grpc.health.v1.Health`, or
 //! another unary method.
-//!
-//! Does not know about: the methods of services other than health.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{CUT, Issue, Verdict, at_most};

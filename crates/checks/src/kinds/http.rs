@@ -1,6 +1,4 @@
 //! One HTTP request on a new connection, and the redirects that are followed.
-//!
-//! Does not know about: how a response is evaluated.
 
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;

@@ -1,6 +1,4 @@
 //! An ICMP or ICMPv6 echo on an unprivileged socket (`IPPROTO_ICMP` in icmp(7)).
-//!
-//! Does not know about: identifiers and checksums, which the kernel sets.
 
 use crate::connect::datagrams::Received;
 use crate::connect::dialer::Dialer;

@@ -1,6 +1,4 @@
 //! Limits the number of interim responses over HTTP/1.
-//!
-//! Does not know about: responses over HTTP/2, of which hyper reports only the last.
 
 use crate::finding::{Issue, Verdict};
 use hyper::Request;

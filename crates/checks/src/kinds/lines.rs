@@ -1,6 +1,4 @@
 //! Lines sent by a server, each of bounded length, and how they are quoted in the reason of a result.
-//!
-//! Does not know about: the content of the lines.
 
 use crate::finding::{Issue, cause_of};
 use doorbell_config::Secret;

@@ -1,7 +1,5 @@
 //! The greeting of a mail server: SMTP with EHLO, IMAP with NOOP, POP3. TLS starts with the
 //! connection, or later by STARTTLS.
-//!
-//! Does not know about: logins, messages.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};

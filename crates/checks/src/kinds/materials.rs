@@ -1,6 +1,4 @@
 //! What runners are built from, in addition to the options of their kind.
-//!
-//! Does not know about: kinds of checks.
 
 use crate::connect::connector::Connector;
 use crate::connect::dialer::Dialer;

@@ -1,6 +1,4 @@
 //! The kinds of checks, one module each, and shared code.
-//!
-//! Does not know about: when a check runs.
 
 #[cfg(feature = "alias")]
 pub(crate) mod alias;

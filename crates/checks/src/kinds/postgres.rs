@@ -3,8 +3,6 @@
 //!
 //! The messages are those of `postgres-protocol`, on which `tokio-postgres` is based. A complete
 //! client would not limit the length of a message, and would take twice as long to compile.
-//!
-//! Does not know about: the contents of databases.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};

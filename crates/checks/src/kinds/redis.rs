@@ -1,8 +1,6 @@
 //! A new connection for each run: AUTH if configured, PING, and a query for the key that signals
 //! maintenance. All commands (RESP, since Redis 1.2) are sent together, so that a run takes one
 //! round trip.
-//!
-//! Does not know about: the values of keys.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict};

@@ -1,6 +1,4 @@
 //! A connection that may change from plain text to TLS.
-//!
-//! Does not know about: the protocols.
 
 use crate::connect::connector::Conn;
 use crate::connect::tls::{Protocols, Tls, handshake};

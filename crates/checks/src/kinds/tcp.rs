@@ -1,7 +1,6 @@
 //! A TCP connection, with optional bytes to send and to expect.
 //!
-//! Does not know about: protocols. An accepted connection is a success unless a response is
-//! expected.
+//! An accepted connection is a success unless a response is expected.
 
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;

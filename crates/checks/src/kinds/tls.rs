@@ -1,6 +1,4 @@
 //! A TLS handshake and the remaining lifetime of the server's certificates.
-//!
-//! Does not know about: verification, which is part of the handshake.
 
 use crate::connect::certificate::now;
 use crate::connect::dialer::Dialer;

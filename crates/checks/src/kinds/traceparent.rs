@@ -1,7 +1,5 @@
 //! `traceparent` for runs that must not be recorded (W3C Trace Context): fresh identifiers, and the
 //! flag "not sampled".
-//!
-//! Does not know about: the request that carries it.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

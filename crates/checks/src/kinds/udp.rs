@@ -1,7 +1,6 @@
 //! A datagram to a UDP port or a Unix socket, and optionally a reply.
 //!
-//! Does not know about: protocols. Without an expected reply, a datagram that causes no ICMP error
-//! is a success.
+//! Without an expected reply, a datagram that causes no ICMP error is a success.
 
 use crate::connect::datagrams::Datagrams;
 use crate::connect::dialer::Dialer;

@@ -1,6 +1,4 @@
 //! A call of any unary gRPC method, with messages as bytes.
-//!
-//! Does not know about: the encoding of messages, the connection.
 
 use crate::finding::{Issue, Verdict};
 use crate::kinds::channel::Channel;

@@ -1,7 +1,5 @@
 //! A `Watch` of `grpc.health.v1`: one long-lived call on which the server reports every change.
 //!
-//! Does not know about: connecting, the evaluation of a status.
-//!
 //! If a server disappears without closing the connection, its last status would stay valid. HTTP/2
 //! pings are not used: gRPC servers close the connection of a client that pings more often than
 //! every five minutes (gRFC A8), and the transport of a hung process may still answer pings.

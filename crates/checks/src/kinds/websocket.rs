@@ -2,8 +2,6 @@
 //!
 //! tungstenite encodes and decodes the frames. hyper sends the upgrade request, because hyper
 //! limits the size of the response and reports the same errors as in an `http` check.
-//!
-//! Does not know about: subprotocols, extensions.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, worse};

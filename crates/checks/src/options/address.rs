@@ -1,7 +1,5 @@
 //! Addresses of targets: hosts and ports, Unix sockets, URLs; which addresses of a name are used,
 //! and TLS options.
-//!
-//! Does not know about: connections.
 
 use doorbell_config::{Entry, Problem, Section, Table, Text, Words};
 use std::fmt;

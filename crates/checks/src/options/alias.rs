@@ -1,6 +1,4 @@
 //! Options of checks that follow another check or endpoint.
-//!
-//! Does not know about: the checks and endpoints of a program, replies.
 
 use super::address::{Address, ClientTls, Resolve, Url};
 use super::http;

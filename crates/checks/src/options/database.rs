@@ -1,6 +1,4 @@
 //! Keys that the checks of databases have in common.
-//!
-//! Does not know about: the protocols.
 
 use super::address::{Address, ClientTls, Resolve};
 use super::latency::LatencyRule;

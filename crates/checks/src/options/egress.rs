@@ -1,6 +1,4 @@
 //! `[check_defaults] egress`: source addresses and ports of the connections of checks.
-//!
-//! Does not know about: how a port is chosen.
 
 use doorbell_config::{Entry, TEXTS, Table};
 use doorbell_egress::PortChoice;

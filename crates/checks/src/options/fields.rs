@@ -1,7 +1,5 @@
 //! Tables whose keys the user chooses: header fields of a request, expressions for header fields of
 //! a response, values of JSON content.
-//!
-//! Does not know about: requests and responses.
 
 use super::http::FieldValue;
 use doorbell_config::{Entry, Json, Key, Map, Problem, Secret, Value, is_credential, literal};

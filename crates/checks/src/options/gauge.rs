@@ -1,6 +1,4 @@
 //! Keys of a gauge. The name of a threshold states the side on which it applies.
-//!
-//! Does not know about: how a metric is read.
 
 use super::local::{BadIs, GaugeCheck, Level, Metric};
 use doorbell_config::{At, Dump, JsonMap, Key, Problem, Section, Table, parse_size};

@@ -1,6 +1,4 @@
 //! Options of `grpc` checks.
-//!
-//! Does not know about: how a call is made.
 
 use super::address::{Address, ClientTls, Resolve};
 use super::http::FieldValue;

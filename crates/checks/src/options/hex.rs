@@ -1,6 +1,4 @@
 //! Bytes that are written as pairs of hexadecimal digits.
-//!
-//! Does not know about: the meaning of the bytes.
 
 use doorbell_config::{Entry, Json, Key, TEXTS, Value as _};
 

@@ -1,6 +1,4 @@
 //! Options of `http` checks.
-//!
-//! Does not know about: how a request is sent.
 
 use super::address::{Address, ClientTls, Resolve, Url};
 use super::proxy_header::ProxyHeader;

@@ -1,6 +1,4 @@
 //! The method of an `http` check.
-//!
-//! Does not know about: content.
 
 use doorbell_config::{Entry, Json, Key, words_form};
 use hyper::Method;

@@ -1,6 +1,4 @@
 //! Options of a check by ICMP echo.
-//!
-//! Does not know about: how an echo is sent.
 
 use super::address::{HostPort, Resolve};
 use super::latency::LatencyRule;

@@ -1,6 +1,4 @@
 //! Kinds of checks, and the keys of each `type`.
-//!
-//! Does not know about: the meaning of a kind's keys, and how a check runs.
 
 use super::address::{Address, ClientTls, HostPort, Url};
 #[cfg(feature = "mail")]

@@ -1,6 +1,4 @@
 //! `max_latency` of `expect` and of `degraded`.
-//!
-//! Does not know about: kinds of checks.
 
 use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;

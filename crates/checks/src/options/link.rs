@@ -1,6 +1,4 @@
 //! Options of checks of type `link`.
-//!
-//! Does not know about: connections to peers, decision rules.
 
 use super::target::Target;
 use doorbell_config::{At, Link, Problem, Section, Table, format_duration};

@@ -1,6 +1,4 @@
 //! Options of the kinds that concern this machine: files, programs, gauges.
-//!
-//! Does not know about: how files, programs and gauges are read.
 
 use super::target::Target;
 use doorbell_config::{Entry, Problem, Section, Table, Value as _, Words, format_size};

@@ -1,6 +1,4 @@
 //! Options of `mail` checks.
-//!
-//! Does not know about: the protocols.
 
 use super::address::{Address, ClientTls, Resolve};
 use super::latency::LatencyRule;

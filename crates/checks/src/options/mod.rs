@@ -1,6 +1,4 @@
 //! Options of checks: targets, intervals, expectations. Each key of `[check.NAME]` is a field here.
-//!
-//! Does not know about: running a check.
 
 mod address;
 #[cfg(feature = "alias")]

@@ -1,6 +1,4 @@
 //! Options of `mysql` checks.
-//!
-//! Does not know about: the protocol.
 
 use super::address::Address;
 use super::database::DatabaseAccess;

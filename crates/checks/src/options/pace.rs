@@ -1,7 +1,5 @@
 //! When a check runs and how its results become states: the keys that `[check.NAME]` shares with
 //! `[check_defaults]`.
-//!
-//! Does not know about: what a check does.
 
 use doorbell_config::{Problem, Section, Table, format_duration};
 use doorbell_health::limits::{FLAP_TRANSITIONS_MAX, HISTORY_LEN_MAX};

@@ -1,6 +1,4 @@
 //! Bytes that a check sends and expects, as text or in hexadecimal.
-//!
-//! Does not know about: how bytes are sent.
 
 use super::hex;
 use super::http::Pattern;

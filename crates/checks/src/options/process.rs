@@ -1,6 +1,4 @@
 //! Options of a check of processes.
-//!
-//! Does not know about: how processes are found.
 
 use super::target::Target;
 use doorbell_config::{Problem, Section, Table};

@@ -1,6 +1,6 @@
 //! The PROXY header that load balancers send before their checks.
 //!
-//! Does not know about: sockets. The format is that of the PROXY protocol, sections 2.1 and 2.2.
+//! The format is that of the PROXY protocol, sections 2.1 and 2.2.
 
 use doorbell_config::Words;
 use std::net::SocketAddr;

@@ -1,7 +1,5 @@
 //! Options of `tcp`, `tls`, `redis` and `dns` checks, and limits on the remaining lifetime of
 //! certificates.
-//!
-//! Does not know about: how the protocols work.
 
 use super::address::{Address, ClientTls, HostPort, Resolve};
 use super::latency::LatencyRule;

@@ -1,6 +1,4 @@
 //! Sets of status codes as load balancers write them: `200`, `200-399`, `2xx`.
-//!
-//! Does not know about: responses.
 
 use doorbell_config::{Entry, Json, Key, TEXTS, Value as _};
 use std::fmt;

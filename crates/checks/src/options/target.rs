@@ -1,6 +1,4 @@
 //! What a check contacts.
-//!
-//! Does not know about: kinds of checks.
 
 use super::address::{Address, ClientTls, HostPort, Url};
 

@@ -1,6 +1,4 @@
 //! Options of a check that sends a datagram.
-//!
-//! Does not know about: how datagrams are sent.
 
 use super::address::{Address, Resolve};
 use super::latency::LatencyRule;

@@ -1,6 +1,4 @@
 //! The keys of a check kind except its target, which each request contains, as in `/probe?target=`.
-//!
-//! Does not know about: where the target comes from.
 
 use super::kind::{self, CheckKind};
 use doorbell_config::{Dump, JsonMap, Key, Section, Table};

@@ -1,6 +1,4 @@
 //! Options of `websocket` checks.
-//!
-//! Does not know about: the protocol.
 
 use super::address::{Address, ClientTls, Resolve, Url};
 use super::fields;

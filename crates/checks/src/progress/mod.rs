@@ -1,6 +1,4 @@
 //! Stages and observations of a run, and the connection that it leaves for the server to close.
-//!
-//! Does not know about: the kinds of checks.
 
 pub(crate) mod phases;
 

@@ -1,6 +1,4 @@
 //! Durations of the phases of a run, named as in blackbox_exporter.
-//!
-//! Does not know about: probers.
 
 use crate::progress::{Seen, Stage};
 use std::ops::AddAssign;

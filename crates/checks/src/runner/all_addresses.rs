@@ -1,6 +1,4 @@
 //! One run that covers every address of a name; its finding is the worst of all addresses.
-//!
-//! Does not know about: how one address is checked.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Finding, severity};

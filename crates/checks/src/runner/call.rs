@@ -1,8 +1,6 @@
 //! A function of the embedding program as a check. The function runs on the program's runtime, and
 //! its timeout on the scheduler's runtime, so that a stuck runtime fails the check instead of
 //! delaying it.
-//!
-//! Does not know about: what the function does.
 
 use crate::finding::{Finding, Issue, Verdict};
 use crate::phase_times::PhaseTimes;

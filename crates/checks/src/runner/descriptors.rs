@@ -1,7 +1,5 @@
 //! Maximum number of descriptors that checks open at once. The limit on client connections is
 //! reduced by this number.
-//!
-//! Does not know about: the limit of the process.
 
 #[cfg(feature = "kinds")]
 use crate::connect::dialer::Dialer;

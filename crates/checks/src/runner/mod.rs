@@ -1,6 +1,4 @@
 //! A runnable check: each run yields one finding, within its timeout and with bounded memory.
-//!
-//! Does not know about: schedules, the effect of a finding.
 
 #[cfg(feature = "kinds")]
 mod all_addresses;

@@ -1,7 +1,5 @@
 //! A runner of a built-in kind: each run yields one finding, within its timeout and with bounded
 //! memory.
-//!
-//! Does not know about: schedules, the effect of a finding.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Finding, Issue, Verdict};

@@ -1,6 +1,4 @@
 //! Counters of the scheduler.
-//!
-//! Does not know about: metrics.
 
 use crate::scheduler::lag::Lag;
 use crate::stats::StatsByCheck;

@@ -1,6 +1,4 @@
 //! The delay between due time and start of runs, as a histogram.
-//!
-//! Does not know about: when a run is due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

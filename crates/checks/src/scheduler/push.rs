@@ -1,6 +1,4 @@
 //! Queue of pushed results for the scheduler, or for the scheduler of a later configuration.
-//!
-//! Does not know about: the effect of a result.
 
 use crate::finding::Finding;
 use crate::scheduler::counters::{SchedulerCounters, count};

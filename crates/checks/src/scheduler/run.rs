@@ -1,6 +1,4 @@
 //! One scheduled check: its runner and its schedule.
-//!
-//! Does not know about: other checks.
 
 #[cfg(feature = "kinds")]
 use crate::options::Check;

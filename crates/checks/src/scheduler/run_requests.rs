@@ -1,7 +1,5 @@
 //! Requests for early runs: from probes that find an old result, from checks whose target reports a
 //! change, and from the schedule of shared checks.
-//!
-//! Does not know about: the time of the last run.
 
 use crate::scheduler::counters::SchedulerCounters;
 use std::sync::Arc;

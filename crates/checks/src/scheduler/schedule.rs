@@ -1,7 +1,5 @@
 //! Start times of a check's runs: a fixed phase within the interval, plus random jitter.
 //!
-//! Does not know about: clocks, running checks.
-//!
 //! Every check has a phase derived from its name and the instance. So the checks of one process,
 //! and the same checks of its replicas, do not all run at once, whatever their start times. Runs
 //! follow the resulting grid: a delay by jitter or by a slow run does not shift later runs.

@@ -1,6 +1,4 @@
 //! The receiver of all findings, and the clock of the scheduler.
-//!
-//! Does not know about: schedules.
 
 use crate::finding::Finding;
 use doorbell_health::Time;

@@ -1,6 +1,4 @@
 //! Due and running checks: a heap of times, a set of tasks, and the state of each check.
-//!
-//! Does not know about: threads, the effect of a finding.
 
 use crate::finding::Finding;
 use crate::scheduler::counters::{SchedulerCounters, count};

@@ -1,7 +1,5 @@
 //! Checks that follow another state: each state of this program, and each reply of another
 //! doorbell.
-//!
-//! Does not know about: how often a state is read.
 
 use super::kinds::is;
 use super::*;

@@ -1,7 +1,5 @@
 //! Limits on the remaining lifetime of certificates, against a server that sends a certificate that
 //! its verified chain does not need.
-//!
-//! Does not know about: schedules.
 
 use super::kinds::tls_server_with;
 use super::*;

@@ -1,6 +1,4 @@
 //! Checks that send datagrams, against correct and faulty peers and against real servers.
-//!
-//! Does not know about: schedules.
 
 use super::kinds::{is, is_within};
 use super::*;

@@ -1,7 +1,5 @@
 //! Every kind that connects to a server against the same faults: the exact reason of each.
-//!
-//! Does not know about: what else each kind tests, real servers. See the tests of each kind, and
-//! `real`.
+//! The tests of each kind have its other cases, and `real` has real servers.
 //!
 //! Other kinds have no connection, and a table of their own:
 //!

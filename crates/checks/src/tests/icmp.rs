@@ -1,7 +1,5 @@
 //! ICMP echo in a network namespace of its own, where the test can change the settings of the
 //! kernel: the permission for ICMP sockets, and whether the kernel replies.
-//!
-//! Does not know about: the kernel's replies.
 
 use super::kinds::{is, is_within};
 use super::*;

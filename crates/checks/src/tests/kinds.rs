@@ -1,6 +1,4 @@
 //! Each kind of check against correct peers and against faulty peers.
-//!
-//! Does not know about: schedules.
 
 #![expect(clippy::disallowed_methods, reason = "slow peers sleep, and the duration of runs is measured")]
 

@@ -1,6 +1,4 @@
 //! Runs against servers that delay: each ends at its timeout or soon after.
-//!
-//! Does not know about: schedules.
 
 #[cfg(feature = "alias")]
 mod alias;

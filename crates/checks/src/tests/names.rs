@@ -1,7 +1,5 @@
 //! Names: a resolver that does not answer, one that reports errors, and names with several
 //! addresses.
-//!
-//! Does not know about: name servers.
 
 use super::*;
 use doorbell_health::Time;

@@ -1,6 +1,4 @@
 //! Pushed results and the end of a scheduler.
-//!
-//! Does not know about: how results are pushed.
 
 use super::names::Seen;
 use super::*;

@@ -1,6 +1,4 @@
 //! Requests of an `http` check: content, fields after a redirect, and the unsampled trace flag.
-//!
-//! Does not know about: responses.
 
 use super::*;
 use hyper::Method;

@@ -1,6 +1,4 @@
 //! Calls of unary gRPC methods against a server that counts frames.
-//!
-//! Does not know about: schedules.
 
 use super::watches::{await_request, end, field, frame};
 use super::*;

@@ -1,6 +1,4 @@
 //! HTTP/2 requests, and the PROXY header before a request.
-//!
-//! Does not know about: schedules.
 
 use super::watches::{await_request, field, frame};
 use super::*;

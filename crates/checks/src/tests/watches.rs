@@ -1,7 +1,5 @@
 //! Watches of `grpc.health.v1` against servers that end them, and against one that counts the
 //! frames it receives.
-//!
-//! Does not know about: schedules.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

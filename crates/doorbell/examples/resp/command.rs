@@ -1,6 +1,4 @@
 //! Commands of the Redis protocol (RESP2): arrays of bulk strings, or words on a line.
-//!
-//! Does not know about: values, connections.
 
 /// Arguments of a command that are kept; further ones are only counted.
 const ARGS_KEPT: usize = 3;

@@ -1,6 +1,4 @@
 //! libFuzzer entry point of the target `tls`.
-//!
-//! Does not know about: the test itself.
 #![no_main]
 
 #[path = "../targets/tls.rs"]

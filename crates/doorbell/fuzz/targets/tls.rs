@@ -1,8 +1,6 @@
 //! TLS records split at any position. Before a session any input ends without a panic; within a
 //! session HTTP over TLS gives the same replies as HTTP.
 //!
-//! Does not know about: sockets, timeouts.
-//!
 //! The first byte selects the kind of run, the second the length of the chunks in which bytes
 //! arrive, the third the length of records. The remaining bytes are the input.
 

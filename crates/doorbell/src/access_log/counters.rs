@@ -1,6 +1,4 @@
 //! Counters of an access log.
-//!
-//! Does not know about: threads.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,5 @@
 //! The queues: one per thread. The thread is the only producer, and the writer is the only
 //! consumer.
-//!
-//! Does not know about: lines, files.
 
 use core::cell::RefCell;
 use core::fmt;

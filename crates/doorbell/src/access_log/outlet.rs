@@ -1,6 +1,4 @@
 //! Targets of a log: a file, a standard stream or any other writer.
-//!
-//! Does not know about: records, the format of a line except its terminator.
 
 use core::fmt;
 use core::time::Duration;

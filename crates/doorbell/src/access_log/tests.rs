@@ -1,7 +1,5 @@
 //! Tests: full queues, targets that fail, write partially or block, many threads, rotation, sleep
 //! and stop.
-//!
-//! Does not know about: the format of a line.
 #![expect(clippy::disallowed_methods, reason = "waits for the writer, within a bound")]
 
 use core::sync::atomic::{AtomicBool, Ordering};

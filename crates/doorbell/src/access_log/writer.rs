@@ -1,6 +1,4 @@
 //! The thread that renders and writes records.
-//!
-//! Does not know about: loggers.
 
 use core::time::Duration;
 use std::io;

@@ -1,7 +1,6 @@
 //! The phases of a connection and the only functions that change them.
 //!
-//! Does not know about: I/O. The worker calls these functions and starts the operations that
-//! follow.
+//! The worker calls these functions and starts the operations that follow.
 //!
 //! ```text
 //!            open              begin_linger            begin_close           finish_close

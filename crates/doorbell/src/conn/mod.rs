@@ -1,7 +1,4 @@
 //! Connections: their table, the state of one connection, and the only code that changes its phase.
-//!
-//! Does not know about: drivers, protocols (a connection is generic over its protocol's state),
-//! handlers.
 
 mod lifecycle;
 mod state;

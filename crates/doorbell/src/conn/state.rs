@@ -1,6 +1,4 @@
 //! State of one connection: operations in flight, pending output, and the next step.
-//!
-//! Does not know about: I/O, the meaning of the bytes.
 
 use doorbell_http::{Client, Out};
 

@@ -1,7 +1,5 @@
 //! The connection table: slots by index, with a generation that distinguishes late completions from
 //! current ones.
-//!
-//! Does not know about: allocation of slots (the driver does that).
 
 use super::lifecycle::Phase;
 use super::state::Conn;

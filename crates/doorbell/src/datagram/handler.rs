@@ -1,6 +1,4 @@
 //! The interface of datagram handlers: the request, and the reply.
-//!
-//! Does not know about: sockets, limits.
 
 use core::net::{IpAddr, SocketAddr};
 

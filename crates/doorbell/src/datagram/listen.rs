@@ -1,6 +1,4 @@
 //! Settings of a datagram listener, and its sockets: one per worker.
-//!
-//! Does not know about: receiving.
 
 use core::fmt;
 use core::net::SocketAddr;

@@ -25,8 +25,6 @@
 //! sockets, then closes the sockets. A [successor](crate::ServerBuilder::succeed) continues with
 //! the same sockets and their queues. If io_uring fails at run time, epoll continues with the same
 //! sockets; the datagrams that the ring had received and not yet reported are lost.
-//!
-//! Does not know about: connections, the implementation of drivers, workers' turns.
 
 mod handler;
 mod listen;

@@ -1,6 +1,4 @@
 //! Everything between a received datagram and its reply: size, limit, handler, length of the reply.
-//!
-//! Does not know about: sockets, batches.
 
 use core::fmt;
 use core::hash::BuildHasher as _;

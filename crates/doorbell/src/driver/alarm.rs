@@ -1,8 +1,6 @@
 //! One kernel timer that bounds many waits. With a timeout per wait, the kernel would start and
 //! cancel a timer every time the worker sleeps (500 to 1,500 instructions).
 //!
-//! Does not know about: the deadlines of connections, how a driver watches the timer.
-//!
 //! Each expiry makes the descriptor readable again, so an edge-triggered watcher never needs to
 //! read the descriptor.
 

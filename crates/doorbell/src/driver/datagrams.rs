@@ -1,7 +1,5 @@
 //! Datagram sockets: the memory of a batch and of its replies, and system calls on them that both
 //! kernel drivers use.
-//!
-//! Does not know about: handlers, limits, readiness, rings.
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;

@@ -2,7 +2,7 @@
 //!
 //! The report is a diagnostic and has no effect on the choice of a driver.
 //!
-//! Does not know about: workers, listeners. [`select`](super::select) chooses the driver.
+//! [`select`](super::select) chooses the driver.
 
 use doorbell_ring::selftest::capabilities;
 use doorbell_ring::{Hint, Ring, Setup};

@@ -1,8 +1,7 @@
 //! The driver contract: a completion-based interface, implemented by two kernel drivers and by a
 //! simulation.
 //!
-//! Does not know about: connection states, protocols, handlers. A driver only moves bytes for a
-//! [`ConnId`].
+//! A driver only moves bytes for a [`ConnId`].
 //!
 //! # What a driver provides and guarantees
 //!

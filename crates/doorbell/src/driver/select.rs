@@ -1,7 +1,6 @@
 //! The choice of the driver at the start, and its reason.
 //!
-//! Does not know about: workers. Capabilities are detected by a self-test
-//! (`doorbell_ring::selftest`), not by kernel version.
+//! Capabilities are detected by a self-test (`doorbell_ring::selftest`), not by kernel version.
 
 use core::fmt;
 

@@ -1,6 +1,4 @@
 //! The free slots of a driver. Slots that were never used need no memory.
-//!
-//! Does not know about: the contents of a slot.
 
 use crate::id::SlotIndex;
 

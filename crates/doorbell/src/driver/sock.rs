@@ -1,6 +1,4 @@
 //! Plain system calls on connections and listeners that both kernel drivers use.
-//!
-//! Does not know about: slots, epoll, rings.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,6 +1,4 @@
 //! Wake-ups of a worker by other threads, through an `eventfd(2)` that the worker's driver watches.
-//!
-//! Does not know about: the reason for a wake-up.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! Counts connections that are handed over, limits their number, and wakes workers that wait for a
 //! permit.
 //!
-//! Does not know about: connections.
-//!
 //! A worker that gets no permit sets `has_waiters` and tries once more. A permit that is dropped
 //! lowers the count and then checks `has_waiters`. Both sequences are sequentially consistent, so
 //! at least one side sees the other.

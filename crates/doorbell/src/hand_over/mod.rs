@@ -1,8 +1,5 @@
 //! Hand-over of connections that the ring lane does not serve: the receiver and the limit.
 //!
-//! Does not know about: drivers, protocols, how a worker removes a connection from its table; how
-//! the receiver processes connections.
-//!
 //! A protocol decides to hand a connection over
 //! ([`Responder::hand_over`](doorbell_http::Responder::hand_over),
 //! [`RawNext::HandOver`](crate::RawNext::HandOver)). The worker sends pending output, detaches the

@@ -10,8 +10,6 @@
 //!
 //! Operators read the book (`deploy/book/src`): load balancers and probers (`behind`), reloads, and
 //! the design decisions with their measurements (`decisions`, one file per decision).
-//!
-//! Does not know about: single functions, which have their own pages.
 
 pub mod architecture;
 pub mod compute_lane;

@@ -1,7 +1,5 @@
 //! Balancing between workers: which of a listener's sockets gets a new connection.
 //!
-//! Does not know about: workers, except the number of their sockets and processors.
-//!
 //! The kernel chooses among the sockets of a `SO_REUSEPORT` group. A connection is assigned once,
 //! when its SYN arrives, without any further cost. In the modes `least-connections` and
 //! `round-robin`, all workers accept from one socket instead, and the worker that accepts a

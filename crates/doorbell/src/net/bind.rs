@@ -1,6 +1,4 @@
 //! Steps of binding that all kinds of sockets have in common.
-//!
-//! Does not know about: addresses, options.
 
 use core::time::Duration;
 use std::io;

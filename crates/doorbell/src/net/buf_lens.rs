@@ -1,6 +1,4 @@
 //! Buffer sizes of a socket.
-//!
-//! Does not know about: listeners.
 
 use std::io;
 use std::os::fd::AsFd as _;

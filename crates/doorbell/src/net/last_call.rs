@@ -1,7 +1,5 @@
 //! Preparation of a socket for its close: connected clients can be accepted at once, and new
 //! connections and datagrams are dropped silently.
-//!
-//! Does not know about: duplicates of the socket, the time of its close.
 
 use std::io;
 use std::os::fd::BorrowedFd;

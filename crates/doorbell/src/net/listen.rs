@@ -1,7 +1,5 @@
 //! Listening sockets: one per worker, with the options that accepted connections inherit.
 //!
-//! Does not know about: accepting, protocols.
-//!
 //! Options are set on the listener because accepted sockets inherit them (tcp(7)). That saves a
 //! system call per connection, and is the only way to set options of direct descriptors of
 //! io_uring.

@@ -1,6 +1,4 @@
 //! Listening sockets and their addresses.
-//!
-//! Does not know about: drivers, workers, connections in progress.
 
 mod balance;
 mod bind;

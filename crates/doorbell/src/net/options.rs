@@ -1,7 +1,5 @@
 //! Less common options of TCP sockets, which accepted connections inherit, and the permissions of the
 //! file of a Unix socket.
-//!
-//! Does not know about: listening, the options that every listener sets.
 
 use core::time::Duration;
 use std::io;

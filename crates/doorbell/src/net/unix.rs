@@ -1,7 +1,5 @@
 //! Unix sockets with a path: when an existing file may be replaced, and when the file of a socket
 //! is removed.
-//!
-//! Does not know about: accepting, TCP.
 
 use std::fs::Permissions;
 use std::io;

@@ -1,6 +1,4 @@
 //! Sockets and paths that cannot serve a listener as it is configured.
-//!
-//! Does not know about: errors of the operating system.
 
 use std::io;
 

@@ -1,8 +1,6 @@
 //! Measures the run time of a handler's work. Runs cheap work on the ring thread and other work in
 //! jobs.
 //!
-//! Does not know about: the work itself, how a job gets to another thread.
-//!
 //! Work starts in jobs. Every run is timed, in jobs and on the ring thread, by two clock readings
 //! (usually no system call: vdso(7)). After a *row*, which is a number of consecutive runs within
 //! the limit, work moves to the ring thread, called *home* in names. The first run above the limit

@@ -1,7 +1,4 @@
 //! A job: the deferred work of a handler, from the queue to its outcome.
-//!
-//! Does not know about: queues; threads; connections, except the identity of the connection that
-//! waits.
 
 use core::any::Any;
 use core::fmt;

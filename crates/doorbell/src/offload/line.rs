@@ -1,7 +1,5 @@
 //! The bounded queue of one class of jobs.
 //!
-//! Does not know about: other classes, threads.
-//!
 //! A cancelled job no longer counts towards the limit, so clients that leave do not block others.
 //! The entry of a cancelled job stays in the queue until it is taken, or until such entries fill
 //! the spare capacity of the queue: then one pass removes all of them. So the work per entry is

@@ -1,7 +1,5 @@
 //! Results of jobs, and the inbox through which many threads deliver them to one worker.
 //!
-//! Does not know about: jobs, the use of a result.
-//!
 //! A worker announces that it is about to sleep, and is woken only after that: once for all results
 //! that arrive while it sleeps, and never while it is awake.
 

@@ -1,7 +1,6 @@
 //! The rayon pool that runs jobs.
 //!
-//! Does not know about: jobs, queues. The pool runs each [`Pump`], which takes jobs from the
-//! queues.
+//! The pool runs each [`Pump`], which takes jobs from the queues.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Tests of the queue and the inbox without a server: order, bounds, concurrent threads.
-//!
-//! Does not know about: connections except their identity.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,4 @@
 //! Jobs of requests whose protocol is driven without a worker, for example by an async runtime.
-//!
-//! Does not know about: the code that waits for a job.
 
 use core::fmt;
 

@@ -1,7 +1,5 @@
 //! HTTP/1.1 and 1.0 as a listener's protocol: the state machine of `doorbell-http` with a service
 //! and its limits.
-//!
-//! Does not know about: the internals of the state machine, sockets.
 
 use core::fmt;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! One type for all built-in protocols, which passes each call to the protocol of the listener.
-//!
-//! Does not know about: the meaning of the bytes.
 
 use doorbell_http::Next;
 

@@ -1,6 +1,4 @@
 //! A worker's own memory for the protocols of its listeners: used by one thread, without locks.
-//!
-//! Does not know about: connections, the contents of the memory of a stream protocol.
 
 use core::any::Any;
 use core::fmt;

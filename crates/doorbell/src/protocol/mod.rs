@@ -1,6 +1,6 @@
 //! Protocols of listeners: state machines that get bytes and a time and return the next step.
 //!
-//! Does not know about: sockets, drivers, the connection table. A protocol never does I/O.
+//! A protocol never does I/O.
 
 mod awaited;
 mod http1;

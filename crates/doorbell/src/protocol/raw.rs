@@ -1,8 +1,6 @@
 //! The raw protocol: a handler gets the bytes of a client and writes replies. The server may also
 //! send first.
 //!
-//! Does not know about: HTTP, sockets.
-//!
 //! The protocol suits line protocols, for example HAProxy's agent check and PING/PONG checks.
 
 use core::fmt;

@@ -1,6 +1,4 @@
 //! Counts requests that the HTTP state machine refused, by reason.
-//!
-//! Does not know about: connections, error replies.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! The size of a server, for protocols whose caps depend on it.
-//!
-//! Does not know about: protocols, servers.
 
 #[cfg(feature = "tls")]
 use crate::tls::Shares;

@@ -1,6 +1,4 @@
 //! The sockets of a server at its start: opened, or taken from a predecessor.
-//!
-//! Does not know about: threads, the implementation of drivers.
 
 use core::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! Builds and starts a server: all settings are checked and all sockets are open before the first
 //! client is accepted.
-//!
-//! Does not know about: TOML, the command line.
 
 use core::num::NonZeroU16;
 use core::sync::atomic::{AtomicBool, AtomicU8};

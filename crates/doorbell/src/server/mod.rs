@@ -1,6 +1,4 @@
 //! A running server: its control, its statistics and its end.
-//!
-//! Does not know about: the turn of a worker.
 
 mod bindings;
 mod builder;

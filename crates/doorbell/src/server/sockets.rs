@@ -1,8 +1,6 @@
 //! Duplicates of a server's listening sockets. A successor accepts from them, so that no client in
 //! a backlog is lost.
 //!
-//! Does not know about: accepting.
-//!
 //! A duplicate keeps its socket open. So duplicates are closed before the workers stop listening,
 //! and when a worker fails; otherwise clients would wait in a backlog that is never served. Before
 //! the duplicates are closed, they are used to prepare a listener for its close (`net::last_call`).

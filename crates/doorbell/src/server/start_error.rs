@@ -1,6 +1,4 @@
 //! Reasons why a server did not start, grouped by remedy.
-//!
-//! Does not know about: the start itself.
 
 use std::io;
 

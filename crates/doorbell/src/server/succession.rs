@@ -1,7 +1,5 @@
 //! Take-over from another server in the same process: the successor uses the same listening
 //! sockets, and clients are accepted without a gap.
-//!
-//! Does not know about: duplication of sockets, the work of a retiring worker.
 
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;

@@ -1,7 +1,5 @@
 //! Main function of a worker thread: opens the driver, runs the worker, and replaces the driver if
 //! io_uring fails.
-//!
-//! Does not know about: the number of workers, their protocols.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};

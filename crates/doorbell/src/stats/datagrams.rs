@@ -1,6 +1,4 @@
 //! Counters of a datagram listener.
-//!
-//! Does not know about: sockets, handlers.
 
 use super::Counter;
 

@@ -1,7 +1,5 @@
 //! Counters of a worker, and snapshots of them that any thread may take.
 //!
-//! Does not know about: the display or export of counters.
-//!
 //! Each counter is written by one thread and read by other threads, so an increment is a plain
 //! load, add and store without a locked instruction.
 

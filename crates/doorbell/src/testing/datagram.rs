@@ -1,6 +1,4 @@
 //! Datagrams to a handler, without a socket.
-//!
-//! Does not know about: sizes, limits per client address.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};

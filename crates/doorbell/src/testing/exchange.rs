@@ -1,6 +1,4 @@
 //! The result of an exchange with a handler under test: the bytes that its client would receive.
-//!
-//! Does not know about: connections, handlers.
 
 use doorbell_http::{ApiMisuse, Misuses, Out, Status};
 

@@ -29,8 +29,6 @@
 //!
 //! A [`TestStream`] does the same for a [stream protocol](crate::stream), and [`ask_datagram`] for
 //! a handler of [datagrams](crate::datagram).
-//!
-//! Does not know about: sockets, drivers, workers.
 
 mod datagram;
 mod exchange;

@@ -1,6 +1,4 @@
 //! A connection to a stream protocol under test.
-//!
-//! Does not know about: HTTP.
 
 use core::fmt;
 use core::mem;

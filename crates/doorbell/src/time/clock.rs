@@ -1,6 +1,4 @@
 //! The clocks that a worker reads, at most once per turn.
-//!
-//! Does not know about: users of the time.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,6 +1,4 @@
 //! Time in the engine: points in time, the system clocks, and the timer wheel.
-//!
-//! Does not know about: the purpose of a deadline.
 
 mod clock;
 #[cfg(target_os = "linux")]

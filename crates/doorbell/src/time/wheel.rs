@@ -1,8 +1,6 @@
 //! Deadlines by slot: a hashed timer wheel with intrusive lists, so that arming, moving and
 //! removing a deadline takes a few stores.
 //!
-//! Does not know about: connections.
-//!
 //! The wheel is lazy: a deadline that moves to a later time keeps its bucket and is checked when
 //! that bucket expires, so a keep-alive request usually costs the wheel nothing.
 

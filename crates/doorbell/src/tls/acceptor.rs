@@ -1,7 +1,5 @@
 //! The acceptor: the current configuration, which is replaced as a whole, and the state that its
 //! connections share.
-//!
-//! Does not know about: connections.
 
 use core::fmt;
 use core::time::Duration;

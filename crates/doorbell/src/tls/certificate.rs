@@ -1,6 +1,4 @@
 //! Fields of certificates and revocation lists that the TLS library does not expose.
-//!
-//! Does not know about: verification.
 
 use std::net::IpAddr;
 

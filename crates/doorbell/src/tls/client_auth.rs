@@ -1,7 +1,7 @@
 //! Mutual TLS: whether clients present a certificate, and which CA must have signed it.
 //!
-//! Does not know about: routes that need no certificate. If there are such routes, HTTP enforces
-//! the requirement per route, and the listener uses [`ClientAuth::Request`].
+//! If there are such routes, HTTP enforces the requirement per route, and the listener uses
+//! [`ClientAuth::Request`].
 
 use core::fmt;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Settings of a listener's handshakes: certificates, client authentication, versions, protocols.
-//!
-//! Does not know about: handshakes in progress, replacement at run time.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Errors and warnings about TLS files: the problem, its location and the remedy.
-//!
-//! Does not know about: the display of errors.
 
 use std::io;
 

@@ -1,6 +1,4 @@
 //! Reads TLS files.
-//!
-//! Does not know about: changes of files (the embedding program watches them).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

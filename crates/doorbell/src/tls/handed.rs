@@ -1,7 +1,5 @@
 //! Handshakes of connections that were handed over with their ClientHello: the new owner performs
 //! the handshake, with the settings of an acceptor.
-//!
-//! Does not know about: the implementation of the handshake, connections.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Counts and limits handshakes over all workers.
-//!
-//! Does not know about: the contents of a handshake.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -1,6 +1,4 @@
 //! Collects the results of a handshake for the requests of its connection.
-//!
-//! Does not know about: the implementation of the handshake.
 
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 

@@ -1,7 +1,5 @@
 //! Chooses the certificate for a client, by the requested name and the client's signature schemes.
 //!
-//! Does not know about: other parts of the handshake.
-//!
 //! The unbuffered connection of the TLS library does not expose the requested name, so the resolver
 //! records the name. The name is stored per thread: a resolver is shared by all threads, and the
 //! library calls it while the thread processes the session.

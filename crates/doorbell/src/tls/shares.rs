@@ -1,7 +1,5 @@
 //! Counts that the acceptors of a server and its successor share: handshakes in progress, and
 //! memory for plaintext that arrives in parts.
-//!
-//! Does not know about: handshakes, connections.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;

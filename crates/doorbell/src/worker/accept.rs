@@ -1,8 +1,7 @@
 //! Admission: when each listener accepts, what follows an accept error, and how a stalled accept is
 //! detected.
 //!
-//! Does not know about: drivers; connections, except their number. The functions here decide, and
-//! the worker acts.
+//! The functions here decide, and the worker acts.
 
 use core::time::Duration;
 

@@ -1,7 +1,5 @@
 //! Start of a connection: looks up the peer's address, and reads a PROXY protocol header before the
 //! protocol gets any byte.
-//!
-//! Does not know about: drivers, the bytes after the header.
 
 use core::net::SocketAddr;
 

@@ -1,7 +1,5 @@
 //! Buffers for protocol calls, buffers of connections with unprocessed input, and the limit of
 //! their memory.
-//!
-//! Does not know about: the contents of buffers.
 
 use doorbell_http::Out;
 

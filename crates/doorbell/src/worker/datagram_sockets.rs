@@ -1,6 +1,4 @@
 //! The state of a worker's datagram sockets.
-//!
-//! Does not know about: batches, the worker.
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Datagrams: when each socket receives, and how a batch is handled.
 //!
-//! Does not know about: connections.
-//!
 //! A socket has a [`Gate`](super::accept::Gate) like a listener: the socket is armed, paused after
 //! an error, watched, and closed during a drain. Replies leave in the turn in which their datagrams
 //! arrived.

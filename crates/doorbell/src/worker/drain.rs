@@ -1,6 +1,4 @@
 //! Drain and stop: the steps of a worker after these commands, and the condition for its end.
-//!
-//! Does not know about: signals, other workers.
 
 use core::time::Duration;
 

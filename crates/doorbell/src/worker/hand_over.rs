@@ -1,7 +1,5 @@
 //! Hand-over of connections: reserves a permit for each connection, detaches the connection from
 //! the driver, and passes one batch per turn to the receiver.
-//!
-//! Does not know about: the receiver's use of connections, why a protocol hands a connection over.
 
 use core::time::Duration;
 use std::collections::VecDeque;

@@ -1,7 +1,5 @@
 //! One call into a protocol: lends buffers to the protocol, limits the memory of unprocessed input,
 //! and catches panics of handlers.
-//!
-//! Does not know about: drivers.
 
 use doorbell_http::{Date, Next};
 

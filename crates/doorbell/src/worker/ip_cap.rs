@@ -1,7 +1,5 @@
 //! The cap on connections per address, which costs nothing while no address can reach the cap.
 //!
-//! Does not know about: connections.
-//!
 //! Each counter ("cell") counts the connections of a group of addresses.
 //!
 //! Looking up a peer's address costs one system call per connection. The address of a connection

@@ -1,8 +1,5 @@
 //! A worker: the driver, connections, deadlines and listeners of one thread, run turn by turn.
 //!
-//! Does not know about: its kind of driver (the worker is generic over it), its thread, the origin
-//! of its configuration.
-//!
 //! # A turn
 //!
 //! 1. **wait** for the driver, at most until the nearest deadline;

@@ -1,7 +1,5 @@
 //! The part of a worker in a [balancer](super::balancer): the worker passes accepted connections to
 //! other workers, and adopts connections that other workers have accepted for it.
-//!
-//! Does not know about: the choice of the worker, when listeners accept.
 
 use super::Worker;
 use super::balancer::{Membership, Outcome, Passed};

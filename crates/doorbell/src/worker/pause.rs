@@ -1,7 +1,5 @@
 //! The pause of all deadlines after a late turn.
 //!
-//! Does not know about: connections, except their number.
-//!
 //! A wait may report only a part of the input that has arrived. In a turn on time the rest has just
 //! arrived. In a late turn it may have arrived long before the deadline of its connection. So the
 //! worker first runs as many turns as waits need to report input of each connection once. A request

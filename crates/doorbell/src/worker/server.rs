@@ -1,6 +1,4 @@
 //! The state that the workers of a server share; it is fixed at the start.
-//!
-//! Does not know about: threads, drivers.
 
 use std::sync::Arc;
 

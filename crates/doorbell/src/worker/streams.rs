@@ -1,7 +1,5 @@
 //! Messages of other threads to connections of stream protocols, and the notification of a protocol
 //! that a connection has ended.
-//!
-//! Does not know about: the contents of messages.
 
 use super::handler_call::Input;
 use super::{Todo, Worker};

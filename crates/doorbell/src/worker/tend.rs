@@ -1,6 +1,4 @@
 //! Step 6 of a [turn](super): arming, disarming, watching and closing the listeners.
-//!
-//! Does not know about: connections, except their number.
 
 use doorbell_http::Misuses;
 

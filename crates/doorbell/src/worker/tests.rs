@@ -1,6 +1,4 @@
 //! Tests of listener gates: forbidding accept, and the errors that request another accept mode.
-//!
-//! Does not know about: drivers, connections.
 
 use core::time::Duration;
 

@@ -1,6 +1,4 @@
 //! D-1 and D-2: arming, disarming, the backlog.
-//!
-//! Does not know about: the use of an accepted connection.
 
 use doorbell::driver::Driver;
 use doorbell::id::ListenerIndex;

@@ -1,6 +1,4 @@
 //! A test bench for a driver: the driver, peers controlled by the test, and the completions so far.
-//!
-//! Does not know about: the driver under test, the kind of peers.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;

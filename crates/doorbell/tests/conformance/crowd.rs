@@ -1,6 +1,4 @@
 //! Tests with more connections than a driver handles at once.
-//!
-//! Does not know about: the rules for single connections.
 
 use doorbell::driver::{Driver, Expect};
 

@@ -1,6 +1,4 @@
 //! D-14 to D-19: datagram sockets.
-//!
-//! Does not know about: services, limits.
 
 use core::time::Duration;
 

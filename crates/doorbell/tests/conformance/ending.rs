@@ -1,6 +1,4 @@
 //! D-6, D-7, D-9 and D-10: closes, waits, wake-ups.
-//!
-//! Does not know about: transfers longer than a short reply.
 
 use core::time::Duration;
 use std::collections::HashSet;

@@ -1,6 +1,4 @@
 //! D-11 and D-20: connections that leave the driver.
-//!
-//! Does not know about: the new owner of a connection.
 
 use std::collections::HashSet;
 

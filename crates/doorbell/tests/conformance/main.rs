@@ -1,7 +1,5 @@
 //! Tests of the driver contract, rule by rule, on every driver.
 //!
-//! Does not know about: workers, phases of connections, protocols.
-//!
 //! `doorbell::driver` states the rules D-1 to D-21. Each test checks one of them and runs as
 //! `conformance::DRIVER::RULE`.
 //!

@@ -1,6 +1,4 @@
 //! Benches for the kernel's drivers, with loopback sockets as peers.
-//!
-//! Does not know about: the rules.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;

@@ -1,7 +1,6 @@
 //! D-13: two drivers accept from the same socket, like workers that share a Unix listener or an
 //! inherited listener.
-//!
-//! Does not know about: listeners with a single driver. The simulator has only such listeners.
+//! The simulator has only listeners with a single driver.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,7 +1,5 @@
 //! Benches for the simulated driver with simulated peers, with operations that complete at once or
 //! later.
-//!
-//! Does not know about: the rules.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;

@@ -1,6 +1,4 @@
 //! D-3, D-4, D-5, D-8 and D-21: bytes in both directions.
-//!
-//! Does not know about: accepting and closing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

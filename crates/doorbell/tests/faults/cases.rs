@@ -1,6 +1,4 @@
 //! One test per fault and driver.
-//!
-//! Does not know about: the injection of faults.
 
 use core::time::Duration;
 use std::time::Instant;

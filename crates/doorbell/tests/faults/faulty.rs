@@ -1,7 +1,5 @@
 //! A real driver with injected faults: it passes operations on and makes some of them fail, shrink
 //! or stall.
-//!
-//! Does not know about: the wrapped driver, the expectations of a test.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,6 +1,4 @@
 //! A worker with a faulty driver in its own thread, and clients on real sockets.
-//!
-//! Does not know about: the test cases.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,7 +1,5 @@
 //! `Offload::require_auth`: which tokens are verified in a job, and which get a reply without a
 //! job.
-//!
-//! Does not know about: verification of signatures.
 
 use std::io::Write as _;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! `Auto`: a cheap handler moves to the ring thread, and moves back to jobs with the first
 //! expensive run.
-//!
-//! Does not know about: the measurement of runs.
 
 #![expect(clippy::disallowed_methods, reason = "expensive work takes time")]
 

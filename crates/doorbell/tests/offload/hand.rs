@@ -1,7 +1,5 @@
 //! An executor without threads, whose jobs a test runs itself, and a server whose requests become
 //! such jobs.
-//!
-//! Does not know about: the expectations of a test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,6 +1,4 @@
 //! Socket options of a connection that is handed over: which options are kept, and which are reset.
-//!
-//! Does not know about: the new owner.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd as _;

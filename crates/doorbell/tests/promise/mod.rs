@@ -1,8 +1,7 @@
 //! Shared parts of the promise tests: a server with a given driver, a service for unique ids, and a
 //! lock for measurements.
 //!
-//! Does not know about: single promises. `DOORBELL_FULL=1` runs the tests at the size that the
-//! promises state.
+//! `DOORBELL_FULL=1` runs the tests at the size that the promises state.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 

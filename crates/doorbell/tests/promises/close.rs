@@ -1,7 +1,5 @@
 //! Promises about closing listeners under load: every client with a connection gets a reply, and
 //! all other clients are refused.
-//!
-//! Does not know about: signals and processes; tests of the binary cover those.
 
 #![expect(
     clippy::disallowed_methods,

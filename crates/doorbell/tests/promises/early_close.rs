@@ -1,6 +1,4 @@
 //! Promise: a reply that is sent before the whole request was read arrives without a reset.
-//!
-//! Does not know about: which bytes are unread when the server replies.
 
 #![expect(clippy::disallowed_methods, reason = "a client that sends in pieces needs real time")]
 #![expect(

@@ -1,7 +1,6 @@
 //! Promise: each example is short, runs, and replies as its first line describes.
 //!
-//! Does not know about: the engine. The test starts the programs that cargo has built together with
-//! it.
+//! The test starts the programs that cargo has built together with it.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

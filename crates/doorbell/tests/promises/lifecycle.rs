@@ -1,7 +1,5 @@
 //! Promises about the lifecycle of a server: a stop is quick and frees the port, restarts overlap
 //! unnoticed, no resource leaks.
-//!
-//! Does not know about: signals and processes; tests of the binary cover those.
 
 #![expect(clippy::disallowed_methods, reason = "the duration of a stop is real time")]
 #![expect(

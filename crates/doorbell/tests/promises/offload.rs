@@ -1,7 +1,5 @@
 //! Promise: jobs that keep all threads busy delay no probe, and no reply is lost or reaches another
 //! client.
-//!
-//! Does not know about: the work of jobs; here each occupies its thread for 10 ms.
 #![cfg(feature = "rayon")]
 #![expect(
     clippy::disallowed_methods,

@@ -1,7 +1,5 @@
 //! Promises about too many clients: slow clients are closed on time, a full table resets no client,
 //! and neither case costs processor time.
-//!
-//! Does not know about: the distribution of clients to workers.
 
 #![expect(clippy::disallowed_methods, reason = "deadlines are real time here")]
 #![expect(

@@ -1,7 +1,5 @@
 //! Promise: a served probe of any shape never sees a reset, and an idle client delays no other
 //! client.
-//!
-//! Does not know about: the text of replies.
 
 #![expect(clippy::disallowed_methods, reason = "latency is real time")]
 #![expect(

@@ -1,7 +1,5 @@
 //! Promises about a server that replaces another one on the same sockets: no client in any state is
 //! refused, reset or cut off.
-//!
-//! Does not know about: configurations, processes.
 
 #![expect(
     clippy::disallowed_methods,

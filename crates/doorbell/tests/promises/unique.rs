@@ -1,7 +1,7 @@
 //! Promise: no byte of a reply reaches another connection. Clients request unique ids with many
 //! requests in flight, and use connections in every supported way.
 //!
-//! Does not know about: time. A slow server passes; a wrong byte fails.
+//! A slow server passes; a wrong byte fails.
 
 #![expect(
     clippy::print_stderr,

@@ -1,7 +1,5 @@
 //! Promise: a reply of 1 B to 64 MiB arrives whole, or the error is visible, also to readers that
 //! are slow or pause.
-//!
-//! Does not know about: HTTP except the length of a reply.
 
 #![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]

@@ -1,7 +1,5 @@
 //! The new owner of connections that were handed over: a small server that is as slow as the test
 //! requires.
-//!
-//! Does not know about: the worker, the expectations of its peers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,5 @@
 //! Random runs of a datagram listener: a network that loses, duplicates and reorders, receives and
 //! sends that fail, and a drain or stop at any time.
-//!
-//! Does not know about: connections.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;

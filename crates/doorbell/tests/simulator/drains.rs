@@ -1,6 +1,4 @@
 //! Tests of deadlines and drains of connections that have sent nothing yet, or only an empty line.
-//!
-//! Does not know about: faults.
 
 use core::net::Ipv4Addr;
 use core::time::Duration;

@@ -1,8 +1,8 @@
 //! Tests of the engine in a simulated world: random runs with faults, and promises that must hold
 //! in every run.
 //!
-//! Does not know about: real sockets. `DOORBELL_SIM_SEEDS=10000` runs that number of seeds instead
-//! of 256; `DOORBELL_SIM_SEED=n` runs a single seed and prints all its events.
+//! `DOORBELL_SIM_SEEDS=10000` runs that number of seeds instead of 256; `DOORBELL_SIM_SEED=n` runs
+//! a single seed and prints all its events.
 #![expect(clippy::print_stdout, reason = "a seed that fails prints its events")]
 
 mod app;

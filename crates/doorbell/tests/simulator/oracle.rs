@@ -1,7 +1,5 @@
 //! Checks the bytes that a peer received: its replies in order and complete, or a prefix of its
 //! replies and a visible error.
-//!
-//! Does not know about: behaviour of peers, deadlines of replies.
 
 use super::service::{ID_FIELD, SHARED_ID, SHARED_LEN, pattern};
 

@@ -1,6 +1,4 @@
 //! Threads of the simulation: jobs start and finish at virtual times that depend on the seed.
-//!
-//! Does not know about: the work of jobs.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard};

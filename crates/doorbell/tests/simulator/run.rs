@@ -1,6 +1,4 @@
 //! Runs one seed: a worker on a simulated driver, many peers, faults, and the verdict.
-//!
-//! Does not know about: the choice of seeds.
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Scenarios with a single cause each.
 //!
-//! Does not know about: the seeds. With `DOORBELL_SIM_TRACE=1` a failing scenario prints all
-//! events.
+//! With `DOORBELL_SIM_TRACE=1` a failing scenario prints all events.
 
 use core::net::Ipv4Addr;
 use core::time::Duration;

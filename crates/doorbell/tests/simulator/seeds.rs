@@ -1,6 +1,4 @@
 //! Runs many seeds one after another and prints a summary.
-//!
-//! Does not know about: the contents of a run.
 
 use std::panic::catch_unwind;
 

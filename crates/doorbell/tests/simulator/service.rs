@@ -1,7 +1,5 @@
 //! The simulated server's replies. Their bytes identify the request, so that a misplaced byte is
 //! detected.
-//!
-//! Does not know about: peers, drivers, checks.
 
 use core::time::Duration;
 

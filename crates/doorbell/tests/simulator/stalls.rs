@@ -1,6 +1,4 @@
 //! Workers whose turns are late, and requests that arrived before.
-//!
-//! Does not know about: the seeds.
 
 use core::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Judges a run: the conditions that must hold for every peer.
-//!
-//! Does not know about: the course of the run, except the peers' logs and the worker's counters.
 
 use core::time::Duration;
 

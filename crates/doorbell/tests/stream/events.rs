@@ -1,6 +1,4 @@
 //! The events of one connection, without sockets.
-//!
-//! Does not know about: limits, messages of other threads.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,4 @@
 //! The handlers of these tests.
-//!
-//! Does not know about: the tests.
 
 use std::sync::{Arc, Mutex};
 

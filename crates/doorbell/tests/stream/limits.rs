@@ -1,6 +1,4 @@
 //! Timeouts and caps of a connection, without sockets.
-//!
-//! Does not know about: the order of events.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! Stream protocols: their events, limits and order without sockets, and the same over real sockets
 //! on every driver.
-//!
-//! Does not know about: HTTP.
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod drains;

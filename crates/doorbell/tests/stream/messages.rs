@@ -1,6 +1,4 @@
 //! Messages of other threads on one connection.
-//!
-//! Does not know about: sockets.
 
 use std::sync::Arc;
 use std::time::Duration;

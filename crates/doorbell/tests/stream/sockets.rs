@@ -1,6 +1,4 @@
 //! Stream protocols over real sockets, on both kernel drivers.
-//!
-//! Does not know about: the events of a single connection.
 #![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
 
 use std::io::{ErrorKind, Read, Write};

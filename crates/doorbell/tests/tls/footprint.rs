@@ -1,7 +1,5 @@
 //! Tests of the memory of a waiting TLS connection: before its ClientHello, during its handshake,
 //! between requests.
-//!
-//! Does not know about: memory of the TLS library's C code, which is not counted here.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! Tests of deadlines: which connections close at once, which linger so that a request in transit
 //! causes no reset, and the close reason of each.
 //!
-//! Does not know about: the values of deadlines. The linger timeout is an hour, so that a lingering
-//! connection stays open.
+//! The linger timeout is an hour, so that a lingering connection stays open.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

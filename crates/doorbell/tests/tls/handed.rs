@@ -1,6 +1,4 @@
 //! Tests of connections that are handed over by their ClientHello: in memory and on real sockets.
-//!
-//! Does not know about: the new owner.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};

@@ -1,7 +1,5 @@
 //! Tests of hostile input: mutations of real sessions at every byte, noise, floods. The server
 //! never panics, and every session ends.
-//!
-//! Does not know about: the appropriate alert for each error.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! Tests of TLS around a protocol: handshakes, mutual TLS, refusals, traffic, certificates; in
 //! memory and on real sockets.
-//!
-//! Does not know about: the cryptography of the TLS library, which is not tested here.
 #![cfg(feature = "tls")]
 #![expect(
     clippy::disallowed_methods,

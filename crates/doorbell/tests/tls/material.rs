@@ -1,6 +1,4 @@
 //! Tests of certificates and keys from bytes and files: error messages, warnings, and replacement.
-//!
-//! Does not know about: handshakes, except that existing sessions keep their certificate.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

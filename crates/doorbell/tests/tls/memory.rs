@@ -1,7 +1,5 @@
 //! Both ends of a connection in memory: the protocol driven as by a worker, and a client of the TLS
 //! library.
-//!
-//! Does not know about: single tests.
 
 use std::io::{Read, Write};
 use std::sync::Arc;

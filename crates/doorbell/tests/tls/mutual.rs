@@ -1,6 +1,4 @@
 //! Tests of mutual TLS: which clients are admitted, under which name, and which are refused.
-//!
-//! Does not know about: routes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Certificates for tests: a CA, certificates signed by it, and its revocation list.
-//!
-//! Does not know about: the use of the certificates.
 
 use std::sync::{Arc, OnceLock};
 

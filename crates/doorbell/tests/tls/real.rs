@@ -1,7 +1,5 @@
 //! Tests of TLS on real sockets and both drivers: curl and a blocking client, ends without resets,
 //! floods, deadlines, certificate changes under load, drains.
-//!
-//! Does not know about: details of each case, which the other modules test in memory.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,6 +1,4 @@
 //! Tests of refusals before or during a handshake: their replies, costs and counters.
-//!
-//! Does not know about: traffic after the handshake.
 
 use std::sync::Arc;
 use std::time::Duration;

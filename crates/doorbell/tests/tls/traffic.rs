@@ -1,7 +1,5 @@
 //! Tests of sessions after the handshake: pipelines, large bodies, the order of the close,
 //! truncation, key updates, panics of handlers, drains.
-//!
-//! Does not know about: handshakes.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,5 @@
 //! The builder of a board: validates the configuration, and reserves memory for the changes that a
 //! call reports.
-//!
-//! Does not know about: results.
 
 use std::collections::HashMap;
 use std::time::Duration;

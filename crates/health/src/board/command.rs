@@ -1,6 +1,4 @@
 //! Commands to a board, from operators and from the program itself.
-//!
-//! Does not know about: authorization, or persistence of commands across restarts.
 
 use super::index::{CheckIndex, EndpointIndex};
 use super::{Board, Changes};

@@ -1,8 +1,6 @@
 //! The times at which a check or endpoint may change without input: a binary heap with a
 //! preallocated entry for each check and endpoint.
 //!
-//! Does not know about: the handling of a deadline.
-//!
 //! Most results of a check move the check's deadline later. The heap keeps the outdated entry: it
 //! is popped at its time, recognised as too early, and pushed again with the current deadline. A
 //! result that moves the deadline later therefore does not change the heap, and each check causes

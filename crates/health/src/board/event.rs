@@ -1,6 +1,4 @@
 //! The transitions that a board reports.
-//!
-//! Does not know about: logs or metrics.
 
 use super::index::{CheckIndex, EndpointIndex};
 use crate::check::Move;

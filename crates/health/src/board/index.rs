@@ -1,6 +1,4 @@
 //! Indices of checks and endpoints on a board.
-//!
-//! Does not know about: the checks and endpoints themselves.
 
 /// Index of a check on the board that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,6 @@
 //! State that a board takes over from its predecessor at a reload of the configuration.
 //!
-//! Does not know about: configuration files. The caller decides which checks test the same target
-//! as before.
+//! The caller decides which checks test the same target as before.
 
 use super::{Board, Changes, Event, index_of};
 use crate::check::{Check, Move};

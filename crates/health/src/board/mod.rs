@@ -1,8 +1,7 @@
 //! All checks and endpoints. Input: results, commands and the time. Output: transitions and
 //! rendered replies.
 //!
-//! Does not know about: the execution of checks, threads, sockets, clocks. Entry:
-//! [`Board::builder`].
+//! Entry: [`Board::builder`].
 //!
 //! The cost of a result is that of its check plus one visit to each endpoint that uses the check.
 //! This cost does not depend on the total number of checks. Allocations and rendering happen only

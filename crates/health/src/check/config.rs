@@ -1,7 +1,4 @@
 //! Rules for judging one check: thresholds, intervals, freshness, flap rule.
-//!
-//! Does not know about: the check's target, timeout, jitter and offset, which the scheduler
-//! manages.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! The flap rule: the times of the last changes, and the end of the current hold.
-//!
-//! Does not know about: the state that changed.
 
 use super::config::FlapRule;
 use crate::time::Time;

@@ -1,6 +1,4 @@
 //! The last results of one check, in a ring buffer of fixed size.
-//!
-//! Does not know about: reasons; the check stores only the latest.
 
 use std::time::Duration;
 

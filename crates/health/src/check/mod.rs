@@ -1,7 +1,5 @@
 //! One check. Input: results and the time. Output: its state and the start time of its next run.
 //!
-//! Does not know about: other checks, endpoints, or the work of a run.
-//!
 //! The state is based on a *settled* value: unknown, up or down. `rise` consecutive successes
 //! settle the value up, `fall` consecutive failures settle it down. While the check is *undecided*,
 //! a single success or failure settles the value. A check is undecided before its first success or

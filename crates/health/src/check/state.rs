@@ -1,6 +1,4 @@
 //! States of a check and outcomes of a run, with their names.
-//!
-//! Does not know about: how outcomes determine states.
 
 use std::time::Duration;
 

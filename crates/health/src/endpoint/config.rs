@@ -1,6 +1,4 @@
 //! Configuration of one endpoint: how its checks count, and its status codes.
-//!
-//! Does not know about: routes or listeners.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! One endpoint: the classes of its checks, the commands of operators, and the resulting state.
 //!
-//! Does not know about: properties of checks other than their class, or the format of a body.
-//!
 //! The first of these rules that applies determines the state: maintenance, a drain, a forced
 //! state, the latch, the checks. A drain ranks above a forced state: an endpoint that an operator
 //! once forced "up" still drains at the next stop and loses no requests.

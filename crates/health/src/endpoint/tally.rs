@@ -1,7 +1,5 @@
 //! Per class: the numbers of an endpoint's required checks, degrading checks and members of the
 //! quorum, and the sum of the weights. Updated one check at a time.
-//!
-//! Does not know about: the identity of checks, or the resulting state.
 
 use super::config::{OnStale, Severity, Use};
 use crate::check::{Check, CheckState, Outcome};

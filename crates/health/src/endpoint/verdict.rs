@@ -1,7 +1,5 @@
 //! The rules that derive an endpoint's state and its cause from the tally, and the status code for
 //! each audience.
-//!
-//! Does not know about: commands of operators, which override the rules; formats.
 
 use super::config::{EndpointConfig, FailOpen, OnDrain, Severity, Use};
 use super::tally::{Class, Tally};

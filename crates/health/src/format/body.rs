@@ -1,6 +1,4 @@
 //! A body with a maximum length: each piece is written completely or omitted.
-//!
-//! Does not know about: formats.
 
 /// A body under construction, with space reserved for its end.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
 //! `application/health+json` as in draft-inadarei-api-health-check.
 //!
-//! Does not know about: other formats.
-//!
 //! The draft ties `pass` and `warn` to codes of 2xx and 3xx and `fail` to 4xx and 5xx, so the
 //! status depends on the code as well as on the state. The key of a check is `NAME:responseTime`. A
 //! colon in a name would be read as the separator, so it is written as `%3A`, and a percent sign as

@@ -1,6 +1,4 @@
 //! The pieces of JSON (RFC 8259) that bodies contain.
-//!
-//! Does not know about: whole documents; the formats write braces and commas.
 
 use std::time::Duration;
 

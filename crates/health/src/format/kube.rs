@@ -2,9 +2,9 @@
 //! last line. With `?exclude=NAME`, a check is shown as excluded; a separate line lists names that
 //! match no check.
 //!
-//! Does not know about: other formats. The line of a failed check contains its reason; the API
-//! server writes `reason withheld` instead. If the checks are not the cause of a failure, such as
-//! in a drain, the first line is the operator's reason or the name of the cause.
+//! The line of a failed check contains its reason; the API server writes `reason withheld` instead.
+//! If the checks are not the cause of a failure, such as in a drain, the first line is the
+//! operator's reason or the name of the cause.
 
 use super::body::{Body, REMARK_LEN_MAX, plain, remark};
 use super::{Line, Page};

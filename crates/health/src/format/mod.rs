@@ -1,7 +1,5 @@
 //! Replies to probes, rendered when a state changes and not when a probe arrives.
 //!
-//! Does not know about: format negotiation, authentication, or the rules behind a state.
-//!
 //! | format | content type | source |
 //! |---|---|---|
 //! | text | `text/plain` | the state first, then a line for each check |

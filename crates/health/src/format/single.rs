@@ -1,9 +1,8 @@
 //! The reply for one check. As text, the reply is the body of `/readyz/NAME` of the Kubernetes API
 //! server (`ok` or the failure); as JSON, the reply is the document of that check alone.
 //!
-//! Does not know about: endpoints, which determine the code. The time of the last result is
-//! omitted, because this reply is rendered again only when the state or reason of the check
-//! changes.
+//! The time of the last result is omitted, because this reply is rendered again only when the state
+//! or reason of the check changes.
 
 use super::{Format, Line, json, spring};
 use crate::check::CheckState;

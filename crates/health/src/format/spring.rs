@@ -1,7 +1,7 @@
 //! The JSON of Spring Boot's actuator: a status, and components with their details.
 //!
-//! Does not know about: other formats. Spring has no status for degraded, which is written as UP;
-//! the details of a component contain the state.
+//! Spring has no status for degraded, which is written as UP; the details of a component contain
+//! the state.
 
 use super::body::{Body, REMARK_LEN_MAX, decimal};
 use super::{Line, Page, json};

@@ -1,6 +1,4 @@
 //! A point in Unix time as text (RFC 3339).
-//!
-//! Does not know about: clocks, time zones, leap seconds.
 
 use std::time::Duration;
 

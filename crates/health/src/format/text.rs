@@ -1,6 +1,4 @@
 //! The text format: the state on the first line, then one line for each check.
-//!
-//! Does not know about: other formats.
 
 use super::body::{Body, REMARK_LEN_MAX, plain, remark};
 use super::{Line, Page};

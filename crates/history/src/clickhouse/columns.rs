@@ -1,7 +1,5 @@
 //! Table and columns of each kind of row, and the `RowBinary` encoding of rows.
 //!
-//! Does not know about: the statements of the schema, HTTP.
-//!
 //! `RowBinary` consists of little-endian numbers, and of strings with their length as a varint
 //! prefix.
 

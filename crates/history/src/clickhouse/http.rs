@@ -1,7 +1,5 @@
 //! Requests to the HTTP interface of ClickHouse, each on its own connection.
 //!
-//! Does not know about: SQL.
-//!
 //! A persistent connection would save a handshake per batch. But the server closes idle connections
 //! after a few seconds, and it would be unknown whether a batch sent at that moment has arrived.
 

@@ -1,8 +1,6 @@
 //! Store for ClickHouse: one insert per batch over HTTP, in the `RowBinary` format.
 //!
 //! Uses only features that both release 18.16 (Debian) and current releases support.
-//!
-//! Does not know about: retries, the source of rows.
 
 mod columns;
 mod http;

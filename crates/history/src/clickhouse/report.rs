@@ -1,6 +1,4 @@
 //! Queries of `doorbell links report`. Each returns one JSON object per line.
-//!
-//! Does not know about: connections, terminal output.
 
 use std::ops::Range;
 

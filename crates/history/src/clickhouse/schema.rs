@@ -1,7 +1,5 @@
 //! The schema: databases, tables and views, by version.
 //!
-//! Does not know about: rows, connections.
-//!
 //! Times are a `DateTime` in UTC and a number of milliseconds, because release 18.16 has no
 //! `DateTime64`. Tables are partitioned by month: old months are removed with
 //! `ALTER TABLE .. DROP PARTITION`, because that release has no TTL.

@@ -1,6 +1,4 @@
 //! libFuzzer entry point of the target `auth`.
-//!
-//! Does not know about: the target itself.
 #![no_main]
 
 #[expect(dead_code, reason = "shared with tests and benches, which use the other items")]

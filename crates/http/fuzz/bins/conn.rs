@@ -1,6 +1,4 @@
 //! libFuzzer entry point of the target `conn`.
-//!
-//! Does not know about: the target itself.
 #![no_main]
 
 #[path = "../targets/conn.rs"]

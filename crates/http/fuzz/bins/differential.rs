@@ -1,6 +1,4 @@
 //! libFuzzer entry point of the target `differential`.
-//!
-//! Does not know about: the target itself.
 #![no_main]
 
 #[path = "../targets/differential.rs"]

@@ -1,6 +1,4 @@
 //! libFuzzer entry point of the target `head`.
-//!
-//! Does not know about: the target itself.
 #![no_main]
 
 #[path = "../targets/head.rs"]

@@ -1,7 +1,5 @@
 //! Target: bearer tokens, signed tokens and their keys. Only signed tokens are accepted, and no
 //! input causes a panic.
-//!
-//! Does not know about: valid tokens other than the four signed here.
 
 use super::sign::{self, ALL, CLAIMS, NOW};
 use doorbell_http::auth::jwt::{Algorithm, Jwks, JwtPolicy, Key};

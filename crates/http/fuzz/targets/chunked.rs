@@ -1,7 +1,5 @@
 //! Target: the chunked decoder. Its results are compared with those of a simple decoder that reads
 //! whole bodies, and with its own results for split input.
-//!
-//! Does not know about: heads.
 
 use doorbell_http::Limits;
 use doorbell_http::chunked::Chunked;

@@ -1,7 +1,5 @@
 //! Target: a scripted connection with pipelined requests in random pieces, followed by the end of
 //! input or a deadline.
-//!
-//! Does not know about: correct replies; the target compares split input with unsplit input.
 
 #[path = "../../tests/common/harness.rs"]
 mod harness;

@@ -1,6 +1,4 @@
 //! Target: the head parser, compared with httparse and a strict pass.
-//!
-//! Does not know about: limits on bytes, which httparse lacks.
 
 #[path = "oracle.rs"]
 mod oracle;

@@ -1,8 +1,8 @@
 //! The reference parser: httparse and a strict pass over its result. The parser under test must
 //! agree with it.
 //!
-//! Does not know about: resuming; it parses a whole prefix each time. It uses httparse's result and
-//! simple searches, so that it shares no code with the parser under test.
+//! It parses a whole prefix each time. It uses httparse's result and simple searches, so that it
+//! shares no code with the parser under test.
 
 use doorbell_http::parse::Framing;
 use httparse::{EMPTY_HEADER, Error, Header, Status};

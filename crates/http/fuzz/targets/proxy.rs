@@ -1,7 +1,5 @@
 //! Target: PROXY headers, split, followed by other bytes, and compared with the `proxy-header`
 //! crate.
-//!
-//! Does not know about: the data after a header.
 
 use doorbell_http::proxy::{Header, LEN_MAX, Parsed, ProxyError, Version, parse, parse_within};
 use proxy_header::{ParseConfig, ProxyHeader};

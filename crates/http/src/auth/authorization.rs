@@ -1,7 +1,5 @@
 //! The `Authorization` field of a request (RFC 9110 11.6.2) and the bearer token in it (RFC 6750
 //! 2.1).
-//!
-//! Does not know about: the tokens that are valid.
 
 use super::Reason;
 use crate::{Request, class};

@@ -1,6 +1,4 @@
 //! Static bearer tokens: a few secrets with names, compared in constant time.
-//!
-//! Does not know about: the storage of secrets, requests.
 
 use super::authorization::is_token68;
 use constant_time_eq::constant_time_eq;

@@ -1,8 +1,5 @@
 //! Authorization by bearer tokens, static or signed: the decision whether a request is allowed.
 //!
-//! Does not know about: routes, replies, clocks (the time is a parameter), files (bytes are
-//! parameters).
-//!
 //! [`Tokens`] is a set of secrets that are compared in constant time, without allocation. With the
 //! feature `jwt`, a `JwtPolicy` verifies signed tokens (RFC 7519). A [`Policy`] combines both and
 //! decides whether a request is allowed and, if not, which status and challenge it gets (RFC 6750

@@ -1,7 +1,5 @@
 //! The decision about a request, and the challenge sent with a refusal (RFC 6750 3, RFC 9110
 //! 11.6.1).
-//!
-//! Does not know about: the verification of tokens.
 
 use super::authorization::is_token68;
 #[cfg(feature = "jwt")]

@@ -1,6 +1,6 @@
 //! The chunked coding (RFC 9112 7.1): framing is decoded byte by byte, data in runs.
 //!
-//! Does not know about: the use of decoded data. Entry point: [`Chunked::decode`].
+//! Entry point: [`Chunked::decode`].
 
 use crate::limits::TINY_CHUNK_BYTES;
 use crate::{Limits, RequestError, class};

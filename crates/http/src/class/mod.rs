@@ -1,7 +1,6 @@
 //! Byte classes of the grammar, and scanners for them.
 //!
-//! Does not know about: messages. Each scanner returns the index of the first byte that is not in
-//! its class.
+//! Each scanner returns the index of the first byte that is not in its class.
 //!
 //! Most scanners process sixteen bytes at a time, and pad a shorter buffer; [`token_end`] looks up
 //! each byte in a table.

@@ -1,6 +1,4 @@
 //! The scanners and both implementations of blocks, compared with loops over single bytes.
-//!
-//! Does not know about: messages.
 
 use super::block::LEN;
 use super::block::portable::Block as PlainBlock;

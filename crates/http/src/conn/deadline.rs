@@ -1,6 +1,4 @@
 //! The deadline of each phase of a connection.
-//!
-//! Does not know about: write and linger deadlines, which the engine owns.
 
 use super::{Conn, Phase};
 use crate::{Limits, Time};

@@ -1,7 +1,5 @@
 //! Hands over a connection: the receiver gets all input from the handed-over request on, including
 //! input that cannot be parsed here.
-//!
-//! Does not know about: the receiver.
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_refusal};

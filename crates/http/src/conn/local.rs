@@ -1,6 +1,4 @@
 //! The last reply after a fault of the server.
-//!
-//! Does not know about: the cause of a fault.
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_failure, put_failure_with};

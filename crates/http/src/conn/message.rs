@@ -1,7 +1,6 @@
 //! The loop over the messages of the input.
 //!
-//! Does not know about: the source of the input. Unfinished input is returned to the caller, which
-//! stores it.
+//! Unfinished input is returned to the caller, which stores it.
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::chunked::Chunked;

@@ -1,8 +1,7 @@
 //! One HTTP/1.1 connection. Input: bytes and the time. Output: replies, the next action and a
 //! deadline.
 //!
-//! Does not know about: sockets, clocks, threads, the meaning of requests. Entry point:
-//! [`Conn::handle_input`].
+//! Entry point: [`Conn::handle_input`].
 //!
 //! ```text
 //!         first byte            head complete, body follows

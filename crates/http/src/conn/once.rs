@@ -1,7 +1,5 @@
 //! The fastest path: a new connection with a single cached request and its reply, without
 //! connection state.
-//!
-//! Does not know about: connections that last longer than this call.
 
 use super::{Conn, Io, Next};
 use crate::parse::Seen;

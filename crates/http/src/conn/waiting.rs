@@ -1,7 +1,6 @@
 //! A request with a deferred reply: the connection pauses until the reply is available.
 //!
-//! Does not know about: the producer of the reply. Input that arrives in the meantime is held back
-//! in `carry`.
+//! Input that arrives in the meantime is held back in `carry`.
 
 use super::{Conn, Io, Next, Phase};
 use crate::reply::{Later, Outcome};

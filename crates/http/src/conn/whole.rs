@@ -1,7 +1,6 @@
 //! The fast path of a connection: consecutive complete requests without a body.
 //!
-//! Does not know about: carried input, bodies, incomplete input. `message` continues where the fast
-//! path ends.
+//! `message` continues where the fast path ends.
 
 use super::{Conn, Io, Next, Phase};
 use crate::parse::{Head, Seen};

@@ -1,6 +1,4 @@
 //! One element of a list of proxies: an address in `X-Forwarded-For`, or the pairs of `Forwarded`.
-//!
-//! Does not know about: trust, other elements.
 
 use super::Origin;
 use crate::scheme::Scheme;

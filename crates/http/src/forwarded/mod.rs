@@ -1,8 +1,7 @@
 //! The client behind proxies, from `X-Forwarded-For` or `Forwarded` (RFC 7239). The fields are
 //! trusted only if they come from configured networks.
 //!
-//! Does not know about: connections, the use of the address. Entry points: [`Networks`],
-//! [`TrustedProxies::origin_of`].
+//! Entry points: [`Networks`], [`TrustedProxies::origin_of`].
 //!
 //! Each proxy appends the address of its peer at the right end. The search therefore goes from
 //! right to left over all lines of the field, as long as the elements were added by trusted

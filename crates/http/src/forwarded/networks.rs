@@ -1,6 +1,4 @@
 //! Sets of addresses in CIDR notation.
-//!
-//! Does not know about: the use of the sets.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

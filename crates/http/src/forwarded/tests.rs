@@ -1,6 +1,4 @@
 //! Networks and chains of proxies, in tables and compared with simple models.
-//!
-//! Does not know about: the implementation.
 
 use super::*;
 use crate::Limits;

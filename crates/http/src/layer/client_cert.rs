@@ -1,6 +1,4 @@
 //! The guard that requires a verified client certificate.
-//!
-//! Does not know about: TLS; the guard uses the results of the handshake.
 
 use super::{Guard, identified};
 use crate::{Replied, Request, Responder, StaticReply, Status};

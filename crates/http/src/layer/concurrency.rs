@@ -1,6 +1,4 @@
 //! The layer that limits the number of concurrent requests.
-//!
-//! Does not know about: the duration of requests.
 
 use super::Layer;
 use crate::{

@@ -1,6 +1,4 @@
 //! The decision of a limiter, and its statistics.
-//!
-//! Does not know about: tables.
 
 use super::quota::Quota;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! The fields that report a client's remaining quota.
 //!
-//! Does not know about: tables, other parts of a reply.
-//!
 //! `RateLimit-Limit`, `-Remaining` and `-Reset` are those of draft-ietf-httpapi-ratelimit-headers
 //! up to version 6, which clients support. Later versions replace them with two structured fields
 //! that few clients support yet. Seconds are rounded up.

@@ -1,7 +1,5 @@
 //! SipHash-1-3 (Aumasson and Bernstein, 2012) of a short key that is available as a whole.
 //!
-//! Does not know about: the meaning of keys, the source of the seed.
-//!
 //! # Decision: a separate implementation instead of the crate `siphasher`
 //!
 //! *Context.* An incremental hasher stores partial words between parts of its input. A key consists

@@ -1,6 +1,4 @@
 //! The keys by which a limiter distinguishes clients.
-//!
-//! Does not know about: quotas, or how a client's address was determined.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! Tokens of a limit that several instances share, granted in advance by a store.
 //!
-//! Does not know about: the store, clocks, threads. Requests take tokens here without waiting; the
-//! owner of the connection to the store reads the demand of each key and adds what was granted.
+//! Requests take tokens here without waiting; the owner of the connection to the store reads the
+//! demand of each key and adds what was granted.
 //!
 //! **A lease.** Time is divided into generations of equal length. A grant belongs to the generation
 //! in which it was asked for, and ends with the following generation. A token is therefore used at

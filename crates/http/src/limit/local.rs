@@ -1,6 +1,4 @@
 //! The table of one worker.
-//!
-//! Does not know about: requests, other workers.
 
 use super::decision::{Counts, Decision};
 use super::quota::Quota;

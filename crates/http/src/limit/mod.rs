@@ -1,7 +1,6 @@
 //! Rate limits per key: GCRA in a table of fixed size, one word per key.
 //!
-//! Does not know about: clocks, the source of the seed, exempt requests, the reply to a refused
-//! request except its fields. Entry points: [`Quota`], [`Limiter`], [`LocalLimiter`], [`Key`].
+//! Entry points: [`Quota`], [`Limiter`], [`LocalLimiter`], [`Key`].
 //!
 //! **The rule.** A key has a theoretical arrival time (TAT): the time at which its whole burst is
 //! available again. Each request has a price, which is added to the TAT. The request is refused,

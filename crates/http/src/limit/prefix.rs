@@ -1,6 +1,4 @@
 //! The network part of an IPv6 address.
-//!
-//! Does not know about: clients.
 
 use std::net::Ipv6Addr;
 

@@ -1,6 +1,4 @@
 //! A quota, and its arithmetic in ticks.
-//!
-//! Does not know about: keys, tables.
 
 use crate::Time;
 use std::fmt;

@@ -1,6 +1,4 @@
 //! One cache line of the table: finding a key, and choosing the word to evict.
-//!
-//! Does not know about: threads, quotas.
 
 use super::hash::SipHash;
 use super::prefix::first_bits;

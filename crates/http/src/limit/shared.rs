@@ -1,7 +1,5 @@
 //! The table shared by all workers, without a lock.
 //!
-//! Does not know about: requests.
-//!
 //! **Concurrent requests.** A word is changed only by a compare-exchange with the value on which
 //! the decision is based. If two requests read the same TAT, the compare-exchange of one of them
 //! fails, and that request is decided again.

@@ -1,8 +1,6 @@
 //! Clears expired words of the table before their theoretical arrival time (TAT, see [`super`]) is
 //! so old that it would be mistaken for one in the future.
 //!
-//! Does not know about: the contents of words.
-//!
 //! Time is divided into generations of 2^28 ticks, one sixteenth of the 32-bit range. In each
 //! generation, every request sweeps a few sets of the table; the first request of the next
 //! generation sweeps the remaining sets. After a pause of more than a whole generation all words

@@ -1,6 +1,4 @@
 //! Errors in a link map, with their line and a suggested correction.
-//!
-//! Does not know about: the name of the file.
 
 use super::{LINK_BYTES_MAX, LINKS_MAX, MAP_BYTES_MAX};
 use std::fmt;

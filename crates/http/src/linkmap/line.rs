@@ -1,6 +1,4 @@
 //! One line of a link map.
-//!
-//! Does not know about: other lines.
 
 use super::{HEADER_LEN, LINK_BYTES_MAX, LinkProblem};
 use crate::redirect::RedirectStatus;

@@ -1,7 +1,6 @@
 //! An immutable map from paths to new locations, built from a text file of up to a million links.
 //!
-//! Does not know about: files, hosts, reloads (the caller replaces the map by a new one). Entry
-//! points: [`LinkMap::parse`], [`LinkMap::find`].
+//! Entry points: [`LinkMap::parse`], [`LinkMap::find`].
 //!
 //! ```
 //! use doorbell_http::linkmap::LinkMap;

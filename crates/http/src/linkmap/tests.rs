@@ -1,7 +1,5 @@
 //! Link maps: valid lines, every error with its line, and maps of every size compared with a linear
 //! search.
-//!
-//! Does not know about: the storage of entries.
 
 use super::*;
 use RedirectStatus::{Found, MovedPermanently, PermanentRedirect, SeeOther, TemporaryRedirect};

@@ -1,6 +1,4 @@
 //! The facts about a request and its reply from which a record is made.
-//!
-//! Does not know about: records.
 
 use crate::{Replied, Request, Status};
 

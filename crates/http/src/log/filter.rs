@@ -1,6 +1,4 @@
 //! Selection of the requests to log.
-//!
-//! Does not know about: the format of lines.
 
 use std::num::NonZeroU32;
 

@@ -1,6 +1,4 @@
 //! The layer that sees every request and passes records of the selected requests to a sink.
-//!
-//! Does not know about: the destination of records.
 
 use super::filter::Successes;
 use super::{Entry, Filter, Record, Sink};

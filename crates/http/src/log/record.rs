@@ -1,6 +1,4 @@
 //! The record of one request: a fixed number of bytes that owns its contents.
-//!
-//! Does not know about: formats, filters.
 
 use super::Entry;
 use crate::prober::{Prober, is_nameless, named};

@@ -1,6 +1,4 @@
 //! Tables of lines, filters and probers, and records with arbitrary bytes.
-//!
-//! Does not know about: queues and files.
 
 use super::*;
 use crate::layer::ServiceExt;

@@ -1,6 +1,4 @@
 //! `uri-host [ ":" port ]` of RFC 3986 3.2.2, as in `Host` and absolute targets.
-//!
-//! Does not know about: the hosts that are served.
 
 use crate::class;
 use std::net::Ipv6Addr;

@@ -1,6 +1,4 @@
 //! Field lines (RFC 9112 5): their grammar, and the field names that the parser uses.
-//!
-//! Does not know about: fields that only services use.
 
 use super::{
     AUTHORIZATION, AUTHORIZATIONS, CHUNKED, CLOSE, ENCODED, EXPECT_CONTINUE, EXPECT_OTHER, HEAD_BYTES_CAP,

@@ -1,7 +1,5 @@
 //! The field lines of a validated head.
 //!
-//! Does not know about: the meaning of fields.
-//!
 //! # Decision: search for a name in all lines at once
 //!
 //! *Context.* A guard needs one field of a head. The parser does not store the positions of fields

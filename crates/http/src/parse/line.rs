@@ -1,6 +1,4 @@
 //! Parses a head from its first byte to the end of the request line (RFC 9112 2.2 and 3).
-//!
-//! Does not know about: field lines.
 
 use super::{ABSOLUTE, HEAD_BYTES_CAP, Head, Span, Step, UNKNOWN, is_host, offset};
 use crate::limits::METHOD_BYTES_MAX;

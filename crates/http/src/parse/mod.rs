@@ -1,6 +1,6 @@
 //! The request head: an incremental parser that can pause at any byte.
 //!
-//! Does not know about: bodies, replies, time. Entry point: [`Head::parse`].
+//! Entry point: [`Head::parse`].
 //!
 //! The result depends on the bytes alone: it is determined by the first byte that cannot be part of
 //! an acceptable head, however the input is split, and every limit applies at one exact byte. Only

@@ -1,7 +1,5 @@
 //! A cache of the heads of earlier requests.
 //!
-//! Does not know about: connections, senders, replies.
-//!
 //! # Decision: cache whole heads
 //!
 //! *Context.* A prober sends the same bytes for years, and the result of parsing depends only on

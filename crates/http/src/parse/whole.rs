@@ -1,8 +1,8 @@
 //! The fast path through a head: complete lines in the usual form.
 //!
-//! Does not know about: pauses, errors of syntax. Any line that is not in the usual form is left to
-//! the steps of `line` and `field`, which continue from its start. Those steps define the rules,
-//! and this path accepts a subset; tests compare both paths.
+//! Any line that is not in the usual form is left to the steps of `line` and `field`, which
+//! continue from its start. Those steps define the rules, and this path accepts a subset; tests
+//! compare both paths.
 //!
 //! Three measures keep the cost of a head small. A line is examined sixteen bytes at a time. The
 //! field names that every prober sends are compared as one or two words. All state is kept in

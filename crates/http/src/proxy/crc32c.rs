@@ -1,6 +1,4 @@
 //! CRC-32C (RFC 9260 appendix A), for the TLV that contains a checksum.
-//!
-//! Does not know about: headers.
 
 /// The checksum of the concatenated parts.
 pub(super) fn of(parts: &[&[u8]]) -> u32 {

@@ -1,8 +1,7 @@
 //! The PROXY protocol, versions 1 and 2: a header by which a load balancer reports the client of a
 //! connection.
 //!
-//! Does not know about: sockets, trusted networks, connections without a header. Entry point:
-//! [`parse`].
+//! Entry point: [`parse`].
 //!
 //! [`parse`] examines all bytes received so far and keeps no state. After [`Parsed::Incomplete`]
 //! the caller waits for more bytes and calls [`parse`] again with all bytes received so far.

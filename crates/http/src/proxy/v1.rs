@@ -1,6 +1,4 @@
 //! Version 1: one line of text, parsed strictly.
-//!
-//! Does not know about: version 2.
 
 use super::{Header, Parsed, ProxyError, V1_LEN_MAX, Version, agrees};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

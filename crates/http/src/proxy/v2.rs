@@ -1,6 +1,4 @@
 //! Version 2: 16 fixed bytes, addresses, TLVs.
-//!
-//! Does not know about: version 1, or the meaning of TLVs other than the checksum.
 
 use super::{Header, Parsed, ProxyError, Version, agrees, crc32c};
 use std::net::{IpAddr, SocketAddr};

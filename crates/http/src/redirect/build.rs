@@ -1,6 +1,4 @@
 //! Building a redirect. All errors of a configuration are found here.
-//!
-//! Does not know about: requests.
 
 use super::escape::is_clean_path;
 use super::{Redirect, RedirectStatus, Scheme};

@@ -1,6 +1,4 @@
 //! Bytes of a request that are valid in a `Location`, and a writer that enforces this.
-//!
-//! Does not know about: the source of the bytes.
 #![expect(
     clippy::indexing_slicing,
     reason = "a u8 is below 256, and the written length is at most that of the buffer"

@@ -1,7 +1,6 @@
 //! The `Location` of a redirect, written into the caller's buffer without an allocation.
 //!
-//! Does not know about: routes, sockets. Entry points: [`Redirect::to`], [`Redirect::location`]; a
-//! [`Redirect`] is also a service.
+//! Entry points: [`Redirect::to`], [`Redirect::location`]; a [`Redirect`] is also a service.
 //!
 //! The result is always an absolute URL whose scheme, host and port come from the configuration. A
 //! request only selects one of the listed hosts, so `Host: evil` and `//evil` cannot lead to

@@ -1,6 +1,4 @@
 //! A redirect as a service.
-//!
-//! Does not know about: building a location.
 
 use super::{Redirect, RedirectError, RedirectTarget, Scheme};
 use crate::parse::is_same_authority;

@@ -1,6 +1,4 @@
 //! Locations in a table, and the locations for any request checked by a strict URL parser.
-//!
-//! Does not know about: the implementation.
 
 use super::*;
 use crate::Method;

@@ -1,6 +1,4 @@
 //! A reply that is built for one request.
-//!
-//! Does not know about: shared replies.
 
 use super::shared::content_len_of;
 use super::write::{COPIED_BYTES_MAX, TEXT, put_end, put_length, put_status};

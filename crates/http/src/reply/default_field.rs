@@ -1,6 +1,4 @@
 //! A field that is added to the replies of a connection.
-//!
-//! Does not know about: the meaning of the field.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Callbacks for the end of a deferred request.
-//!
-//! Does not know about: the purpose of the callbacks.
 
 use crate::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,6 @@
 //! A deferred request: the data for its reply, and the work that produces the reply.
 //!
-//! Does not know about: the kind of work. [`crate::Conn::handle_answer`] takes the [`Later`] back
-//! with the reply.
+//! [`crate::Conn::handle_answer`] takes the [`Later`] back with the reply.
 
 use super::ending::Endings;
 use super::out::Lines;

@@ -1,7 +1,6 @@
 //! Replies of handlers, written directly into the connection's output.
 //!
-//! Does not know about: requests, except whether content is wanted and whether the connection stays
-//! open. `Content-Length`, `Date` and `Connection` are written only here.
+//! `Content-Length`, `Date` and `Connection` are written only here.
 
 mod builder;
 mod default_field;

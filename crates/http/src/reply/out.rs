@@ -1,6 +1,4 @@
 //! The output of one connection: unsent replies in order.
-//!
-//! Does not know about: the sending of bytes.
 
 use super::write::{CONTENT_TYPE, find_field, put_field, remove_field};
 use super::{DefaultField, Later, Persist};

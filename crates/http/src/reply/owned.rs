@@ -1,6 +1,4 @@
 //! A reply as a value: built independently of a connection, sent once with a [`Responder`].
-//!
-//! Does not know about: requests.
 
 use super::shared::content_len_of;
 use super::write::{COPIED_BYTES_MAX, TEXT, put_end, put_field, put_length, put_status};

@@ -1,6 +1,4 @@
 //! Replies that are built once and sent many times.
-//!
-//! Does not know about: individual requests.
 
 use super::out::ImageId;
 use super::write::{COPIED_BYTES_MAX, END_BYTES_MAX, TEXT, put_end, put_field, put_length, put_status};

@@ -1,6 +1,4 @@
 //! Exact bytes of replies, and the content rules for every status.
-//!
-//! Does not know about: connections.
 
 use super::write::COPIED_BYTES_MAX;
 use super::*;

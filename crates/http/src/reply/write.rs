@@ -1,6 +1,4 @@
 //! Writers for the parts of a reply head.
-//!
-//! Does not know about: the callers.
 
 use super::DefaultField;
 use crate::{ApiMisuse, Date, Status, class};

@@ -1,6 +1,4 @@
 //! The reasons why a set of routes cannot be built, with the names of the routes.
-//!
-//! Does not know about: the source of the routes.
 
 use super::methods::MethodSet;
 use crate::pattern::PatternError;

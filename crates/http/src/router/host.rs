@@ -1,6 +1,4 @@
 //! Host names in requests and in the configuration.
-//!
-//! Does not know about: routes, or ports, except for removing them.
 #![expect(
     clippy::indexing_slicing,
     reason = "each index is a position found in the same bytes, or the number of bytes written"

@@ -1,7 +1,7 @@
 //! An immutable map from byte strings to numbers.
 //!
-//! Does not know about: paths, hosts, routes. All keys come from the configuration, so a client
-//! cannot lengthen a chain, and a fast hash without a secret is sufficient.
+//! All keys come from the configuration, so a client cannot lengthen a chain, and a fast hash
+//! without a secret is sufficient.
 #![expect(
     clippy::indexing_slicing,
     reason = "slot indices are shifted hashes, and entry indices are those of existing entries"

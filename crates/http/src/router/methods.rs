@@ -1,6 +1,4 @@
 //! A set of request methods and its `Allow` header value.
-//!
-//! Does not know about: routes, paths, the meaning of methods.
 
 use crate::Method;
 use std::fmt;

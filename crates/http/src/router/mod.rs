@@ -1,7 +1,6 @@
 //! Selects the route of a request by host, path and method, without an allocation.
 //!
-//! Does not know about: actions of routes, sockets, configuration files. Entry points:
-//! [`Router::builder`], [`Router::find`].
+//! Entry points: [`Router::builder`], [`Router::find`].
 //!
 //! A path is matched segment by segment; static text has priority over `{name}`, and `{name}` over
 //! `{*name}`. If several routes have the same path, the priority is: a route that names the host,

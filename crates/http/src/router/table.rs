@@ -1,10 +1,9 @@
 //! The paths of one host: a hash map for static paths, a tree of segments for paths with
 //! parameters.
 //!
-//! Does not know about: hosts, requests, actions of routes. For each segment, a look-up prefers
-//! static text over `{name}` over `{*name}`, and backtracks if the preferred branch has no match. A
-//! node of the tree is visited at most once per look-up, so the work is bounded by the
-//! configuration and not by the request.
+//! For each segment, a look-up prefers static text over `{name}` over `{*name}`, and backtracks if
+//! the preferred branch has no match. A node of the tree is visited at most once per look-up, so
+//! the work is bounded by the configuration and not by the request.
 #![expect(
     clippy::indexing_slicing,
     reason = "node and leaf numbers are indices of existing elements, and positions were found in the path"

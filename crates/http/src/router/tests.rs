@@ -1,6 +1,4 @@
 //! The router against tables. `tests/machine/router.rs` compares it with a simple implementation.
-//!
-//! Does not know about: the implementation of look-ups.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,6 +1,4 @@
 //! Static tokens: adding them to a set, and look-up.
-//!
-//! Does not know about: requests.
 
 use allocation_counter::measure;
 use doorbell_http::auth::{SECRET_LEN_MAX, TOKENS_MAX, TokenError, TokenWarning, Tokens};

@@ -1,6 +1,6 @@
 //! `doorbell_http::auth`: allowed and refused requests, and their replies.
 //!
-//! Does not know about: connections. The signed tokens need the feature `jwt`.
+//! The signed tokens need the feature `jwt`.
 
 mod bearer;
 #[cfg(feature = "jwt")]

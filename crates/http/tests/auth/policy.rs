@@ -1,6 +1,4 @@
 //! The decision about a request, its status and its challenge.
-//!
-//! Does not know about: the verification of tokens.
 
 use doorbell_http::auth::{Authorization, Decision, Policy, PolicyError, Reason, Tokens};
 use doorbell_http::parse::Head;

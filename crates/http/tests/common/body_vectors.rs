@@ -1,6 +1,4 @@
 //! Bodies as bytes: transfer codings, lengths, chunks, trailers.
-//!
-//! Does not know about: splits of the input, limits.
 
 use super::{Vector, chunked};
 use doorbell_http::Next::{CloseClean, CloseLinger, Read};

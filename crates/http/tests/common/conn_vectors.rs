@@ -1,6 +1,4 @@
 //! Several messages as bytes: persistence, pipelines, expectations, ignored fields, replies.
-//!
-//! Does not know about: splits of the input, limits.
 
 use super::{Vector, chunked, get_with};
 use doorbell_http::Next::{Close, CloseClean, CloseLinger, Read};

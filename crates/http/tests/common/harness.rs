@@ -1,6 +1,6 @@
 //! A connection driven manually, and a service whose replies describe the request.
 //!
-//! Does not know about: specific requests. Also used by the fuzz targets.
+//! Also used by the fuzz targets.
 #![allow(dead_code, reason = "each user needs only a part")]
 
 use bytes::Bytes;

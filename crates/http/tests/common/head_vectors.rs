@@ -1,6 +1,4 @@
 //! Heads as bytes: line ends, request line, `Host`, field lines.
-//!
-//! Does not know about: splits of the input, limits.
 
 use super::{Vector, get_with};
 use doorbell_http::Next::{CloseClean, Read};

@@ -1,6 +1,4 @@
 //! The limits of a message as bytes: the largest accepted input, and the smallest refused one.
-//!
-//! Does not know about: time; deadlines are tested separately.
 
 use super::{Vector, chunked, get_with};
 use doorbell_http::Next::Read;

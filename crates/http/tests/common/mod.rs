@@ -1,6 +1,4 @@
 //! Shared parts of the integration tests.
-//!
-//! Does not know about: the library's internals.
 #![allow(dead_code, reason = "each test file needs only a part")]
 
 pub(crate) mod body_vectors;

@@ -1,6 +1,4 @@
 //! A reply that stays in memory after a connection has no observable effect on the next connection.
-//!
-//! Does not know about: the sending of bytes.
 
 use crate::common::harness::describe;
 use doorbell_http::parse::Seen;

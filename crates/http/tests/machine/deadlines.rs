@@ -1,6 +1,4 @@
 //! Every deadline and every end of input: the time of the deadline, and the resulting reply.
-//!
-//! Does not know about: clocks; time is a number in these tests.
 
 use crate::common::harness::{Peer, statuses};
 use doorbell_http::{Limits, Next, Phase, RequestError, Time};

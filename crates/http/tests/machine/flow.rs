@@ -1,7 +1,5 @@
 //! Behaviour across several calls: bodies passed to a service, held-back input, output limits,
 //! misuse.
-//!
-//! Does not know about: results of single requests.
 
 use crate::common::harness::{Echo, Peer, describe, io_at, statuses};
 use doorbell_http::layer::{AtMost, RequireClientCert, ServiceExt as _};

@@ -1,6 +1,4 @@
 //! A pointer to a service forwards every method.
-//!
-//! Does not know about: connections, except for one call.
 
 use doorbell_http::{
     Client, Conn, Date, Io, Limits, MessageStart, Next, Out, Replied, Request, RequestError, Responder,

@@ -1,7 +1,5 @@
 //! A hand-over contains every byte from the first handed-over request on, however the input is
 //! split.
-//!
-//! Does not know about: sockets; these tests end with the hand-over.
 
 use doorbell_http::parse::Seen;
 use doorbell_http::{

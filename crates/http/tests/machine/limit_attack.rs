@@ -1,7 +1,5 @@
 //! During a flood of new keys the table does not grow, and the decisions for known keys do not
 //! change.
-//!
-//! Does not know about: threads.
 
 use allocation_counter::measure;
 use doorbell_http::Time;

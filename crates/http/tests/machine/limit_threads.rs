@@ -1,6 +1,4 @@
 //! Concurrent requests never spend the same token twice.
-//!
-//! Does not know about: behaviour on a single thread.
 
 use doorbell_http::Time;
 use doorbell_http::limit::{Limiter, Quota};

@@ -1,7 +1,4 @@
 //! The machine against its tables, properties and attacks. One program, so that it is linked once.
-//!
-//! Does not know about: sockets; how many allocations a request takes, which other test programs
-//! count.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,6 +1,4 @@
 //! Connections with random valid requests split at random positions, and with arbitrary bytes.
-//!
-//! Does not know about: individual rules.
 
 use crate::common::harness::{Peer, statuses};
 use doorbell_http::{Limits, Next};

@@ -1,7 +1,5 @@
 //! The router, compared with a simple router that tries all routes and applies the documented
 //! priorities directly.
-//!
-//! Does not know about: the implementation of look-ups.
 
 use doorbell_http::parse::Head;
 use doorbell_http::router::{Lookup, MethodSet, Route, RouteError, Router, host, param_names};

@@ -1,7 +1,5 @@
 //! Replies that are withdrawn after they were started: no part of them is sent, and earlier replies
 //! are complete.
-//!
-//! Does not know about: the sending of bytes.
 
 use doorbell_http::{
     Client, Conn, Date, Io, Limits, MessageStart, Next, Out, Replied, Reply, Request, Responder, Service,

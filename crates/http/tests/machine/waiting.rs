@@ -1,7 +1,5 @@
 //! Deferred requests get the same replies, in the same order, as requests that are not deferred,
 //! however the input is split.
-//!
-//! Does not know about: the producer of replies, the arrival of input.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::any::Any;

@@ -1,7 +1,5 @@
 //! Parses HTTP/2 frame headers of a byte stream that arrives in pieces of any size; skips payloads
 //! (RFC 9113 4.1).
-//!
-//! Does not know about: the meaning of frames.
 
 /// Types of frames.
 pub(super) const DATA: u8 = 0;

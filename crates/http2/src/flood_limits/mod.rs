@@ -1,10 +1,6 @@
 //! Limits frames that an HTTP/2 client can send cheaply, with budgets for each window of ten
 //! seconds.
 //!
-//! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module
-//! counts frame headers before they reach hyper, so that a connection ends before hyper processes a
-//! flood.
-//!
 //! Floods consist of frames that are rare in normal use, such as RST_STREAM, PING, and empty or
 //! tiny DATA frames. [`Budget`] contains the maxima for each window, based on the defaults of
 //! Envoy, HAProxy and nginx.

@@ -1,6 +1,4 @@
 //! Tests every budget at and above its limit, and streams that open, end, wait and stall.
-//!
-//! Does not know about: connections.
 
 use super::*;
 

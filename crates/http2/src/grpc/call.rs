@@ -1,7 +1,5 @@
 //! An admitted call. For the guards and the log of its route, the call is in progress until the
 //! last byte of the reply is sent.
-//!
-//! Does not know about: the messages of a reply.
 
 use doorbell::http::{Date, Later, Status};
 use doorbell::time::{Clock as _, OsClock};

@@ -1,7 +1,5 @@
 //! gRPC: serves the health service only.
 //!
-//! Does not know about: frames, how routes admit calls.
-//!
 //! Every other method gets UNIMPLEMENTED, code 12. By default, an AWS load balancer treats code 12
 //! as healthy at [`ALB_PATH`]. Unless [`GrpcOptions::always_healthy_for_alb`] is set, the reply to
 //! this path has code 12 only while the service without a name is serving.

@@ -1,7 +1,5 @@
 //! Maps a route's refusal of a gRPC request to a gRPC status code.
 //!
-//! Does not know about: requests, the reason of a refusal.
-//!
 //! Follows gRPC's table of HTTP statuses, with more precise codes for some refusals: for example
 //! RESOURCE_EXHAUSTED for a rate limit, so that clients do not treat the server as broken, and
 //! UNAUTHENTICATED for a missing certificate.

@@ -1,6 +1,4 @@
 //! Limits the number of Watch streams: of all connections together, and of each connection.
-//!
-//! Does not know about: health statuses, responses.
 
 use super::GrpcOptions;
 use crate::common::Common;

@@ -1,8 +1,6 @@
 //! Converts an HTTP/2 request to HTTP/1.1, so that routes, guards and the log handle it like any
 //! other request; converts the reply back.
 //!
-//! Does not know about: connections, frames, gRPC messages.
-//!
 //! The request is encoded as HTTP/1.1 and parsed by the state machine for HTTP/1.1 clients, so that
 //! hyper does not decide whether a request is valid. A body, except that of a gRPC call, is read
 //! and dropped within the limits of HTTP/1.1, because no route uses it.

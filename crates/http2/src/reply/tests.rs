@@ -1,6 +1,4 @@
 //! Tests the conversion of HTTP/2 requests for the service, and of its replies for HTTP/2.
-//!
-//! Does not know about: connections.
 
 use super::*;
 use crate::flood_limits::{Budget, FloodLimits};

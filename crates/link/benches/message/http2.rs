@@ -1,6 +1,4 @@
 //! Messages as JSON over one persistent HTTP/2 connection in memory, with both sides in one thread.
-//!
-//! Does not know about: the content of messages, several requests at a time.
 
 use std::future::poll_fn;
 

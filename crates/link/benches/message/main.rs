@@ -1,8 +1,6 @@
 //! Cost of one message on an open connection: a link frame with its share of receipts, compared
 //! with JSON in a request and its response over HTTP/1.1 and HTTP/2, without system calls and TLS.
 //! Decision 0065 contains figures.
-//!
-//! Does not know about: several connections.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may panic, and prints sizes")]
 
 mod http2;

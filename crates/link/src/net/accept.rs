@@ -1,6 +1,4 @@
 //! Accepts connections of peers and assigns them to links by the peer's certificate.
-//!
-//! Does not know about: frames, bound addresses.
 
 use super::dial::HANDSHAKE_TIMEOUT;
 use super::handle::LinkHandle;

@@ -1,6 +1,4 @@
 //! The clock of a link.
-//!
-//! Does not know about: links.
 
 use crate::time::{Time, micros};
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! Connects to a peer, and reconnects when the connection ends.
-//!
-//! Does not know about: verifying certificates, frames.
 
 use super::handle::LinkHandle;
 use super::tls::LinkTls;

@@ -1,6 +1,4 @@
 //! A link shared between tasks, and the I/O loop of one connection.
-//!
-//! Does not know about: the establishment of connections.
 
 use super::clock::LinkClock;
 use crate::ended::Ended;

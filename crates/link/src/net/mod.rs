@@ -1,6 +1,4 @@
 //! Links on Tokio: mutual TLS 1.3, reconnects, accepted connections.
-//!
-//! Does not know about: frames, the effects of events.
 
 mod accept;
 mod clock;

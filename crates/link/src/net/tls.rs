@@ -1,6 +1,4 @@
 //! Mutual TLS 1.3.
-//!
-//! Does not know about: links, the authorization of peers.
 
 use rustls::client::{Resumption, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};

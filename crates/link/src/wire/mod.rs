@@ -1,7 +1,5 @@
 //! Wire format: a greeting from each side, then frames with a length prefix.
 //!
-//! Does not know about: the order of frames, connections.
-//!
 //! A greeting consists of `doorlink` and the lowest and highest supported version, each as two
 //! little-endian bytes. Both sides use the highest version that both support. A frame consists of a
 //! length as four little-endian bytes, and a [bitcode](https://docs.rs/bitcode) message of that

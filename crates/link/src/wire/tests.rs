@@ -1,6 +1,4 @@
 //! Tests the frozen bytes of each frame, versions, and invalid bytes.
-//!
-//! Does not know about: connections.
 
 use super::*;
 use allocation_counter::measure;

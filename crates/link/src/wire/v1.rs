@@ -1,6 +1,4 @@
 //! The frames of version 1. They are frozen: a change needs another version.
-//!
-//! Does not know about: the effects of frames.
 
 use bitcode::{Decode, Encode};
 use std::fmt;

@@ -1,6 +1,4 @@
 //! Certificates of a CA for tests.
-//!
-//! Does not know about: links.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_link::net::LinkTls;

@@ -1,7 +1,5 @@
 //! Simulated network between two sides of a link: reproducible by its seed, with delays in each
 //! direction, different clocks, and connections that break at any byte.
-//!
-//! Does not know about: the contents of frames.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 #[cfg(feature = "tokio")]

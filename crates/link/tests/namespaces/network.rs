@@ -4,8 +4,6 @@
 //! It stands for a pair of veth devices with `tc qdisc add … netem delay … reorder`, which many
 //! kernels lack. As with netem, the kernel's TCP runs on both sides, and each direction has its own
 //! delay.
-//!
-//! Does not know about: what the packets contain.
 
 use crate::common::Random;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};

@@ -1,6 +1,4 @@
 //! Models of a heartbeat that ends during a beat.
-//!
-//! Does not know about: other shared state.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Models of the hand-over: its permits, and the queue between ring threads and a runtime.
-//!
-//! Does not know about: jobs.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};

@@ -1,6 +1,4 @@
 //! Models of jobs: from a worker through the queue to a thread and back.
-//!
-//! Does not know about: what jobs do.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

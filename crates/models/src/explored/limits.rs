@@ -1,7 +1,6 @@
 //! Models of the limiter that workers share: one token never admits two concurrent requests.
 //!
-//! Does not know about: HTTP requests. The limiter of a model has a single set of entries, so that
-//! all keys of the model can collide.
+//! The limiter of a model has a single set of entries, so that all keys of the model can collide.
 
 use std::sync::Arc;
 use std::time::Duration;

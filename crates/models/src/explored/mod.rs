@@ -1,6 +1,4 @@
 //! The models, and the function that explores a model.
-//!
-//! Does not know about: what the models check.
 
 mod beats;
 mod hand_over;

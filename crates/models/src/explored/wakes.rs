@@ -1,6 +1,4 @@
 //! Models of the two inboxes of a worker and of its wake-ups.
-//!
-//! Does not know about: other shared state.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! The gate from the engine's sources, and a connection that is only a number.
-//!
-//! Does not know about: descriptors.
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! The limiter that workers share, without the single-worker variant, and without the parts that
 //! depend on HTTP: keys of requests and fields of replies.
-//!
-//! Does not know about: HTTP requests.
 
 #[path = "../../../http/src/limit/decision.rs"]
 mod decision;

@@ -1,6 +1,4 @@
 //! The compute lane's result inbox, jobs and queues, without the interface for handlers.
-//!
-//! Does not know about: handlers, threads.
 
 #[path = "../../../doorbell/src/offload/job.rs"]
 mod job;

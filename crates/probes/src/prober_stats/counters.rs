@@ -1,6 +1,4 @@
 //! The counters of one prober at one endpoint in one shard, and their sum over shards.
-//!
-//! Does not know about: endpoints, how probers are recognized.
 
 use doorbell_health::EndpointState;
 use doorbell_http::Time;

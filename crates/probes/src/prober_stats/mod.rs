@@ -1,8 +1,8 @@
 //! Statistics per endpoint and kind of prober: number and interval of probes, replies by state,
 //! time of the last probe, and the server state that load balancers report.
 //!
-//! Does not know about: replies. Any client can imitate a prober, so the statistics are for
-//! information only and affect no decision.
+//! Any client can imitate a prober, so the statistics are for information only and affect no
+//! decision.
 //!
 //! # Decision: per-thread counters
 //!

@@ -1,6 +1,4 @@
 //! Tests of the statistics: requests as probers send them, and the resulting counters.
-//!
-//! Does not know about: replies.
 
 use super::view::{NAME_LEN_MAX, REPORT_AGE_MAX, VIEWS_MAX, Views};
 use super::*;

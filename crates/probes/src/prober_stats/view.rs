@@ -1,8 +1,6 @@
 //! Server states that load balancers report in `X-Haproxy-Server-State`, by the name of the server
 //! and of the node that sends the probe.
 //!
-//! Does not know about: probes, endpoints.
-//!
 //! Names come from clients, so their number and length are limited. When all entries are in use, a
 //! new name replaces an expired entry; if there is none, the oldest entry with a single report; if
 //! there is none, the oldest entry. So invented names do not displace a load balancer, which

@@ -1,6 +1,4 @@
 //! Builder of the registry: checks, endpoints, and the number of threads that serve probes.
-//!
-//! Does not know about: results and commands.
 
 use super::{EndpointPlace, Registry, RegistryInner, Serving};
 use crate::prober_stats::ProberStats;

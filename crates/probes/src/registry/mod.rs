@@ -1,8 +1,7 @@
 //! The registry of checks and endpoints: takes results and commands, and publishes replies that
 //! request threads read without a lock.
 //!
-//! Does not know about: how checks run, requests, clocks. One lock protects the health board;
-//! probes never take this lock.
+//! One lock protects the health board; probes never take this lock.
 
 mod build;
 mod operate;

@@ -1,6 +1,4 @@
 //! Commands of operators and of the program itself: drains and maintenance.
-//!
-//! Does not know about: permissions, and how long commands should last.
 
 use super::{Changed, Registry, RegistryInner};
 use crate::replies::part;

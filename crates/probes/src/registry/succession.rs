@@ -1,8 +1,6 @@
 //! Replacement of a registry at a reload: the new registry takes over the state, and forwards
 //! results to the old one for its remaining connections.
 //!
-//! Does not know about: configurations, servers.
-//!
 //! Several registries may serve probes, but only one reports transitions. Results go to the newest
 //! registry, which forwards them to the earlier registries that still exist. Lock order: the older
 //! registry first.

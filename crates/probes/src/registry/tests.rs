@@ -1,6 +1,4 @@
 //! Tests of the registry: commands and results, and the replies that follow.
-//!
-//! Does not know about: requests.
 
 use super::*;
 use crate::replies::{CachedReply, StateFields, ThreadReplies};

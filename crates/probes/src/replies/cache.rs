@@ -1,8 +1,6 @@
 //! The replies of one health route, rendered when a state changes and read by request threads
 //! without a lock.
 //!
-//! Does not know about: requests.
-//!
 //! Every thread caches the replies that it read last, together with the number of their set. For
 //! each probe, the thread compares this number with the number of the newest set, and reads the
 //! newest set if they differ. The comparison costs less than an update of a reference count.

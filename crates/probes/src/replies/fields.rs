@@ -1,7 +1,5 @@
 //! Header fields that depend on the state, for load balancers that evaluate more than the status
 //! code.
-//!
-//! Does not know about: when replies are rendered.
 
 use doorbell_health::EndpointState;
 

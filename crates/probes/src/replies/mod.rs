@@ -1,6 +1,4 @@
 //! Replies of health routes: rendered when a state changes, read by request threads without a lock.
-//!
-//! Does not know about: requests, and how states are derived.
 
 mod cache;
 mod fields;

@@ -1,8 +1,6 @@
 //! The set of all replies of a registry. A change replaces the whole set, and probes of all
 //! protocols read from the same set.
 //!
-//! Does not know about: how replies are rendered, and their content.
-//!
 //! Every set has a number, and the number of the newest set is stored after the set itself. A
 //! reader that loads a set with a higher number than the stored one raises the stored number first.
 //! So after the first reply from the new set, no later probe gets a reply from an older set.

@@ -1,8 +1,6 @@
 //! The reply to a kubelet while an endpoint is degraded: a redirect that the kubelet does not
 //! follow, with the reason as body.
 //!
-//! Does not know about: requests.
-//!
 //! The kubelet does not follow a redirect to another host. It counts such a redirect as a success
 //! and reports the body in an event of type `Warning` (`ProbeWarning`: "Probe terminated redirects,
 //! Response body: ..").

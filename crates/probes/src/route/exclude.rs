@@ -1,7 +1,5 @@
 //! Parses the checks that a query excludes: `?exclude=NAME`, repeated for each check, as in the
 //! Kubernetes API server.
-//!
-//! Does not know about: which checks exist.
 
 /// Maximum number of names in a query. Further names are ignored, to bound the work for a request.
 const NAMES_MAX: usize = 32;

@@ -1,6 +1,4 @@
 //! Selects the format of a reply by the query or by the `Accept` field.
-//!
-//! Does not know about: the default format of the route.
 
 use doorbell_health::Format;
 

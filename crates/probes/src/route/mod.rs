@@ -1,7 +1,5 @@
 //! Health routes: send one of the pre-rendered replies. Only a request that excludes checks causes
 //! a reply to be rendered.
-//!
-//! Does not know about: how states are derived, when replies are rendered, tokens.
 
 mod exclude;
 mod format;

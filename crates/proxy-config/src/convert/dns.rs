@@ -1,6 +1,4 @@
 //! Options of the `dns` prober of blackbox_exporter.
-//!
-//! Does not know about: other probers.
 
 use super::blackbox::{Module, SOURCE, resolve, typed};
 use super::keys::{KEEP, Keys};

@@ -1,6 +1,4 @@
 //! Options of the `http` prober of blackbox_exporter.
-//!
-//! Does not know about: other probers.
 
 use super::blackbox::{Module, resolve, secret_in, tls, typed};
 use super::keys::{KEEP, Keys, Placed};

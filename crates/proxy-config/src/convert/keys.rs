@@ -1,6 +1,4 @@
 //! The keys of one table: each is taken once, and the rest is reported.
-//!
-//! Does not know about: the meaning of keys.
 
 use super::yaml::{Entry, Node, Value};
 use std::cell::RefCell;

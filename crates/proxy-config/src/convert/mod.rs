@@ -1,7 +1,5 @@
 //! Converts configuration files of other programs.
 //!
-//! Does not know about: files, the command line.
-//!
 //! The result contains only keys that have the same effect in doorbell. Each other line is reported
 //! with its number, the reason, and what to do instead.
 

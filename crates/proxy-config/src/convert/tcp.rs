@@ -1,6 +1,4 @@
 //! Options of the `tcp` prober of blackbox_exporter.
-//!
-//! Does not know about: other probers.
 
 use super::blackbox::{Module, SOURCE, resolve, tls, typed};
 use super::http::is_pattern;

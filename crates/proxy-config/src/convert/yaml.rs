@@ -1,6 +1,4 @@
 //! YAML documents as trees with line numbers.
-//!
-//! Does not know about: the meaning of keys.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use std::collections::BTreeMap;

@@ -1,6 +1,4 @@
 //! Validation of the keys of signed tokens: whether they load and match the algorithm.
-//!
-//! Does not know about: verification of tokens.
 
 use super::super::model::Jwt;
 use super::{check_private, read};

@@ -1,7 +1,5 @@
 //! Validates the files that a configuration names (existence, permissions, contents), and reads the
 //! contents of replies.
-//!
-//! Does not know about: other parts of the configuration; changes of files.
 
 mod jwt;
 mod tls;

@@ -1,6 +1,4 @@
 //! `[admin]`: address of metrics, pages and the admin API of a running instance.
-//!
-//! Does not know about: the pages and calls.
 
 use super::super::bind::Bind;
 use super::Secret;

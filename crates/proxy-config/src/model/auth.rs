@@ -1,6 +1,4 @@
 //! `[auth.NAME]`: credentials that a route accepts.
-//!
-//! Does not know about: routes, verification of tokens, contents of key files.
 
 use doorbell::http::auth::jwt::Algorithm;
 use doorbell::http::auth::{Policy, PolicyError, TokenError, Tokens};

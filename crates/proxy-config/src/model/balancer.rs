@@ -1,6 +1,4 @@
 //! `[agent.NAME]` and `[tcp_gate.NAME]`: health for load balancers whose checks do not use HTTP.
-//!
-//! Does not know about: the agent protocol, opening and closing sockets.
 
 use super::super::bind::{Bind, fixed_addresses};
 use doorbell_config::{At, Link, Table, Words};

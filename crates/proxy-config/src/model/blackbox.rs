@@ -1,6 +1,4 @@
 //! `[blackbox]`: probes on request, compatible with Prometheus' blackbox_exporter.
-//!
-//! Does not know about: how a probe runs.
 
 use super::super::bind::addresses;
 use super::super::networks;

@@ -1,6 +1,4 @@
 //! `[compute]`: threads for work that would delay a worker.
-//!
-//! Does not know about: the work itself.
 
 use doorbell::offload;
 use doorbell_config::{Problem, Section, Table};

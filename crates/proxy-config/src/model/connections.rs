@@ -1,6 +1,4 @@
 //! `[connections]`: limits of connections, on all listeners.
-//!
-//! Does not know about: listeners, which own the limits of their requests.
 
 use doorbell_config::Table;
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! `[control]` and `[maintenance]`: the control socket, and maintenance by files and schedules.
-//!
-//! Does not know about: the commands of the control socket.
 
 use crate::Schedule;
 use doorbell_config::{At, Entry, Link, Table, Text};

@@ -1,6 +1,4 @@
 //! `[health.NAME]`: endpoints, their checks, and the status code of each state.
-//!
-//! Does not know about: routes that report an endpoint.
 
 use doorbell_config::{At, Entry, Json, Key, Link, Map, Table, Words};
 use doorbell_health::Severity;

@@ -1,6 +1,4 @@
 //! `[history]`: where transitions, results and the availability of endpoints are stored.
-//!
-//! Does not know about: tables of the database, how rows are written.
 
 use super::Secret;
 use super::server_url::{ServerKind, ServerUrl};

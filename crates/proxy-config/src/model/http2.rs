@@ -1,6 +1,4 @@
 //! `[http2]` and `[grpc]`: limits of HTTP/2 connections, and gRPC health checks.
-//!
-//! Does not know about: listeners that enable HTTP/2.
 
 use doorbell_config::{At, Link, Map, Problem, Section, Table, Words};
 use doorbell_grpc::ALB_PATH;

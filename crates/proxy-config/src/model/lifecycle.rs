@@ -1,6 +1,4 @@
 //! `[lifecycle]`: start, reload and end of the process.
-//!
-//! Does not know about: how a drain works.
 
 use doorbell_config::{Table, Words};
 use std::path::PathBuf;

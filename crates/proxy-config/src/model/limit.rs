@@ -1,6 +1,4 @@
 //! `[limit.NAME]`: request rates of clients.
-//!
-//! Does not know about: routes, counting requests.
 
 use doorbell::http::limit::{BURST_MAX, KEYS_MAX, OnError, Quota};
 use doorbell_config::{Entry, Json, Key, Problem, Rate, Secret, Section, Table, Value, Words, literal};

@@ -1,6 +1,4 @@
 //! `[links]` and `[link.NAME]`: connections to other instances of doorbell.
-//!
-//! Does not know about: frames, contents of the files.
 
 use super::super::bind::addresses;
 use doorbell_checks::options::HostPort;

@@ -1,6 +1,4 @@
 //! `[listener.NAME]`: addresses, protocols, trusted proxies, timeouts and limits.
-//!
-//! Does not know about: routes, opening sockets.
 
 use super::super::bind::Bind;
 use super::super::networks;

@@ -1,6 +1,4 @@
 //! `[log]`: the log and the access log.
-//!
-//! Does not know about: how lines are written.
 
 use doorbell_config::{Entry, Json, Key, Problem, Section, Table, Value, Words, literal};
 use serde_json::json;

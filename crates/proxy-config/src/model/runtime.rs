@@ -1,6 +1,4 @@
 //! `[runtime]`: threads and limits of the process.
-//!
-//! Does not know about: how workers run.
 
 use doorbell::http::limit::CLIENT_V6_LEN;
 use doorbell_config::{Table, Words};

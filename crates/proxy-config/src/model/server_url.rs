@@ -1,6 +1,4 @@
 //! URLs of the servers of `[shared]` and `[history.clickhouse]`.
-//!
-//! Does not know about: credentials, connections.
 
 use doorbell_checks::options::HostPort;
 use doorbell_config::{Entry, Problem, Section, Text};

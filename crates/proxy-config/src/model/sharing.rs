@@ -1,6 +1,4 @@
 //! `[shared]`: the store that instances share.
-//!
-//! Does not know about: keys and values in the store.
 
 use super::Secret;
 use super::server_url::{ServerKind, ServerUrl};

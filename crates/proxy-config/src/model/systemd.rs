@@ -1,6 +1,4 @@
 //! `[systemd]`: notifications to the service manager. Without `NOTIFY_SOCKET` nothing is sent.
-//!
-//! Does not know about: how notifications are sent.
 
 use doorbell_config::{Table, Words};
 

@@ -1,6 +1,4 @@
 //! `[tls.NAME]`: certificates of a TLS listener, and its requirements for clients.
-//!
-//! Does not know about: listeners, contents of the files.
 
 use super::unrepresentable;
 use doorbell_config::{At, Entry, Problem, Rate, Section, Table, Words};

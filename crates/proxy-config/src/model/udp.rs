@@ -1,6 +1,4 @@
 //! `[udp.NAME]`: replies to datagrams.
-//!
-//! Does not know about: opening sockets, how the state of an endpoint is determined.
 
 use super::super::bind::addresses;
 use doorbell_checks::options::unhex;

@@ -1,6 +1,4 @@
 //! Resolves what checks of type `alias` follow, and refuses checks that follow themselves.
-//!
-//! Does not know about: states.
 
 use super::super::model::Config;
 use doorbell_checks::options::{Followed, cycles};

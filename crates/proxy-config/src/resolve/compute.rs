@@ -1,6 +1,4 @@
 //! Warns of a `[compute]` table without effect.
-//!
-//! Does not know about: threads.
 
 use super::super::model::{Compute, Config};
 use doorbell_config::{Places, Problem, Problems};

@@ -1,6 +1,4 @@
 //! Conflicts between routes: hidden routes, and redirects of ACME challenges.
-//!
-//! Does not know about: other keys of a route.
 
 use super::super::model::{Action, Route};
 use doorbell::http::Method;

@@ -1,6 +1,4 @@
 //! Resolves the checks of `[health.NAME]`, with severity, weight and status code.
-//!
-//! Does not know about: routes.
 
 use super::super::model::{CheckUse, DegradedVia, Health, QuorumOf};
 use doorbell_checks::options::Check;

@@ -1,7 +1,5 @@
 //! Resolves the endpoints of `[grpc]`, creates the default gRPC route, and reports `[grpc]`,
 //! `[http2]` and gRPC routes without effect.
-//!
-//! Does not know about: listeners, apart from whether they have HTTP/2.
 
 use super::super::model::{Config, Grpc, Health, Http2, Listener, Route, links_to};
 use doorbell::http::Method;

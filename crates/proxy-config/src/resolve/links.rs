@@ -1,6 +1,4 @@
 //! Resolves `[links]`, `[link.NAME]` and checks of type link.
-//!
-//! Does not know about: connections, contents of the files.
 
 use super::super::model::{Config, Peer};
 use doorbell_checks::options::CheckKind;

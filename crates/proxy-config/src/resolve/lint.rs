@@ -1,6 +1,4 @@
 //! Warnings about valid settings that are probably not intended.
-//!
-//! Does not know about: errors; contents of files.
 
 use super::super::bind::Bind;
 use super::super::model::{Action, Config, Details, Lifecycle, Listener, Route, Udp};

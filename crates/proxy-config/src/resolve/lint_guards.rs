@@ -1,7 +1,5 @@
 //! Warnings: guards that are weaker than intended, and limits that count a load balancer as one
 //! client.
-//!
-//! Does not know about: errors; counting requests.
 
 use super::super::model::{Config, Forwarded, LimitKey, ProxyProtocol, Route};
 use doorbell_config::{Places, Problem, Problems};

@@ -1,7 +1,5 @@
 //! Warnings: liveness or startup probes that fail during a drain or maintenance and would cause a
 //! restart.
-//!
-//! Does not know about: errors; parts of a reply other than the status code.
 
 use super::super::model::{Config, Health, OnDrain, Role, Route};
 use doorbell_config::{At, Link, Problem, Problems};

@@ -1,7 +1,5 @@
 //! Warnings about endpoints that depend on another machine: all replicas share that machine and
 //! would go down at the same time.
-//!
-//! Does not know about: errors; replies of an endpoint.
 
 use super::super::model::{Config, Health, Udp};
 use doorbell_checks::options::{CheckKind, Followed, HostPort};

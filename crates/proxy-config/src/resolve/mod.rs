@@ -1,7 +1,5 @@
 //! Resolves a configuration: fills in defaults, replaces names by positions, validates tables
 //! against each other.
-//!
-//! Does not know about: TOML, contents of files.
 
 mod alias;
 mod compute;

@@ -1,7 +1,5 @@
 //! Validates `[route.NAME]` against the other tables: its listeners, limits, tokens, client
 //! certificates and endpoint.
-//!
-//! Does not know about: serving a route; other routes.
 
 use super::super::model::{ClientAuthMode, ClientCert, Listener, Route, Tls};
 use doorbell_config::{At, Link, Names, Places, Problem, Problems, did_you_mean, quoted};

@@ -1,6 +1,4 @@
 //! Validates `[shared]`, and the checks and limits that instances share.
-//!
-//! Does not know about: the store.
 
 use super::super::model::Config;
 use doorbell_checks::options::Check;

@@ -1,6 +1,4 @@
 //! Validates `[tls.NAME]` against the listeners that refer to it.
-//!
-//! Does not know about: contents of files.
 
 use super::super::bind::Bind;
 use super::super::model::Config;

@@ -1,6 +1,4 @@
 //! Checks one text as a configuration file, from a test, a corpus or the fuzzer.
-//!
-//! Does not know about: which configurations are valid.
 
 use doorbell_proxy_config::{Config, Outside, Parsed, Source, parse_with, to_json, to_toml};
 use serde_json::Value;

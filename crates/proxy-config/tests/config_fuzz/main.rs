@@ -1,7 +1,5 @@
 //! Arbitrary text as a configuration file: parsing and reporting never panic. Also replays the
 //! corpus of the fuzzer.
-//!
-//! Does not know about: which configurations are valid.
 
 mod check;
 

@@ -3,8 +3,6 @@
 //!
 //! `cargo bench -p doorbell-proxy-server --bench instructions` counts with callgrind, as the bench of
 //! the same name of `doorbell-benches` does for the libraries.
-//!
-//! Does not know about: time; sockets and the kernel, which the rig measures.
 
 #[path = "../../../../benches/benches/instructions/harness.rs"]
 mod harness;

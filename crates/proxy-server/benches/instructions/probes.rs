@@ -5,8 +5,6 @@
 //! second request within one step of the clock costs ten instructions less. **A row of `health` may
 //! cost at most 60 instructions more than the same row of `fixed`.** The exception is
 //! `haproxy_state`: the state that HAProxy sends with `send-state` differs each time and is parsed.
-//!
-//! Does not know about: how rows are counted.
 
 use crate::harness::at_most;
 use doorbell::http::Next;

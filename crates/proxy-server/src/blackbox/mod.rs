@@ -1,7 +1,5 @@
 //! `/probe?target=&module=` as in Prometheus' blackbox_exporter, on its own port and thread.
 //!
-//! Does not know about: how a probe runs, the format of results.
-//!
 //! Identical requests share a result: a request during a probe waits for the probe, and a request
 //! within the cache time gets the cached result.
 

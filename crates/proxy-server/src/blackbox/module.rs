@@ -1,6 +1,4 @@
 //! Modules: checks without a target, built in or from the configuration.
-//!
-//! Does not know about: targets.
 
 use doorbell_checks::options::{
     Address, Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, RequestVersion,

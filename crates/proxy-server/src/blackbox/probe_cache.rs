@@ -1,6 +1,4 @@
 //! Replies to requests with the result of a new probe or with a cached result.
-//!
-//! Does not know about: connections.
 
 use super::module::Module;
 use super::probe::{Prober, Refused};

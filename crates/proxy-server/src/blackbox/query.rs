@@ -1,6 +1,4 @@
 //! The query of a request: `target=..&module=..`.
-//!
-//! Does not know about: whether the target may be probed.
 
 use super::module::Module;
 use std::fmt;

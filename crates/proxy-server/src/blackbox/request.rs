@@ -1,6 +1,4 @@
 //! The request of a probe, from a module and a target, and the requests that follow redirects.
-//!
-//! Does not know about: how a probe runs, which addresses are allowed.
 
 use super::module::Module;
 use doorbell_checks::options::{

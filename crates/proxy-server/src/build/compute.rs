@@ -1,6 +1,4 @@
 //! Builds the compute lane from the configuration, and runs scans of files on it.
-//!
-//! Does not know about: the content of files, other jobs.
 
 use crate::exit::{Exit, Failure};
 use crate::reload::watch::Scan;

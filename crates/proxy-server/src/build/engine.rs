@@ -1,6 +1,4 @@
 //! Builds the engine from the configuration, and logs its start or explains its failure.
-//!
-//! Does not know about: how listeners are built, other generations.
 
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};

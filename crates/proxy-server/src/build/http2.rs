@@ -1,6 +1,4 @@
 //! HTTP/2 of the listeners of a configuration.
-//!
-//! Does not know about: HTTP/1 handlers, certificates.
 
 use doorbell::http::Limits;
 use doorbell_grpc::OVERALL;

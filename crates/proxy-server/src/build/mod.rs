@@ -1,6 +1,4 @@
 //! Builds parts of a generation from its configuration.
-//!
-//! Does not know about: when a generation is built or replaced.
 pub(crate) mod access_log;
 pub(crate) mod checks;
 pub(crate) mod compute;

@@ -1,6 +1,4 @@
 //! The service of one listener without a server, for benchmarks that measure the cost of a request.
-//!
-//! Does not know about: sockets, running checks.
 
 use super::access_log::HttpVersion;
 use super::compute::{self, ScanRunner};

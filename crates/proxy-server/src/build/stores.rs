@@ -1,7 +1,5 @@
 //! Opens the directories and link maps (`redirect.map`) of a configuration once, for all its
 //! listeners.
-//!
-//! Does not know about: replies.
 
 use super::compute::ScanRunner;
 use crate::guards::Refusal;

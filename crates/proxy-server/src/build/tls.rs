@@ -1,6 +1,4 @@
 //! Builds acceptors from `[tls.NAME]` and replaces their certificates while the server runs.
-//!
-//! Does not know about: how handshakes are performed, how files are watched.
 
 use crate::guards::seed;
 use crate::http::Time;

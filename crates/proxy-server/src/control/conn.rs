@@ -1,7 +1,5 @@
 //! One connection to the control socket: exchanges greetings, then sends a response to each
 //! request, or a stream of events.
-//!
-//! Does not know about: permissions.
 
 use crate::log::Throttle;
 use crate::operator::{Followed, Operator};

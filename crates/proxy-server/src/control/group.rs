@@ -1,7 +1,6 @@
 //! Looks up the number of a group.
 //!
-//! Does not know about: members. Only `/etc/group` is read, so groups of a directory service must
-//! be configured by number.
+//! Only `/etc/group` is read, so groups of a directory service must be configured by number.
 
 use std::fs;
 

@@ -1,6 +1,4 @@
 //! Accepts connections to the control socket, limits their number and checks their permissions.
-//!
-//! Does not know about: the requests, the socket file.
 
 use super::conn;
 use crate::log::Throttle;

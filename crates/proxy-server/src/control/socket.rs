@@ -1,8 +1,6 @@
 //! The file of a control socket: created if no other process listens at its path, removed when the
 //! server ends.
 //!
-//! Does not know about: the protocol.
-//!
 //! The process that holds the lock on `NAME.lock` owns `NAME`, even if two instances start at the
 //! same time. The kernel releases the lock when the process ends, so the file of a dead instance
 //! can be replaced, and the file of a running instance cannot.

@@ -1,6 +1,4 @@
 //! Tests files of control sockets.
-//!
-//! Does not know about: the protocol.
 
 use super::socket::open;
 use doorbell_control::places::{NAME, find_running};

@@ -1,6 +1,4 @@
 //! Token policies, and the replacement of their keys while the server runs.
-//!
-//! Does not know about: routes, other guards.
 
 use super::Refusal;
 use crate::guards::subject::Subject;

@@ -1,7 +1,5 @@
 //! Detects cross-site requests of browsers, and requests forwarded by a proxy.
 //!
-//! Does not know about: the purpose of a request.
-//!
 //! A browser can connect to every address of its machine, including the loopback address. A page
 //! cannot forge the fields that the browser sets: under DNS rebinding, `Host` contains the name of
 //! the page's site, and every request except GET and HEAD has `Origin` (Fetch, section 3.2).

@@ -1,7 +1,5 @@
 //! Limits and their counters, shared across generations: a reload keeps the counters of an
 //! unchanged limit, so clients get no new or additional budget.
-//!
-//! Does not know about: requests, replies.
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};

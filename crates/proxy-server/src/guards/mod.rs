@@ -1,8 +1,6 @@
 //! The guards of a route: rate limit, client certificate, token, concurrency. The guards apply in
 //! this order, regardless of the order in the file: the rate limit precedes tokens, so that tokens
 //! cannot be brute-forced.
-//!
-//! Does not know about: looking up routes, replies to admitted requests.
 
 mod auth;
 pub(crate) mod browser;

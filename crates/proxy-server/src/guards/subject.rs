@@ -1,7 +1,5 @@
 //! The name of a token's holder, stored from the verification of the token until the request is
 //! logged.
-//!
-//! Does not know about: tokens, log lines.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,7 +1,5 @@
 //! Verifies tokens with expensive signatures as jobs on the compute lane, so that workers are not
 //! delayed.
-//!
-//! Does not know about: routes, the rest of the request.
 
 use crate::http::auth::Decision;
 use crate::http::layer::RequireAuth;

@@ -1,7 +1,5 @@
 //! The history of this process: one buffer and one writer across reloads.
 //!
-//! Does not know about: the schema, the encoding of rows.
-//!
 //! Without `[history.clickhouse]` there is neither a buffer nor a thread. Rows are never added on a
 //! thread that replies to probes: transitions and operations come from the event log, results from
 //! the check thread, and receipts from the link thread.

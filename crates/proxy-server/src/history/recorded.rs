@@ -1,6 +1,4 @@
 //! Events, results of checks, and receipts of links as rows.
-//!
-//! Does not know about: the buffer and the writer of the history.
 
 use doorbell_checks::Finding;
 use doorbell_control::{Event, EventKind};

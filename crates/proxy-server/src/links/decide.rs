@@ -1,7 +1,5 @@
 //! Determines the results of checks of type `link` when a subject (a check or an endpoint) changes
 //! at a peer, and repeats each result before it is stale.
-//!
-//! Does not know about: how states are combined into a result, how links transport them.
 
 use super::peers::LinkPeers;
 use super::rules::Rule;

@@ -1,7 +1,5 @@
 //! Sends the states of this instance's checks and endpoints on all links.
 //!
-//! Does not know about: frames, the states of peers.
-//!
 //! Transitions are sent at once. Every second, all states are compared with those sent last, so
 //! that a missed event or a reload leaves no difference.
 

@@ -1,8 +1,6 @@
 //! The thread of the links to other instances. It keeps running across reloads that change neither
 //! the tables nor the files of the links.
 //!
-//! Does not know about: frames, the verification of certificates, the effects of states.
-//!
 //! Links read states and results on their own thread, so checks and probes never wait for them.
 
 mod decide;

@@ -1,7 +1,5 @@
 //! The links of this process by name: their queues and the states of their peers, which outlive
 //! reloads.
-//!
-//! Does not know about: how connections are opened.
 
 use super::rules::Rule;
 use super::view;

@@ -1,6 +1,4 @@
 //! Checks of type `link` and the decisions about them.
-//!
-//! Does not know about: how states arrive from peers.
 
 use doorbell_checks::Finding;
 use doorbell_checks::options::CheckKind;

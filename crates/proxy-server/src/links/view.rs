@@ -1,6 +1,4 @@
 //! Operators' view of a link.
-//!
-//! Does not know about: the command or metric that shows the view.
 
 use super::peers::{KnownPeer, lock};
 use crate::operator::millis;

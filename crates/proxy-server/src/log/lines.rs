@@ -1,6 +1,4 @@
 //! The queue of log lines, and the thread that writes them.
-//!
-//! Does not know about: the format of a line.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

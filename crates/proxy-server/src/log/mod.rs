@@ -1,7 +1,5 @@
 //! The log: by default text on a terminal and JSON elsewhere; flushed when the process ends.
 //!
-//! Does not know about: the content of lines.
-//!
 //! Logging never blocks: lines are added to a bounded queue, and a thread writes them to
 //! standard output. If the reader hangs, lines are lost and counted. Panics are logged in the same
 //! way, except that a panic waits up to 100 ms for the write.

@@ -1,6 +1,4 @@
 //! Logs panics through the queue, because a write to standard error could block.
-//!
-//! Does not know about: what happens to the thread that panicked.
 
 use super::{LINES, Throttle};
 use std::backtrace::{Backtrace, BacktraceStatus};

@@ -1,7 +1,5 @@
 //! Rate limit for log lines that clients can cause: one line per second and kind, with the number
 //! of suppressed lines.
-//!
-//! Does not know about: the content of lines.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,5 @@
 //! Commands of operators: maintenance, reload, stop. A command takes effect before its call
 //! returns, except an immediate stop.
-//!
-//! Does not know about: where commands come from, the work of the supervisor.
 
 use super::maintenance::{self, Hold};
 use super::{Operator, OperatorInner, end_of, lasts, one_line, with_note};

@@ -1,7 +1,5 @@
 //! The thread of the control plane: it serves the control socket and the admin listener.
 //!
-//! Does not know about: the servers on the thread.
-//!
 //! The thread has its own current-thread runtime, so that commands and probes do not delay each
 //! other.
 

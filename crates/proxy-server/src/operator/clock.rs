@@ -1,6 +1,4 @@
 //! The time of day, and a monotonic clock.
-//!
-//! Does not know about: events.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,5 @@
 //! Drains by operators, of all endpoints or of one. A drain takes effect before the call returns.
 //!
-//! Does not know about: where commands come from, how the program stops.
-//!
 //! A drain changes only what probers see; requests are served as before.
 
 use super::lifecycle::Drain;

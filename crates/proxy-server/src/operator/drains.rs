@@ -1,6 +1,4 @@
 //! The drains of single endpoints, by name.
-//!
-//! Does not know about: clocks, registries, the state file.
 
 use super::clock::millis;
 use super::lifecycle::Drain;

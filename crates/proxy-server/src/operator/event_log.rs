@@ -1,7 +1,5 @@
 //! The last events, numbered, and their followers.
 //!
-//! Does not know about: the meaning of events, the connections of followers.
-//!
 //! A slow follower loses its oldest pending events, and receives the number of lost events.
 //! Recording never waits for followers.
 

@@ -1,7 +1,5 @@
 //! Maintenance by files: a file in `[maintenance] file_dir` puts the target with the name of the
 //! file into maintenance. Files that existed before doorbell started also count.
-//!
-//! Does not know about: when the directory changes.
 
 use super::Operator;
 use crate::reload::watch::{Scan, Watched};

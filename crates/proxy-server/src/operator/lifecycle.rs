@@ -1,8 +1,6 @@
 //! The lifecycle of the program as a state machine: commands and signals are the input, state
 //! transitions the output.
 //!
-//! Does not know about: clocks, signals, what a drain does to endpoints.
-//!
 //! An operator's drain lasts until it is cancelled or its time limit is reached; a stop drains for
 //! `drain_delay` before listeners close. The drain and the stop can be cancelled until the
 //! listeners close. When the command of `doorbell run` exits, a drain starts that cannot be

@@ -1,7 +1,5 @@
 //! Declarations of maintenance, and which of them are in effect.
 //!
-//! Does not know about: clocks, registries, the state file.
-//!
 //! Several declarations may apply to one target. A declaration for the target itself takes
 //! precedence over a declaration for `all`, regardless of their sources; otherwise the order of
 //! precedence is operator, file, window.

@@ -1,8 +1,6 @@
 //! The operator's view and control of the running program: one handle for the control socket, the
 //! admin pages, signals and systemd.
 //!
-//! Does not know about: sockets, pages, signals; how a server is started or stopped.
-//!
 //! A command takes effect before its call returns: the next probe sees the effect. Only the
 //! supervisor closes listeners; commands that end the program wake the
 //! supervisor through its queue. Lock order: the lock of the state file, the lock of this module,

@@ -1,6 +1,4 @@
 //! Saves drains and maintenance to the state file and restores them.
-//!
-//! Does not know about: the format of the file.
 
 use super::clock::millis;
 use super::lifecycle::Drain;

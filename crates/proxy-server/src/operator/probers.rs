@@ -1,6 +1,4 @@
 //! Prober statistics for operators and for the history.
-//!
-//! Does not know about: the page or command that shows the statistics.
 
 use crate::http::Time;
 use crate::http::prober::Prober;

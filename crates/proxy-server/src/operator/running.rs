@@ -1,6 +1,4 @@
 //! The running server, which a reload replaces.
-//!
-//! Does not know about: how the server is built, how it is shown.
 
 use crate::registry::HealthRegistry;
 use crate::reload::Awaited;

@@ -1,7 +1,5 @@
 //! Logs the whole state, on SIGUSR1.
 //!
-//! Does not know about: signals.
-//!
 //! Logs one line of JSON, then one line for the program and for each worker, endpoint, check,
 //! drain, maintenance and prober. The lines are logged regardless of the configured log level.
 

@@ -1,7 +1,5 @@
 //! Operations for the supervisor: the stop of the program, and the end of limited drains and
 //! maintenance.
-//!
-//! Does not know about: signals, servers.
 
 use super::Operator;
 use doorbell_proxy_config::format_duration;

@@ -1,6 +1,4 @@
 //! Commands of operators and their effect on endpoints, without a server.
-//!
-//! Does not know about: sockets, signals.
 
 use super::clock::jump;
 use super::*;

@@ -1,6 +1,4 @@
 //! Builds the views for operators on request, runs checks, and accepts their results.
-//!
-//! Does not know about: connections.
 
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};

@@ -1,6 +1,4 @@
 //! Recurring maintenance windows, and which of them are open.
-//!
-//! Does not know about: the effect on endpoints.
 
 use super::maintenance::Hold;
 use doorbell_probes::endpoint_target;

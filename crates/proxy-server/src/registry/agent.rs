@@ -1,7 +1,5 @@
 //! HAProxy's agent-check: sends the line of an endpoint on each connection.
 //!
-//! Does not know about: connections, and the text of an endpoint's line.
-//!
 //! With `select_by_send`, the text from HAProxy selects the endpoint. A HAProxy that sends no text
 //! (a `server` without `agent-send`) gets the line of the agent's configured endpoint.
 

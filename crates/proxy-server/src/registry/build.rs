@@ -1,6 +1,4 @@
 //! Builds a registry and the options of its replies from a configuration.
-//!
-//! Does not know about: results.
 
 use crate::workers;
 use doorbell_health::{CheckIndex, ConfigError, EndpointConfig, FailOpen, Format, Grace, Use};

@@ -1,7 +1,5 @@
 //! The health registry of this process: a [`ClockedRegistry`] with an event log and maintenance
 //! windows.
-//!
-//! Does not know about: what a result means, requests.
 
 pub(crate) mod agent;
 mod build;

@@ -1,6 +1,4 @@
 //! Receiver of transitions: the event log.
-//!
-//! Does not know about: when a state changes.
 
 use crate::operator::EventLog;
 use doorbell_control::EventKind;

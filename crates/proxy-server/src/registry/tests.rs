@@ -1,6 +1,4 @@
 //! Tests the registry of a configuration, and its clocks.
-//!
-//! Does not know about: requests.
 
 use super::*;
 use doorbell_checks::{Finding, ResultSink as _};

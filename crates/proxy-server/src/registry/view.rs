@@ -1,6 +1,4 @@
 //! Views of the registry for operators.
-//!
-//! Does not know about: the page or command that shows a view.
 
 use super::HealthRegistry;
 use crate::operator::millis;

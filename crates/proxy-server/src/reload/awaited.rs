@@ -1,7 +1,5 @@
 //! Listeners that stay closed until their first certificate can be used (`wait_for_certificate`).
 //!
-//! Does not know about: when files are checked, how generations are replaced.
-//!
 //! A waiting listener is not part of its generation: its addresses are not bound, and connections
 //! are refused. When its certificate appears, a new generation of the same configuration includes
 //! the listener. An open listener does not wait again: if its certificate cannot be used at a

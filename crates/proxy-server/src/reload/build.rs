@@ -1,6 +1,4 @@
 //! Builds the registry, checks, routes and listeners of a generation, without starting its server.
-//!
-//! Does not know about: the running server, the activation of the parts.
 
 use super::awaited::Awaited;
 use super::ports::Ports;

@@ -1,6 +1,4 @@
 //! Watches the configuration file and awaited certificates, and reloads on a change.
-//!
-//! Does not know about: how directories are watched, the steps of a reload.
 
 use super::generations::{Generations, Reading};
 use crate::operator::Operator;

@@ -1,7 +1,5 @@
 //! Keys that a reload cannot change, because they apply to the whole process. Their old values stay
 //! in effect, and each changed key is logged.
-//!
-//! Does not know about: other steps of a reload.
 
 use doorbell_config::Table;
 use doorbell_proxy_config::model::{Compute, Config};

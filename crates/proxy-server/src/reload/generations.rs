@@ -1,6 +1,4 @@
 //! The generations of a process: the current one, and retired ones that still have connections.
-//!
-//! Does not know about: how files are watched, where reloads are requested.
 
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, SharedState, Started};

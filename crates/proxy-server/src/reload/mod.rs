@@ -1,7 +1,5 @@
 //! A generation: all components of one configuration, from its registry to its sockets.
 //!
-//! Does not know about: when a generation is replaced, and why.
-//!
 //! The first generation is created when the program starts. A later one is built completely while
 //! the current one serves, and started on the same listening sockets; then the current one retires
 //! ([`generations`]). A failure before the new server starts leaves the current generation and all

@@ -1,6 +1,4 @@
 //! Ports that are not served by workers: TCP gates, blackbox probes and links.
-//!
-//! Does not know about: their protocols.
 
 use super::SharedState;
 use crate::blackbox::{self, Probes};

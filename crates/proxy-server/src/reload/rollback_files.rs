@@ -1,6 +1,4 @@
 //! Files created for a generation, which are removed if it is not put in use.
-//!
-//! Does not know about: their content.
 
 use doorbell_proxy_config::model::{Access, AccessFile, Config};
 use std::path::PathBuf;

@@ -1,6 +1,4 @@
 //! Results of checks: to the registry, the history and other instances.
-//!
-//! Does not know about: the effect of results, rows, messages.
 
 use crate::history::Results;
 use crate::sharing::SharedChecks;

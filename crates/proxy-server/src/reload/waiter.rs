@@ -1,7 +1,5 @@
 //! Waits on a thread for the end of a server. The thread starts before the server, so that a
 //! failure to start the thread cannot leave a running server without it.
-//!
-//! Does not know about: reactions to the end.
 
 use crate::supervisor::queue::{Message, Queue};
 use doorbell::Server;

@@ -1,7 +1,5 @@
 //! Continues a request, after a job has verified its token, on the thread that received the
 //! request.
-//!
-//! Does not know about: how tokens are verified.
 
 use super::RouteService;
 use super::handler::RouteHandler;

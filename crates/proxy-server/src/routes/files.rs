@@ -1,9 +1,8 @@
 //! Serves small files of a directory from memory. Jobs of the compute lane read changed files.
 //!
-//! Does not know about: routes, how directories are watched. Designed for
-//! `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, which exist for minutes and are
-//! requested immediately after their creation. If a file is not in memory, a job looks it up before
-//! the reply is 404.
+//! Designed for `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, which exist for minutes
+//! and are requested immediately after their creation. If a file is not in memory, a job looks it
+//! up before the reply is 404.
 
 use crate::build::compute::ScanRunner;
 use crate::http::{StaticReply, Status};

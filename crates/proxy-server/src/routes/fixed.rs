@@ -1,6 +1,4 @@
 //! Fixed error replies, such as 404 for requests without a route.
-//!
-//! Does not know about: when they are sent.
 
 use crate::http::{StaticReply, Status};
 

@@ -1,8 +1,7 @@
 //! The handler of a gRPC route: admits gRPC calls to the Tokio lane, and replies with 415 to other
 //! requests.
 //!
-//! Does not know about: messages, how calls are served. For guards and the log, a call is a
-//! deferred request that is in progress until the call ends.
+//! For guards and the log, a call is a deferred request that is in progress until the call ends.
 
 use super::fixed::with_headers;
 use crate::http::{Method, Replied, Request, Responder, StaticReply, Status, Time};

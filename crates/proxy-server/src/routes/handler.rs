@@ -1,6 +1,4 @@
 //! The handler of a route: the kind of reply that its requests get.
-//!
-//! Does not know about: looking up routes.
 
 use super::fixed::with_headers;
 use super::grpc::GrpcHandler;

@@ -1,6 +1,4 @@
 //! Health routes: decide which clients see details. [`HealthHandler`] sends the replies.
-//!
-//! Does not know about: how a state is determined, how a reply is chosen.
 
 use crate::guards::Viewers;
 use crate::guards::token_jobs::TokenJob;

@@ -1,8 +1,7 @@
 //! The service of a listener, with and without the layers in front of all its routes (log, trusted
 //! proxies, limit of requests in progress).
 //!
-//! Does not know about: looking up routes. A deferred request is logged and counted when its reply
-//! is sent.
+//! A deferred request is logged and counted when its reply is sent.
 
 use super::{LogRoute, RouteService};
 use crate::build::access_log::Lines;

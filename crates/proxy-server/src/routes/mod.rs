@@ -1,7 +1,7 @@
 //! The compiled routes of one listener: each request is one look-up and one reply, usually
 //! pre-rendered.
 //!
-//! Does not know about: sockets. A request with a pre-rendered reply allocates nothing here.
+//! A request with a pre-rendered reply allocates nothing here.
 
 mod deferred;
 pub(crate) mod files;

@@ -1,6 +1,4 @@
 //! Push routes: accept the results of checks from the application.
-//!
-//! Does not know about: guards, the effect of a result on states.
 
 use super::fixed::{Fixed, with_headers};
 use crate::guards::browser::{is_cross_site, is_own_host};

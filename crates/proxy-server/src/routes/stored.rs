@@ -1,6 +1,4 @@
 //! Handlers of routes with files: the files of a directory, and the redirects of a link map.
-//!
-//! Does not know about: reading files.
 
 use super::fixed::Fixed;
 use crate::http::router::Params;

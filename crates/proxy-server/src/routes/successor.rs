@@ -1,8 +1,6 @@
 //! The service that replies on connections from before a reload: the service of the same listener
 //! in the current configuration.
 //!
-//! Does not know about: routes, reloads.
-//!
 //! A connection stays with the server that accepted it and gets `Connection: close` with its next
 //! reply. The new configuration determines that reply, so a removed token or route applies to no
 //! further request.

@@ -1,6 +1,4 @@
 //! Announces this instance when its description changes, and again before the announcement expires.
-//!
-//! Does not know about: the contents of the description.
 
 use super::Describe;
 use doorbell_shared::SharedStore;

@@ -1,7 +1,5 @@
 //! The shared checks of a configuration: their options, and the exchange of results with the check
 //! thread.
-//!
-//! Does not know about: the store.
 
 use super::{Settings, instance};
 use doorbell_checks::{Finding, Push, RunStart};

@@ -1,8 +1,6 @@
 //! The store that instances share: its client, and a thread that keeps running across reloads that
 //! change neither `[shared]`, its files nor the shared checks.
 //!
-//! Does not know about: keys in the store, scheduling decisions, the operator.
-//!
 //! Without `[shared]` there is no thread. Probes never wait for the thread: results of other
 //! instances reach the check thread as pushed results.
 

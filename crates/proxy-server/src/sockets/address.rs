@@ -1,6 +1,4 @@
 //! Addresses of sockets, as configured and as bound.
-//!
-//! Does not know about: opening sockets.
 
 use doorbell_proxy_config::BoundAddr;
 use doorbell_proxy_config::model::Config;

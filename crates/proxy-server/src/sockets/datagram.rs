@@ -1,6 +1,4 @@
 //! Sends messages and descriptors to the service manager (sd_pid_notify_with_fds(3)).
-//!
-//! Does not know about: which states to announce, which sockets to store.
 
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,

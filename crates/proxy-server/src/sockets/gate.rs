@@ -1,7 +1,7 @@
 //! TCP gates: ports that refuse or end connections while an endpoint does not serve, for load
 //! balancers whose checks only connect.
 //!
-//! Does not know about: how a state is determined. No data is exchanged on a connection.
+//! No data is exchanged on a connection.
 //!
 //! Gates run on their own thread, because workers cannot open and close listeners.
 

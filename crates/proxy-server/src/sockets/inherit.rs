@@ -1,7 +1,5 @@
 //! Listening sockets inherited from the parent process, by number, or by name with `LISTEN_FDS`
 //! (sd_listen_fds(3)).
-//!
-//! Does not know about: listeners.
 
 use crate::exit::{Exit, Failure};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};

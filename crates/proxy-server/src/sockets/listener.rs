@@ -1,6 +1,4 @@
 //! One listener: its sockets and protocols.
-//!
-//! Does not know about: how routes reply.
 
 use super::descriptor_store::{self, InheritedSockets};
 use super::raw::FixedReply;

@@ -1,6 +1,4 @@
 //! Sockets: opened here, inherited from the parent process or systemd, or stored during a restart.
-//!
-//! Does not know about: how routes reply.
 pub(crate) mod activation;
 mod address;
 mod datagram;

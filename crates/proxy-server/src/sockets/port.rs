@@ -1,6 +1,4 @@
 //! Listening sockets outside the workers, opened for a generation that may be rolled back.
-//!
-//! Does not know about: the component that uses an address.
 
 use super::activation;
 use crate::exit::{Exit, Failure};

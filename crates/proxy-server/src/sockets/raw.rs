@@ -1,6 +1,4 @@
 //! A raw listener's fixed reply.
-//!
-//! Does not know about: requests; any bytes get the same reply.
 
 use doorbell::{RawHandler, RawNext};
 

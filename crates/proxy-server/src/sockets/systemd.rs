@@ -1,7 +1,7 @@
 //! Notifies the service manager (sd_notify(3)): readiness, status, watchdog, and extensions of the
 //! stop timeout.
 //!
-//! Does not know about: how to stop or reload. Sends nothing unless `NOTIFY_SOCKET` is set.
+//! Sends nothing unless `NOTIFY_SOCKET` is set.
 
 use super::{datagram, descriptor_store};
 use crate::operator::Operator;

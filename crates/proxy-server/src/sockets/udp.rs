@@ -1,7 +1,5 @@
 //! `[udp.NAME]`: replies to datagrams, and ports that are closed while an endpoint does not
 //! serve.
-//!
-//! Does not know about: receiving, limits, how a state is determined.
 
 use crate::registry::HealthRegistry;
 use crate::stats::server::ServerStats;

@@ -1,6 +1,4 @@
 //! Totals over all servers of this process, including ended ones. Each generation has one server.
-//!
-//! Does not know about: how the values are shown.
 
 use crate::guards::client_limits::Counted;
 use crate::stats::server::{Item, ServerStats, Source};

@@ -1,7 +1,5 @@
 //! Counts requests by listener, route, method and status. Each thread has its own counters.
 //!
-//! Does not know about: the content of replies, how the values are shown.
-//!
 //! A slot is assigned to one combination of listener, route, method and status, its name, for the
 //! lifetime of the process, so that a new configuration continues the counters. Each thread has an
 //! array of [`SLOTS`] slots; a read sums the arrays. A fixed reply gets its slots when it is built,

@@ -1,7 +1,5 @@
 //! Server counters that are kept outside the engine, and the summary of refusals for the last log
 //! line.
-//!
-//! Does not know about: when the summary is logged, how requests are refused.
 
 use crate::guards::Common;
 use crate::guards::client_limits::Counted;

@@ -1,7 +1,5 @@
 //! The supervisor: handles signals, requests of operators and ended servers from one queue, until the
 //! process ends.
-//!
-//! Does not know about: how a server is built, and what a drain does to endpoints.
 
 pub(crate) mod queue;
 

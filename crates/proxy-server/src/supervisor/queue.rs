@@ -1,6 +1,4 @@
 //! The queue of the supervisor: signals, ends of servers, and requests of operators.
-//!
-//! Does not know about: the handling of messages.
 
 use crate::parent;
 use doorbell::ServeError;

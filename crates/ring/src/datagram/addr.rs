@@ -1,6 +1,5 @@
 //! Owns the kernel's layout of addresses and of the control data with a destination or source
 //! address.
-//! Does not know about: sockets, buffers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 

@@ -1,5 +1,4 @@
 //! Owns datagrams: what a received one contains, and batches of them in one system call.
-//! Does not know about: the meaning of a payload, when a socket is readable.
 
 mod addr;
 mod recv;

@@ -1,5 +1,4 @@
 //! Owns the memory of received datagrams, and `recvmmsg(2)`.
-//! Does not know about: replies, rings.
 #![expect(unsafe_code, reason = "a system call that writes to many buffers")]
 
 use std::os::fd::{AsRawFd, BorrowedFd};

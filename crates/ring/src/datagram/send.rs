@@ -1,5 +1,4 @@
 //! Owns `sendmmsg(2)`.
-//! Does not know about: the datagrams that are answered.
 #![expect(unsafe_code, reason = "a system call that reads from many buffers")]
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,4 @@
 //! Owns submission: pushing one entry, entering the kernel, and handling its refusals.
-//! Does not know about: the meaning of an entry.
 #![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
 
 use std::fmt;

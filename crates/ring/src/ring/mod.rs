@@ -1,5 +1,4 @@
 //! Owns `Ring`: one method per operation to push, and `next` to read the events.
-//! Does not know about: connections; when to enter, which the caller decides.
 
 mod enter;
 mod reap;

@@ -1,5 +1,4 @@
 //! Owns the conversion of completions to events, and the checks that reject impossible completions.
-//! Does not know about: submission.
 #![expect(unsafe_code, reason = "a number becomes an owned descriptor")]
 
 use std::os::fd::{FromRawFd, OwnedFd};

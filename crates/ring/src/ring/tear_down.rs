@@ -1,6 +1,5 @@
 //! Owns the tear-down of a ring: cancel, reap until nothing is in flight, close, free. Memory that
 //! the kernel may still use is leaked.
-//! Does not know about: draining connections, which the caller does first.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
 //! Owns the self-test of the kernel's behaviour, on loopback connections and a separate ring.
-//! Does not know about: kernel versions; consequences of a verdict.
 //! Start at [`capabilities`].
 
 use std::io::{Read, Write};

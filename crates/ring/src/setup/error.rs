@@ -1,5 +1,4 @@
 //! Owns `SetupError` and its likely cause.
-//! Does not know about: how the steps of set-up work.
 
 use std::fmt;
 use std::fs;

@@ -1,6 +1,5 @@
 //! Owns the fallback order of `io_uring_setup`: which flag is dropped next, and when the ring is
 //! halved.
-//! Does not know about: the system call, which is passed in.
 
 use super::{Lever, Levers, Setup, StepDown};
 use crate::Errno;

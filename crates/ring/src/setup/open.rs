@@ -1,5 +1,4 @@
 //! Owns the steps from `Setup` to a running ring.
-//! Does not know about: operations and events.
 #![expect(unsafe_code, reason = "registration of memory")]
 
 use std::os::fd::AsRawFd;

@@ -1,6 +1,5 @@
 //! Owns the shared parts of the integration tests: opening a ring or reporting the test as skipped,
 //! loopback pairs, waiting for events.
-//! Does not know about: individual tests.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::fs;

@@ -1,6 +1,4 @@
 //! Runs the machines of all shared checks on Tokio.
-//!
-//! Does not know about: which instance runs a check, the execution of checks.
 
 use super::machine::{Action, ShareCounters, ShareMachine, ShareOptions};
 use super::message::{Message, SharedResult};

@@ -1,7 +1,5 @@
 //! Decides which instance runs a shared check, and which results are valid.
 //!
-//! Does not know about: clocks, the store, the execution of checks.
-//!
 //! One instance holds the lease of the check. It extends the lease four times per interval and
 //! notifies the others, so that a failure of the holder is detected within three quarters of an
 //! interval. The others request the lease at the start, when no message arrives, and when the

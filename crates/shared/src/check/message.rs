@@ -1,7 +1,5 @@
 //! Messages and results of a shared check: a version byte, then bitcode.
 //!
-//! Does not know about: the order of messages.
-//!
 //! Version 1 is frozen: a change needs another version.
 
 use crate::format::{at_most, decode, encode};

@@ -1,6 +1,4 @@
 //! Shared checks: one of several instances runs a check for all.
-//!
-//! Does not know about: particular stores, schedules of other checks.
 
 #[cfg(feature = "tokio")]
 mod drive;

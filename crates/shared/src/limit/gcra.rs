@@ -1,6 +1,4 @@
 //! The generic cell rate algorithm (ITU-T I.371) as a script of the store, and its parameters.
-//!
-//! Does not know about: connections, the demand of instances.
 
 use doorbell_http::limit::{Credit, LIFETIME_MIN, Leases, OnError, Quota};
 use std::time::Duration;

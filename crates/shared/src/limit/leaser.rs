@@ -1,8 +1,6 @@
 //! Determines the lease requests of an instance, as a state machine without I/O: usage and replies
 //! go in, charges for the store come out.
 //!
-//! Does not know about: connections, clocks, the algorithm of the store.
-//!
 //! A *round* reads the demand of all keys with requests since the last round. The target of a key
 //! is the number of tokens that it is expected to use in three rounds, at least one. If at most
 //! half of the target is held, the round requests the difference. So idle keys cause no calls, and

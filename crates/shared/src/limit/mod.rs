@@ -10,8 +10,6 @@
 //! lifetime of its lease. The store therefore reduces the burst by the number of requests that the
 //! rate allows in this lifetime. It also reserves a part of the burst for credits (see
 //! [`INSTANCES_COVERED`]), because a credit is charged after its use.
-//!
-//! Does not know about: connections, configuration files, the identity of a client.
 
 mod gcra;
 mod leaser;

@@ -1,6 +1,4 @@
 //! The connection for commands: a queue, timeouts, and reconnects.
-//!
-//! Does not know about: the meaning of commands, the protocol.
 
 use super::conn_state::ConnState;
 use super::server::{Conn, Server, not_reply, reason};

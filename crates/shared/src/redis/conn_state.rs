@@ -1,7 +1,5 @@
 //! A limit for the replies of a server, and the reason for the end of a connection.
 //!
-//! Does not know about: the protocol, commands.
-//!
 //! The protocol library accepts replies of any length, and does not report why its connection ended
 //! while no command waits for a reply.
 

@@ -1,6 +1,4 @@
 //! Shared limits: the rounds of each [`Leaser`], and one call of the script for many keys.
-//!
-//! Does not know about: HTTP requests, the calculation of charges.
 
 use super::client::Redis;
 use crate::limit::{Ask, Gcra, Granted, KEYS_PER_CALL, Leaser, ROUND_EVERY, SCRIPT};

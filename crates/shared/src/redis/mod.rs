@@ -1,7 +1,5 @@
 //! The store for Redis and Valkey: one connection for commands and one for messages.
 //!
-//! Does not know about: the meaning of values.
-//!
 //! | key | type | content |
 //! |---|---|---|
 //! | `PREFIX` `lease:CHECK` | string | token and holder of the lease; expires with it |

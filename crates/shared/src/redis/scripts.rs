@@ -1,6 +1,4 @@
 //! Lua scripts, which the server runs atomically. They require Redis 5 or later, or Valkey.
-//!
-//! Does not know about: connections.
 
 /// Keys: the lease and the result of a check. Arguments: requester, duration in milliseconds, token
 /// and round of the last result that the requester knows. Returns: 1 if the requester holds the

@@ -1,6 +1,4 @@
 //! Address and credentials of a server, and the opening of connections.
-//!
-//! Does not know about: commands after the login.
 
 use super::client::Done;
 use super::conn_state::{ConnState, LimitedStream, limited};

@@ -1,6 +1,4 @@
 //! A ClickHouse server in a folder of its own, for tests of the history.
-//!
-//! Does not know about: schemas, rows.
 
 use std::ffi::OsString;
 use std::fs;

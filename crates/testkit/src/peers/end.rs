@@ -1,7 +1,5 @@
 //! How a connection ended, as seen by its client; most guarantees depend on the difference between
 //! a FIN and a reset.
-//!
-//! Does not know about: the meaning of the bytes.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

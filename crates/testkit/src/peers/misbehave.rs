@@ -1,6 +1,4 @@
 //! Misbehaving clients, one function for each kind of misbehaviour.
-//!
-//! Does not know about: slowness, which has its own file because it needs pacing.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};

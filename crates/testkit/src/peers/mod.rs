@@ -1,8 +1,7 @@
 //! Peers on real sockets: well-known probers, and clients that misbehave in one named way each.
 //!
-//! Does not know about: the server under test; it is an address. Start with [`Shape`] for probers,
-//! [`Load`] for many unique requests in flight, [`misbehave`] for the rest, and [`process`] for the
-//! kernel's statistics of a process.
+//! Start with [`Shape`] for probers, [`Load`] for many unique requests in flight, [`misbehave`] for
+//! the rest, and [`process`] for the kernel's statistics of a process.
 
 #![expect(
     clippy::disallowed_methods,

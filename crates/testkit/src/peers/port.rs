@@ -1,6 +1,4 @@
 //! Ports for programs that cannot report which port they got.
-//!
-//! Does not know about: the program that listens there.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Well-known probers: the bytes each one sends, and how each one closes.
 //!
-//! Does not know about: the replies. The bytes were captured from the programs themselves or, for
-//! cloud probers, follow their documentation.
+//! The bytes were captured from the programs themselves or, for cloud probers, follow their
+//! documentation.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,6 +1,4 @@
 //! A Redis or Valkey server in a folder of its own.
-//!
-//! Does not know about: keys.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

@@ -1,6 +1,4 @@
 //! A reply as parsed by a client: status, fields, body. Deliberately not the parser under test.
-//!
-//! Does not know about: chunked replies, which doorbell never sends.
 
 /// One complete HTTP/1 reply.
 #[derive(Clone, Debug, PartialEq, Eq)]

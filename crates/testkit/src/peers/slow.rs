@@ -1,6 +1,4 @@
 //! Slow clients: senders of one byte at a time, readers at a limited rate.
-//!
-//! Does not know about: why the server closes; it reports when and how.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,8 +1,7 @@
 //! Requests and replies that belong to exactly one id, so that bytes of another reply can be
 //! detected.
 //!
-//! Does not know about: connections. The server side calls [`Unique::parse`] and [`Unique::body`];
-//! the client compares.
+//! The server side calls [`Unique::parse`] and [`Unique::body`]; the client compares.
 
 /// One request: a unique id, and the requested body length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,4 @@
 //! The simulated listeners: backlog, arming, and every way an accept can end or stall.
-//!
-//! Does not know about: connections after they have a slot.
 
 use core::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Simulated datagram sockets, and a network that loses, duplicates and reorders.
 //!
-//! Does not know about: connections, services. Its random numbers are separate, so a simulation
-//! without datagrams is the same with and without this file.
+//! Its random numbers are separate, so a simulation without datagrams is the same with and without
+//! this file.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

@@ -1,8 +1,5 @@
 //! The simulated driver: implements the contract of [`Driver`] over a [`World`], as the epoll and
 //! io_uring drivers do over a kernel.
-//!
-//! Does not know about: the world's internals; it translates calls and checks that the caller
-//! fulfils its part of the contract.
 
 use core::cell::{Ref, RefCell, RefMut};
 use core::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Connections that the worker handed over or released: how they leave it, and what their next
 //! owner can do with them.
 //!
-//! Does not know about: the next owner. The descriptor of a simulated connection is one end of a
-//! socket pair, from which its peer's number can be read.
+//! The descriptor of a simulated connection is one end of a socket pair, from which its peer's
+//! number can be read.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;

@@ -1,8 +1,6 @@
 //! The simulated driver: a seeded world of peers, virtual time and faults behind the contract of
 //! [`doorbell::driver::Driver`].
 //!
-//! Does not know about: protocols, the worker, expectations of a test.
-//!
 //! A test creates a [`Sim`] from a [`SimConfig`], adds peers with scripts to its [`World`], passes
 //! [`Sim::driver`] and [`Sim::clock`] to a worker, runs turns of the worker, and reads each
 //! [`PeerLog`]. The same seed and plan give the same run, event by event. Misuse of the contract by

@@ -1,6 +1,4 @@
 //! Peers and the network: run scripts, transfer segments, fill and drain windows, respond with RST.
-//!
-//! Does not know about: the driver's operations, except that it wakes pending ones.
 
 use core::time::Duration;
 

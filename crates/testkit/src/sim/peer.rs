@@ -1,6 +1,6 @@
 //! Simulated clients: a script of steps, and a log of observations.
 //!
-//! Does not know about: drivers, protocols. The [`World`](super::World) runs the scripts.
+//! The [`World`](super::World) runs the scripts.
 
 use core::fmt;
 use core::net::IpAddr;

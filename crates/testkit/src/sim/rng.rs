@@ -1,6 +1,4 @@
 //! The simulation's random numbers: small, seeded, identical on every machine.
-//!
-//! Does not know about: the use of the numbers.
 
 use core::ops::Range;
 

@@ -1,6 +1,6 @@
 //! The simulated world: virtual time, pending events, listeners, slots and peers.
 //!
-//! Does not know about: the worker and its protocols. A seed and a plan determine the run.
+//! A seed and a plan determine the run.
 //!
 //! The driver's `wait` advances the time here (`step_until`); tests add peers and examine their
 //! logs.

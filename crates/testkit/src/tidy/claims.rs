@@ -1,8 +1,7 @@
 //! Numbered statements: soundness claims `R-n` of the ring crate and invariants `I-n` of the
 //! engine.
 //!
-//! Does not know about: the content of a claim. The rule checks that each cited claim is stated,
-//! and that each `SAFETY` comment cites a claim.
+//! The rule checks that each cited claim is stated, and that each `SAFETY` comment cites a claim.
 
 use std::collections::BTreeSet;
 

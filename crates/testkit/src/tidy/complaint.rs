@@ -1,6 +1,4 @@
 //! The report of a rule.
-//!
-//! Does not know about: rules.
 
 use std::fmt;
 

@@ -1,8 +1,5 @@
 //! The rule that comments and strings of a package are plain technical English: few words of
-//! conversation and no persons.
-//!
-//! Does not know about: grammar, or prose outside Rust files. It counts lines that contain a word
-//! of the list.
+//! conversation and no persons. It counts lines that contain a word of the list.
 
 use super::complaint::Complaint;
 use super::lengths::Ratchet;

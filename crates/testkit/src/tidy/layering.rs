@@ -4,8 +4,6 @@
 //! A room is a top-level module; the root of a crate may depend on all of them. The list
 //! (`rooms.txt`) is exact: a dependency that is not listed is refused, and one that is no longer
 //! needed must be removed. The same holds for the list of cycles, which may only shrink.
-//!
-//! Does not know about: dependencies between packages, which follow from the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 

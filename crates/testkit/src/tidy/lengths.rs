@@ -1,6 +1,6 @@
 //! File and function length, each with a ratchet: a list of known offenders that may only shrink.
 //!
-//! Does not know about: what the code does. Test code has no limit.
+//! Test code has no limit.
 
 use super::complaint::Complaint;
 use super::source::Source;

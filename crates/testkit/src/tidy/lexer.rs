@@ -1,8 +1,7 @@
 //! Splits Rust text into code, comments and literals, so that a rule about one of them ignores the
 //! others.
 //!
-//! Does not know about: tokens, syntax trees, or rules. Every part keeps every newline, so line
-//! numbers agree.
+//! Every part keeps every newline, so line numbers agree.
 
 /// The same text three times: only its code, only its comments, only its literals; the rest is
 /// spaces.

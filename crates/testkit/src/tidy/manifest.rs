@@ -1,7 +1,4 @@
 //! The dependencies between packages, read from the `Cargo.toml` of each member.
-//!
-//! Does not know about: modules, or external dependencies, except those that must stay out of the
-//! core, such as async runtimes.
 
 use super::complaint::Complaint;
 use super::source::Source;

@@ -1,9 +1,8 @@
 //! The rules of this workspace that the compiler does not check: layering, file and function
 //! length, headers, claims, words.
 //!
-//! Does not know about: cargo, git, or anything beyond the text of the sources. Every rule is a
-//! function from sources to complaints, so that `tests/tidy.rs` can run it on the workspace and on
-//! small bad samples.
+//! Every rule is a function from sources to complaints, so that `tests/tidy.rs` can run it on the
+//! workspace and on small bad samples.
 
 mod claims;
 mod complaint;

@@ -1,8 +1,8 @@
 //! Words that identifiers no longer contain, because there is a better word or because the word had
 //! several meanings.
 //!
-//! Does not know about: prose. A word only counts if it is a whole segment of an identifier:
-//! `door_code` and `OpenDoor` contain `door`, `doorbell` does not.
+//! A word only counts if it is a whole segment of an identifier: `door_code` and `OpenDoor` contain
+//! `door`, `doorbell` does not.
 
 use super::complaint::Complaint;
 use super::source::Source;

@@ -1,7 +1,7 @@
 //! The text files of the workspace, read once.
 //!
-//! Does not know about: rules. Skips build output, hidden folders other than `.ci`, `.github`,
-//! `.config` and `.cargo`, and fuzz corpora.
+//! Skips build output, hidden folders other than `.ci`, `.github`, `.config` and `.cargo`, and fuzz
+//! corpora.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,4 @@
 //! Rules about required and forbidden words.
-//!
-//! Does not know about: layering, lengths or claims.
 
 use super::complaint::Complaint;
 use super::source::Source;

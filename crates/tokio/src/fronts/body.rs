@@ -1,6 +1,4 @@
 //! The response body of a service with probes.
-//!
-//! Does not know about: how a reply is chosen.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

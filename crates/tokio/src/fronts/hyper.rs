@@ -1,6 +1,4 @@
 //! A wrapper for hyper services that serves the probes.
-//!
-//! Does not know about: connections.
 
 use http::{Request, Response};
 use hyper::service::Service;

@@ -1,6 +1,4 @@
 //! The probes as a layer of tower.
-//!
-//! Does not know about: routes, connections.
 
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};

@@ -1,7 +1,5 @@
 //! Serves the probes of a `Health` in the program itself, for connections and protocols that the
 //! ring threads do not read. The replies are the same as those of the ring threads.
-//!
-//! Does not know about: how a reply is chosen.
 
 mod body;
 #[cfg(feature = "hyper")]

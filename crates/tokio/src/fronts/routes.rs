@@ -1,6 +1,4 @@
 //! The probes as routes of axum.
-//!
-//! Does not know about: how a reply is chosen.
 
 use std::future::ready;
 

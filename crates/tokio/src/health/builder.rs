@@ -1,6 +1,4 @@
 //! Building a `Health`: checks, endpoints and limits.
-//!
-//! Does not know about: how checks run, servers.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Options of the program's checks: schedule, thresholds, severity.
-//!
-//! Does not know about: what a check does.
 
 use std::time::Duration;
 

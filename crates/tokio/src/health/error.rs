@@ -1,6 +1,4 @@
 //! Reasons why a `Health` could not be built.
-//!
-//! Does not know about: what makes a valid check.
 
 use std::io;
 

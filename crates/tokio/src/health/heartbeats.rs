@@ -1,7 +1,5 @@
 //! Heartbeats of runtimes, and waiting connections of servers: atomics that tasks and ring threads
 //! write, and that the internal checks read.
-//!
-//! Does not know about: limits, replies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

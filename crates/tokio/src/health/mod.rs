@@ -1,7 +1,5 @@
 //! The health of a program: its checks, the state of its runtimes, and the state that the program
 //! sets.
-//!
-//! Does not know about: requests; sockets.
 
 mod builder;
 mod check;

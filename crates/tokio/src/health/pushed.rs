@@ -1,6 +1,4 @@
 //! Results of a check that the program reports itself.
-//!
-//! Does not know about: how long a result is valid.
 
 use std::fmt;
 use std::time::Duration;

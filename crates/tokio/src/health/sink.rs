@@ -1,6 +1,4 @@
 //! Receives check results and runs the internal checks.
-//!
-//! Does not know about: the thread on which checks run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

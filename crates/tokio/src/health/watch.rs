@@ -1,7 +1,5 @@
 //! State of the internal checks: the reasons of a failure, derived from heartbeats of runtimes and
 //! servers and from the state that the program sets.
-//!
-//! Does not know about: checks of the program, replies.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

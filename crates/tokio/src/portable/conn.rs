@@ -1,7 +1,5 @@
 //! One connection of a server on the runtime: its bytes pass through the state machine that the
 //! ring threads use, so replies, limits and refusals are the same.
-//!
-//! Does not know about: accepting, the meaning of requests.
 
 use std::io;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,6 @@
 //! A server on the runtime itself, for systems other than Linux and for
 //! [`Doorbell::on_runtime`](crate::Doorbell::on_runtime): one task accepts, one task per connection
 //! serves probes or hands the connection over.
-//!
-//! Does not know about: requests.
 
 mod conn;
 

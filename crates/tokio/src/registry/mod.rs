@@ -1,6 +1,4 @@
 //! A registry with the clock of the process, which receives the results of checks.
-//!
-//! Does not know about: the set of checks and endpoints, configuration files.
 
 mod sinks;
 #[cfg(feature = "alias")]

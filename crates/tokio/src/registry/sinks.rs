@@ -1,6 +1,4 @@
 //! Receivers of transitions: the log, and counters of checks.
-//!
-//! Does not know about: when a state changes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! States of checks and endpoints, for checks of type `alias`.
-//!
-//! Does not know about: how often a state is read.
 
 use std::sync::Arc;
 

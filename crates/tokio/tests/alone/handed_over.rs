@@ -1,8 +1,6 @@
 //! Promise: a hand-over loses no connection and no byte that was already read, and leaks no
 //! descriptor.
 //!
-//! Does not know about: time.
-//!
 //! The test opens about 10,000 connections, or 1,000,000 with `DOORBELL_FULL=1`.
 
 #![expect(clippy::disallowed_methods, reason = "the test waits for other threads")]

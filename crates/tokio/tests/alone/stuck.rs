@@ -1,8 +1,7 @@
 //! Promise: probes are served while the runtime is blocked, within 5 ms at p99, and report that it
 //! is blocked; served probes do not wake the runtime.
 //!
-//! Does not know about: the work of the program. The limit is asserted only with
-//! `DOORBELL_FULL=1`, because other programs use the processor too.
+//! The limit is asserted only with `DOORBELL_FULL=1`, because other programs use the processor too.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "the test blocks a runtime and measures time")]

@@ -1,6 +1,4 @@
 //! Promise: a check follows a check or an endpoint of the same program, and never itself.
-//!
-//! Does not know about: states of other programs.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! An axum program behind ring threads receives requests unchanged: requests of every shape, client
 //! addresses, shutdown.
-//!
-//! Does not know about: load.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

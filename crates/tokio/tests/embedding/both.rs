@@ -1,7 +1,5 @@
 //! Jobs and hand-over in one server: a drain finishes both, and a panic in one does not affect the
 //! other.
-//!
-//! Does not know about: load.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

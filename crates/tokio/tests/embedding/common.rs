@@ -1,8 +1,7 @@
 //! Shared parts of the embedding tests: a server with a given driver, a program that serves unique
 //! ids, and counts of descriptors.
 //!
-//! Does not know about: what the tests check. `DOORBELL_FULL=1` runs the tests at the size that the
-//! promises state.
+//! `DOORBELL_FULL=1` runs the tests at the size that the promises state.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 

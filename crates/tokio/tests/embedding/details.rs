@@ -1,6 +1,4 @@
 //! Promise: the replies of a `Health` name checks and reasons only if `details` allows it.
-//!
-//! Does not know about: authenticated clients.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

@@ -1,6 +1,4 @@
 //! Promise: each example is short, runs, and does what its first line describes.
-//!
-//! Does not know about: the engine; it starts the programs that cargo built with this test.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "the test measures time")]

@@ -1,7 +1,5 @@
 //! Promise: in every state, the ring threads, the axum routes, the tower layer and the hyper
 //! service give the same reply to a probe: status, header fields and body.
-//!
-//! Does not know about: how states are derived.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

@@ -1,7 +1,7 @@
 //! Promise: the number of handed-over connections is bounded. At the limit a client waits or gets a
 //! 503, as configured, and no connection is lost.
 //!
-//! Does not know about: load. Each case has only a few clients.
+//! Each case has only a few clients.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

@@ -1,7 +1,5 @@
 //! Promise: `grpc.health.v1` on connections that were handed over gives the states that probes over
 //! HTTP get.
-//!
-//! Does not know about: how states are derived.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

@@ -1,7 +1,5 @@
 //! Promise: the program gives the same replies to probes that the ring threads do not see, and
 //! services in front of the hand-over do not change a request.
-//!
-//! Does not know about: load.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

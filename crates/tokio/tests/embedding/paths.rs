@@ -1,7 +1,5 @@
 //! Promise: each endpoint of a `Health` replies at its own path in every framework, or `build`
 //! refuses it.
-//!
-//! Does not know about: checks.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

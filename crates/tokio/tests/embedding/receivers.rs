@@ -1,6 +1,4 @@
 //! Promise: whatever a receiver of transitions does, the checks continue.
-//!
-//! Does not know about: what is reported.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

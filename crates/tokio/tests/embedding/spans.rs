@@ -1,7 +1,5 @@
 //! Promises: a result stays valid during a slow run. A run ends when its `Health` is dropped. A
 //! `Health` works after its runtime has ended.
-//!
-//! Does not know about: what a check does.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

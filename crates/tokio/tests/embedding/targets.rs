@@ -1,6 +1,4 @@
 //! Promise: a check of a built-in kind runs at its configured pace.
-//!
-//! Does not know about: kinds of checks.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

@@ -1,6 +1,4 @@
 //! One TLS port for probes and an axum program: the ClientHello decides, before any reply.
-//!
-//! Does not know about: variants of a ClientHello (tests of the engine cover those).
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 

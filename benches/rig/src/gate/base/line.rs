@@ -1,6 +1,4 @@
 //! The cost of a context switch: the slope of instructions over switches.
-//!
-//! Does not know about: rows, guests.
 
 /// One measurement, per request.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,8 +5,6 @@
 //! exact enough to detect half a per cent. Rows under default scheduling differ between boots by up
 //! to ten per cent, depending on the number of context switches, so their figures are first
 //! adjusted to the same number of switches.
-//!
-//! Does not know about: committed figures.
 
 use std::path::{Path, PathBuf};
 

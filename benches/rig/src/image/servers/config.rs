@@ -1,7 +1,5 @@
 //! The configuration files of the servers. Apart from variations of doorbell, all have one worker,
 //! one route, no log, and the same reply.
-//!
-//! Does not know about: how servers are started.
 
 use super::ServerEnvironment;
 use crate::plan::PATH;

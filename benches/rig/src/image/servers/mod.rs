@@ -1,7 +1,5 @@
 //! The servers to compare. Except for variations of doorbell, all are configured for the same work:
 //! one worker, one route, a fixed reply, no log.
-//!
-//! Does not know about: loads; figures; where programs are built.
 
 mod config;
 

@@ -1,6 +1,4 @@
 //! Consistency of the catalogue: names, configurations, arguments.
-//!
-//! Does not know about: whether a server accepts its configuration, which the first start shows.
 
 use clap::ValueEnum;
 

@@ -1,6 +1,4 @@
 //! `doorbell config init`: starter configurations for common environments.
-//!
-//! Does not know about: the content of the files.
 
 use clap::{Args, ValueEnum};
 

@@ -1,6 +1,4 @@
 //! The arguments of the commands for a running instance.
-//!
-//! Does not know about: what the commands do.
 
 use crate::cli::report::{self, ReportArgs};
 use clap::{Args, Subcommand, ValueEnum};

@@ -1,6 +1,4 @@
 //! `doorbell drain` and `doorbell prestop`, and waiting for a drain.
-//!
-//! Does not know about: how an instance drains.
 
 use super::super::output::print;
 use super::args::{DrainArgs, PrestopArgs};

@@ -1,6 +1,4 @@
 //! Finds the instance to which a command applies.
-//!
-//! Does not know about: the requests of the commands.
 
 use super::super::load;
 use super::super::options::Global;

@@ -1,6 +1,4 @@
 //! `doorbell links`: the links of a running instance as a table.
-//!
-//! Does not know about: how a link measures.
 
 use super::table::{Cell, Paint, Tone, plain, table};
 use super::words::{count, latency, length};

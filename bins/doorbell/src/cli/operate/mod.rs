@@ -1,7 +1,5 @@
 //! Commands for a running instance: sends requests over its control socket and prints the
 //! responses.
-//!
-//! Does not know about: how an instance handles requests.
 
 mod args;
 mod drain;

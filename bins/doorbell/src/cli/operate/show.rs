@@ -1,6 +1,4 @@
 //! Text output of the responses of a running instance.
-//!
-//! Does not know about: requests.
 
 use super::table::{Cell, Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};

@@ -1,6 +1,4 @@
 //! Tables for a terminal, with colors.
-//!
-//! Does not know about: the content.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,4 @@
 //! Exact output of the operator commands.
-//!
-//! Does not know about: a running instance.
 
 use super::show;
 use super::table::{Paint, Tone, plain, table};

@@ -1,6 +1,4 @@
 //! Formatting of times and numbers.
-//!
-//! Does not know about: what the values measure.
 
 use std::time::Duration;
 

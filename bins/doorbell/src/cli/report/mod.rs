@@ -1,7 +1,5 @@
 //! `doorbell links report`: losses and latency of links in a period, as two tables and, with
 //! `--svg`, a picture.
-//!
-//! Does not know about: running instances; the numbers come from the history.
 
 mod picture;
 pub(super) mod rows;

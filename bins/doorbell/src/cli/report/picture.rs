@@ -1,7 +1,5 @@
 //! The picture of a report: a panel for each link, with the round trip over time and the losses as
 //! text.
-//!
-//! Does not know about: where the numbers come from.
 
 use super::rows::{Course, Link, Loss, whole};
 use super::{count, latency, show};

@@ -1,7 +1,5 @@
 //! Rows of the history database, decoded from lines of JSON.
 //!
-//! Does not know about: queries, tables.
-//!
 //! Old servers write large integers as strings, and current servers may write NaN and infinity as
 //! strings.
 

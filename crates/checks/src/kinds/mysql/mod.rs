@@ -7,8 +7,6 @@
 //!
 //! The login is always completed: a server blocks a host after max_connect_errors connections (100)
 //! that end before their login. A refused login does not count as such a connection.
-//!
-//! Does not know about: the contents of databases.
 
 mod packet;
 

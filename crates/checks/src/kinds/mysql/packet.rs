@@ -1,6 +1,4 @@
 //! Packets of the MySQL protocol: the greeting, the login, errors.
-//!
-//! Does not know about: connections.
 
 use crate::finding::Issue;
 use aws_lc_rs::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};

@@ -1,6 +1,4 @@
 //! gRPC's Python package.
-//!
-//! Does not know about: faulty peers.
 
 use super::*;
 use options::GrpcStatus;

@@ -1,6 +1,4 @@
 //! nginx, for HTTP/2 and for requests behind a PROXY header.
-//!
-//! Does not know about: faulty peers.
 
 use super::*;
 use options::{HttpVersion, ProxyHeader, RequestVersion};

@@ -1,7 +1,5 @@
 //! Dovecot for IMAP and POP3, and aiosmtpd for SMTP: unlike the packages of mail transfer agents,
 //! its package does not conflict with other packages.
-//!
-//! Does not know about: faulty peers.
 
 use super::*;
 use options::{MailCheck, MailProtocol};

@@ -1,6 +1,4 @@
 //! Checks against real servers, which are started in a folder of the test and stopped at its end.
-//!
-//! Does not know about: the checks of other kinds.
 
 #![expect(clippy::disallowed_methods, reason = "servers are awaited")]
 

@@ -1,6 +1,4 @@
 //! MariaDB.
-//!
-//! Does not know about: faulty peers.
 
 use super::*;
 use crate::tests::mysql::with_access;

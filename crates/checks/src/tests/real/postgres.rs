@@ -1,6 +1,4 @@
 //! PostgreSQL.
-//!
-//! Does not know about: faulty peers.
 
 use super::*;
 use crate::tests::postgres::with_access;

@@ -1,6 +1,4 @@
 //! The websockets library of Python.
-//!
-//! Does not know about: faulty peers.
 
 use super::*;
 use options::WebsocketCheck;

@@ -1,7 +1,5 @@
 //! Datagram sockets of the epoll driver: one batch per readiness event.
 //!
-//! Does not know about: connections.
-//!
 //! Sockets are watched level-triggered: a socket whose queue is not empty after a batch is reported
 //! again by the next wait (D-16).
 

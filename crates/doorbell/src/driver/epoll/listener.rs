@@ -1,6 +1,4 @@
 //! A listener of the epoll driver: the number of connections to expect per epoll event.
-//!
-//! Does not know about: accepting.
 
 use std::os::fd::OwnedFd;
 

@@ -1,7 +1,5 @@
 //! The epoll driver: emulates completion by readiness, tuned for short connections.
 //!
-//! Does not know about: why an operation is requested, the meaning of the bytes.
-//!
 //! A new connection is read by a plain `recv(2)` before it is added to epoll, so a probe on a
 //! deferred-accept listener needs only accept4, recv, send(`MSG_MORE`) and close. A connection is
 //! added once, edge-triggered for both directions, and never modified. The driver stores the

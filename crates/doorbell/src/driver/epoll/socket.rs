@@ -1,6 +1,4 @@
 //! The state of a connection: its descriptor, its readiness, and what is in flight.
-//!
-//! Does not know about: slots, epoll.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -1,6 +1,4 @@
 //! The source of an epoll event, packed into the 64 bits that epoll stores.
-//!
-//! Does not know about: readiness.
 
 use rustix::event::epoll::EventData;
 

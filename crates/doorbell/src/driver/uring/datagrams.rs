@@ -1,8 +1,6 @@
 //! Datagram sockets of the io_uring driver: multishot receives into a pool of buffers, or a poll
 //! and system calls where the kernel has no such receive.
 //!
-//! Does not know about: connections.
-//!
 //! Buffers return to the kernel in the next wait. So the number of buffers limits the datagrams
 //! between two waits (D-16); further ones stay in the queue of the socket. Replies are sent by
 //! system call: one call for a batch costs less than an operation per reply.

@@ -1,8 +1,6 @@
 //! Removal of a connection from the ring: with its ordinary descriptor, or with an ordinary
 //! descriptor that is created for its direct descriptor. Adoption of a connection that another
 //! driver has released.
-//!
-//! Does not know about: the new owner of the connection.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -1,6 +1,4 @@
 //! Maps events of the ring to connections and listeners.
-//!
-//! Does not know about: why the worker started an operation.
 
 use std::os::fd::OwnedFd;
 

@@ -1,8 +1,6 @@
 //! The io_uring driver: multishot accept, one multishot poll per waiting connection, and system
 //! calls where they are cheaper.
 //!
-//! Does not know about: why an operation is requested, the meaning of the bytes.
-//!
 //! With ordinary descriptors, an operation that should complete at once (the first receive after a
 //! deferred accept, a reply into an empty socket, a close) is a plain system call. Only an
 //! operation that must wait goes to the ring: a multishot poll, armed once for all requests of a

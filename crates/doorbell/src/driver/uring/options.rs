@@ -1,6 +1,4 @@
 //! The options of the io_uring driver.
-//!
-//! Does not know about: their use.
 
 use crate::driver::AcceptMode;
 use crate::tuning::Tuning;

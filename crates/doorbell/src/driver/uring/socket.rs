@@ -1,6 +1,6 @@
 //! A connection of the io_uring driver: its handle and its operations in the ring.
 //!
-//! Does not know about: the ring. The state here is updated by the driver.
+//! The state here is updated by the driver.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

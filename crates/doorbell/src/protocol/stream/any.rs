@@ -1,6 +1,4 @@
 //! A listener's protocol without the type of its handler.
-//!
-//! Does not know about: the actions of a handler.
 
 use core::fmt;
 use std::sync::Arc;

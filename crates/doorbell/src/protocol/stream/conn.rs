@@ -1,6 +1,4 @@
 //! The engine's state of a connection of a stream protocol: its deadline, its counters and its end.
-//!
-//! Does not know about: the handler's own state, which is in the memory of the worker.
 
 use doorbell_http::Next;
 

@@ -1,7 +1,5 @@
 //! The events of a stream protocol from the view of its handler, and the actions of a handler
 //! during an event.
-//!
-//! Does not know about: the engine that calls the handler, the steps that follow.
 
 use core::fmt;
 use core::time::Duration;

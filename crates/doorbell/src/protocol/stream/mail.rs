@@ -1,6 +1,4 @@
 //! Messages of other threads to connections, and jobs that connections wait for.
-//!
-//! Does not know about: handlers, workers except a function that wakes one.
 
 use core::fmt;
 use std::collections::VecDeque;

@@ -1,6 +1,4 @@
 //! The states of a protocol's connections on one worker, by slot.
-//!
-//! Does not know about: events, deadlines.
 
 use std::sync::Arc;
 

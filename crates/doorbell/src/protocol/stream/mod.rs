@@ -63,8 +63,6 @@
 //! look complete.
 //!
 //! [`testing::TestStream`](crate::testing::TestStream) runs a handler without sockets.
-//!
-//! Does not know about: sockets, drivers, workers.
 
 mod any;
 mod conn;

@@ -1,7 +1,5 @@
 //! Decides by the ClientHello whether a connection is handed over. The TLS library parses the
 //! ClientHello; the state of the library is then discarded.
-//!
-//! Does not know about: connections.
 
 use core::fmt;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Checks of the first bytes on a TLS listener, before a session is created.
-//!
-//! Does not know about: the contents of a ClientHello except its length.
 
 use doorbell_http::Next;
 

@@ -1,8 +1,5 @@
 //! The TLS session of a connection: decrypts input, calls the inner protocol, encrypts its output.
 //!
-//! Does not know about: the first bytes, which are checked before a session is created; the meaning
-//! of the plaintext.
-//!
 //! Input stays in the connection's buffer while the TLS library may read it again, after an
 //! incomplete record or a part of a handshake message; such input is *seen*. Input after a request
 //! whose reply must be sent first is not decrypted yet; such input is *held*.

@@ -1,7 +1,5 @@
 //! The protocol inside a TLS session: its state, its unprocessed plaintext and its plaintext
 //! output.
-//!
-//! Does not know about: handshakes, records of the peer.
 
 use core::cell::Cell;
 use core::mem;

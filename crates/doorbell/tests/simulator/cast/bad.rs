@@ -1,6 +1,4 @@
 //! HTTP clients that violate rules, stall, leave, or provoke errors.
-//!
-//! Does not know about: clients that follow the rules.
 
 use core::time::Duration;
 

@@ -1,6 +1,4 @@
 //! HTTP clients that follow the rules and must get every reply.
-//!
-//! Does not know about: clients that leave early or violate rules.
 
 use core::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Clients whose connections are handed over.
-//!
-//! Does not know about: the new owner of a connection.
 
 use core::time::Duration;
 

@@ -1,6 +1,4 @@
 //! Clients of the raw listeners.
-//!
-//! Does not know about: HTTP.
 
 use doorbell::id::ListenerIndex;
 use doorbell_testkit::sim::PeerStep;

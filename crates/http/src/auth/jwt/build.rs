@@ -1,6 +1,4 @@
 //! Building a policy. All errors of a configuration are found here, not during verification.
-//!
-//! Does not know about: tokens.
 
 use super::claims::RequiredClaims;
 use super::key::{Algorithm, Key};

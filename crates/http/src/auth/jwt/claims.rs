@@ -1,6 +1,4 @@
 //! Verifies the claims of a token (RFC 7519 4.1) against a policy.
-//!
-//! Does not know about: signatures, clocks.
 
 use super::denied::Denied;
 use super::json::{Json, Object};

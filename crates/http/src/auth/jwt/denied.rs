@@ -1,6 +1,4 @@
 //! Reasons for refusing a signed token.
-//!
-//! Does not know about: statuses other than 401 and 403, verification.
 
 use std::fmt;
 

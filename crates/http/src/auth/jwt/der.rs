@@ -1,7 +1,5 @@
 //! The DER structures of public keys: SubjectPublicKeyInfo (RFC 5280 4.1) and RSAPublicKey (RFC
 //! 8017 A.1.1).
-//!
-//! Does not know about: PEM, the usage of keys.
 
 use super::key::KeyError;
 

@@ -1,7 +1,5 @@
 //! A JSON parser (RFC 8259) for tokens and key sets. Any value is accepted, but names must be
 //! unique in each object, and the depth is limited.
-//!
-//! Does not know about: the meaning of members.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,4 @@
 //! Key sets in JSON (RFC 7517).
-//!
-//! Does not know about: where the text was loaded from.
 
 use super::der::{PublicKey, check_rsa};
 use super::json::{Json, Object};

@@ -1,7 +1,5 @@
 //! Signed tokens (RFC 7519), verified by a [`JwtPolicy`] as strictly as RFC 8725 recommends.
 //!
-//! Does not know about: requests, clocks (the time is a parameter), files (bytes are parameters).
-//!
 //! A token is at most `token_len_max` bytes long and has three parts in canonical base64url. Names
 //! in its JSON are unique. Its `alg` must be the algorithm configured for the key, so neither
 //! `none` nor another algorithm is accepted. Claims are read only after the signature was verified.

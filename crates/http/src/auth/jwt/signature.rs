@@ -1,7 +1,7 @@
 //! Verification of one signature. This is the only file that uses the signature library.
 //!
-//! Does not know about: tokens, policies. Two features of the library are not used: its own checks
-//! of claims, which read the clock, and its process-wide choice of a provider, which can panic.
+//! Two features of the library are not used: its own checks of claims, which read the clock, and
+//! its process-wide choice of a provider, which can panic.
 
 use super::key::Algorithm;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;

@@ -1,6 +1,4 @@
 //! The compact form of a signed token (RFC 7515 7.1) and its header (RFC 7515 4.1).
-//!
-//! Does not know about: keys, claims.
 
 use super::denied::Denied;
 use super::json::Object;

@@ -1,7 +1,7 @@
 //! Classification of sixteen bytes at a time.
 //!
-//! Does not know about: classes of the grammar. [`Block`] compares bytes, [`Mask`] combines the
-//! results, and bit n of [`Mask::bits`] belongs to byte n.
+//! [`Block`] compares bytes, [`Mask`] combines the results, and bit n of [`Mask::bits`] belongs to
+//! byte n.
 //!
 //! # Decision: `safe_arch` for the vector instructions
 //!

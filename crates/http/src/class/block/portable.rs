@@ -1,7 +1,5 @@
 //! Blocks as two 64-bit words with integer arithmetic, for targets without a vector implementation.
 //!
-//! Does not know about: vector instructions.
-//!
 //! Each operation is exact for every byte, without carries between bytes.
 
 /// Sixteen bytes.

@@ -1,6 +1,4 @@
 //! A line of JSON (RFC 8259): one object.
-//!
-//! Does not know about: the text format.
 
 use super::put::{is_plain, put_addr, put_escaped, put_hex, put_number, put_rfc3339};
 use crate::Version;

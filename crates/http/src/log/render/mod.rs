@@ -1,7 +1,5 @@
 //! Records as log lines.
 //!
-//! Does not know about: the destination of lines, clocks (the caller passes the time).
-//!
 //! Whatever a request contains, a record becomes one line that ends with `\n`: every byte that is
 //! not printable ASCII is escaped, as are `"` and `\`.
 //!

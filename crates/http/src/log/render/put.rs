@@ -1,6 +1,4 @@
 //! Numbers, times and addresses as bytes.
-//!
-//! Does not know about: lines.
 
 use crate::date::civil;
 use std::io::Write as _;

@@ -1,6 +1,4 @@
 //! A line of text: the combined log format, followed by pairs.
-//!
-//! Does not know about: JSON.
 
 use super::put::{is_plain, put_addr, put_combined, put_escaped, put_hex, put_number, put_rfc3339};
 use crate::Version;

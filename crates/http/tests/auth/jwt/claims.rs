@@ -1,6 +1,4 @@
 //! The claims that a correctly signed token must have.
-//!
-//! Does not know about: signatures.
 
 use super::sign::{CLAIMS, NOW, builder, header, key, sign};
 use doorbell_http::auth::jwt::{Algorithm, Denied, JwtBuilder, JwtPolicy, LEEWAY_SECS};

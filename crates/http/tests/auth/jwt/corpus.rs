@@ -1,6 +1,4 @@
 //! Replays the corpus of the fuzz target `auth`.
-//!
-//! Does not know about: fuzzing; the target is a plain function.
 
 #[path = "../../../fuzz/targets/auth.rs"]
 mod target;

@@ -1,6 +1,4 @@
 //! The accepted keys, and the errors for others.
-//!
-//! Does not know about: tokens, except to verify that a key works.
 
 use super::sign::{
     ALL, CLAIMS, ED25519_PUBLIC, NOW, P256_PUBLIC, RSA_PUBLIC, SECRET, der, encode, key, sign, token,

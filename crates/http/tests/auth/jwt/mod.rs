@@ -1,6 +1,4 @@
 //! Signed tokens: attacks that must fail, and the results of valid tokens.
-//!
-//! Does not know about: connections.
 
 mod attacks;
 mod claims;

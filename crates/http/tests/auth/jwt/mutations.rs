@@ -1,7 +1,5 @@
 //! Valid tokens with random changes. A changed token is accepted only if it equals a signed token
 //! byte for byte.
-//!
-//! Does not know about: the part of a token that is changed.
 
 use super::sign::{ALL, CLAIMS, NOW, decode, encode, header, policy, sign, token};
 use doorbell_http::auth::jwt::{Algorithm, Denied};

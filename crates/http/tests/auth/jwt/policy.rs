@@ -1,6 +1,4 @@
 //! A policy with signed tokens: its statuses and challenges.
-//!
-//! Does not know about: the verification of tokens.
 
 use super::sign::{CLAIMS, NOW, builder, header, policy as jwt, sign, token};
 use crate::policy::tokens;

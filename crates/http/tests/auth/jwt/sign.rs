@@ -1,7 +1,5 @@
 //! Creates valid and invalid tokens with the keys in `tests/keys`. Benches and fuzz targets use
 //! this file, too.
-//!
-//! Does not know about: verification.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

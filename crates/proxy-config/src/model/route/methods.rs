@@ -1,6 +1,4 @@
 //! `methods` of a route: names of methods, or `any`.
-//!
-//! Does not know about: the default methods of a route.
 
 use doorbell::http::Method;
 use doorbell::http::router::MethodSet;

@@ -1,6 +1,4 @@
 //! `[route.NAME]`: the requests that it matches, its guards, and its action.
-//!
-//! Does not know about: matching requests; contents of listeners and endpoints.
 
 mod methods;
 mod redirect;

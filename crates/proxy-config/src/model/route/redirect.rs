@@ -1,7 +1,5 @@
 //! `redirect = { .. }` of a route: a location from a template, or a link map with a location for
 //! each path.
-//!
-//! Does not know about: contents of the map, building a location.
 
 use super::Route;
 use super::sources::host_help;

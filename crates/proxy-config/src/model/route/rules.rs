@@ -1,6 +1,4 @@
 //! Rules between keys of one route: its action and path, valid header fields and templates.
-//!
-//! Does not know about: other routes, listeners and endpoints.
 
 use super::super::super::template::{NAMES, TEMPLATE_LEN_MAX, Template};
 use super::super::is_field_value;

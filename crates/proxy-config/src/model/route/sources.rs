@@ -1,6 +1,4 @@
 //! Hosts, paths, client names and content types of a route, each validated alone.
-//!
-//! Does not know about: the rest of the route.
 
 use super::super::is_field_value;
 use doorbell::http::router;

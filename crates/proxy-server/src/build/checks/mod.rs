@@ -1,6 +1,4 @@
 //! Builds the checks of a configuration.
-//!
-//! Does not know about: the effect of their results.
 
 #[cfg(test)]
 mod tests;

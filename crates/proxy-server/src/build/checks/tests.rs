@@ -1,6 +1,4 @@
 //! Tests ten thousand checks per second on one thread: lag, CPU time, and spread over time.
-//!
-//! Does not know about: other parts of the program.
 
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 

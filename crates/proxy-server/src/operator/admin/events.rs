@@ -1,6 +1,4 @@
 //! Streams events as server-sent events.
-//!
-//! Does not know about: the meaning of events.
 
 use crate::operator::{Followed, Follower};
 use bytes::Bytes;

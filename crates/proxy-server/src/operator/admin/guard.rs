@@ -1,6 +1,4 @@
 //! Decides which requests may read and which may change state.
-//!
-//! Does not know about: the effect of requests.
 
 use crate::guards::browser::{is_cross_site, is_forwarded, is_own_host, may_hide_site};
 use crate::http::auth::Tokens;

@@ -1,6 +1,4 @@
 //! Formatting of values as HTML text, always escaped.
-//!
-//! Does not know about: pages.
 
 use std::fmt::{self, Display, Write};
 

@@ -1,7 +1,5 @@
 //! The admin listener, for browsers, scrapers and hooks.
 //!
-//! Does not know about: replies, metrics.
-//!
 //! The listener runs on the thread of the control plane, so that scrapes and pages do not delay
 //! probes. Connections beyond the limit wait in the backlog.
 

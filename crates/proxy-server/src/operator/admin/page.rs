@@ -1,7 +1,6 @@
 //! The status page: an overview in HTML that works without scripts.
 //!
-//! Does not know about: HTTP, the origin of the views. Every value is escaped, because it may be
-//! untrusted.
+//! Every value is escaped, because it may be untrusted.
 
 use super::html::{Ago, Esc, Took};
 use doorbell_control::{

@@ -1,6 +1,4 @@
 //! Parsing of URI queries.
-//!
-//! Does not know about: the meaning of parameters.
 
 /// Returns the decoded value of the first parameter with this name; `None` if the parameter is
 /// missing or its value is invalid.

@@ -1,6 +1,4 @@
 //! The replies of the admin listener, by path.
-//!
-//! Does not know about: connections.
 
 use super::guard::{Denied, Ends, Guard};
 use super::page::{self, EVENTS_SHOWN, View};

@@ -1,7 +1,5 @@
 //! Limits the memory of replies in progress, regardless of the number and speed of their readers.
 //!
-//! Does not know about: the content of replies.
-//!
 //! With ten thousand checks, pages and metrics have many megabytes, and a client may request them
 //! without reading the replies.
 

@@ -1,8 +1,6 @@
 //! The content of the state file: detects damage, and preserves durations across restarts and jumps
 //! of the clock.
 //!
-//! Does not know about: files.
-//!
 //! Layout: `doorstat`, two bytes of version, eight bytes of SipHash-2-4 of the payload, and the
 //! payload in bitcode. The payload contains the remaining time of each entry, and the moment of
 //! writing on two clocks: the boot clock, which cannot be set, and the time of day, which is used

@@ -1,7 +1,5 @@
 //! Stores drains and maintenance in a file across restarts.
 //!
-//! Does not know about: what drains and maintenance do, and when they change.
-//!
 //! A new file is written next to the old one, synced, and renamed over the old one, so that one of
 //! them is intact if the process is killed at any moment. A file that cannot be decoded is set
 //! aside. The process that holds the lock on `NAME.lock` owns the file; the kernel releases the

@@ -1,6 +1,4 @@
 //! Tests of the state file: damage, other versions, clock jumps and full disks.
-//!
-//! Does not know about: a running instance.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! Watches directories on one thread, and lets readers read their files again after a change.
 //!
-//! Does not know about: the content of files. Symbolic links are resolved at every scan, so that
-//! the `..data` swap with which Kubernetes updates a mounted ConfigMap or Secret is detected.
+//! Symbolic links are resolved at every scan, so that the `..data` swap with which Kubernetes
+//! updates a mounted ConfigMap or Secret is detected.
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};

@@ -1,6 +1,4 @@
 //! Tests the detection of file changes; scans must not cause further scans.
-//!
-//! Does not know about: the components that watch files.
 
 use super::*;
 use std::fs;

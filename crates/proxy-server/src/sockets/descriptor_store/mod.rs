@@ -1,8 +1,6 @@
 //! Listening sockets that the service manager stores during a restart (sd_notify(3), `FDSTORE`).
 //! Clients that connect during the restart wait in the backlog, and are served by the next process.
 //!
-//! Does not know about: when to update.
-//!
 //! A socket with a copy at the manager keeps listening after its listener is closed. A socket from
 //! which no worker accepts any more, because its listener was removed or its worker failed, is
 //! therefore shut down: the kernel then refuses connections despite the copy, and the manager drops

@@ -1,6 +1,4 @@
 //! Tests the messages to the manager when a worker fails, and the limit of descriptors.
-//!
-//! Does not know about: restarts, which need a second process.
 
 use super::*;
 use doorbell::http::{StaticReply, Status};

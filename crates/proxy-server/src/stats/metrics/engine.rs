@@ -1,6 +1,4 @@
 //! Metrics of the program, its workers and its connections.
-//!
-//! Does not know about: the text format, health.
 
 use super::{Scrape, since_zero};
 use crate::program::Program;

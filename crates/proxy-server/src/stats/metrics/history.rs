@@ -1,6 +1,4 @@
 //! Metrics of the history.
-//!
-//! Does not know about: the content of rows, text formats.
 
 use doorbell_history::{Kind, Stats};
 use doorbell_metrics::{Families, as_f64};

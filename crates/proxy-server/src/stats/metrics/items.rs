@@ -1,6 +1,4 @@
 //! Metrics by item, such as a listener, limiter, `[tls.NAME]` table, route or TCP gate.
-//!
-//! Does not know about: how values are counted, text formats.
 
 use super::Scrape;
 use crate::stats::requests::Counted;

@@ -1,6 +1,4 @@
 //! Metrics of links to other instances.
-//!
-//! Does not know about: how values are counted, text formats.
 
 use doorbell_control::{LinkView, QuantilesView};
 use doorbell_metrics::{Families, Filling, as_f64};

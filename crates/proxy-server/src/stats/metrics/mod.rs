@@ -1,7 +1,5 @@
 //! Metrics: collects all values for a scrape.
 //!
-//! Does not know about: HTTP, how values are counted.
-//!
 //! Label values are names from the configuration and words of small fixed sets. Load balancers are
 //! an exception: they send their names, and the number of stored names is limited. Request
 //! durations are not measured: most replies are pre-rendered, and workers avoid the clock read per

@@ -1,6 +1,4 @@
 //! nginx's `stub_status`, for existing exporters and agents.
-//!
-//! Does not know about: HTTP.
 
 use super::Scrape;
 use crate::stats::server::ItemKind;

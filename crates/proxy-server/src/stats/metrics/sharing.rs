@@ -1,6 +1,4 @@
 //! Metrics of the store that instances share, and of shared checks.
-//!
-//! Does not know about: connections to the store, text formats.
 
 use doorbell_metrics::Families;
 use doorbell_shared::{ShareCounters, ShareView, StoreCounters};

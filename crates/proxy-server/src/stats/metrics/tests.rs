@@ -1,6 +1,4 @@
 //! Tests the exact metrics of a sample scrape.
-//!
-//! Does not know about: a running server.
 
 use super::*;
 use crate::http::Time;

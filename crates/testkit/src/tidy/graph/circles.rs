@@ -1,6 +1,4 @@
 //! Dependency cycles: sets of files that all depend on each other, directly or indirectly.
-//!
-//! Does not know about: permitted cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 

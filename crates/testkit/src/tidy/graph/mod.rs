@@ -3,8 +3,7 @@
 //! A re-export resolves to the file that defines the item. Re-exports and `mod` lines are not edges
 //! themselves. Test code is ignored.
 //!
-//! Does not know about: permitted edges. Method calls name no item; names that only appear in a
-//! macro's expansion are not seen.
+//! Method calls name no item; names that only appear in a macro's expansion are not seen.
 
 mod circles;
 mod names;

@@ -1,8 +1,7 @@
 //! One file as a syntax tree: the definitions and imports of its modules, and the paths it
 //! mentions.
 //!
-//! Does not know about: other files. Generic parameters and local variables are collected too; they
-//! resolve to nothing.
+//! Generic parameters and local variables are collected too; they resolve to nothing.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};

@@ -1,7 +1,4 @@
 //! Resolves a path to the file that defines the named item.
-//!
-//! Does not know about: visibility and namespaces, which the compiler has checked, and the standard
-//! library.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,5 @@
 //! The modules of every package: definitions and imports of each, and every path that the source
 //! mentions.
-//!
-//! Does not know about: the targets of paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
