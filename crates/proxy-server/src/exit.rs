@@ -1,5 +1,6 @@
 //! Exit codes and the error that carries one.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// Exit code of a command. The named codes from 64 on follow sysexits.h.
@@ -65,5 +66,15 @@ impl Failure {
     /// Creates an error with this message and exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
+    }
+
+    /// A configuration that cannot be used.
+    pub(crate) fn bad_config(why: impl ToString) -> Self {
+        Self::new(Exit::BadConfig, why.to_string())
+    }
+
+    /// A thread that cannot be started.
+    pub(crate) fn no_thread(error: impl fmt::Display) -> Self {
+        Self::new(Exit::Failure, format!("cannot start a thread: {error}"))
     }
 }

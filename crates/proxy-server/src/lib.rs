@@ -24,7 +24,6 @@ mod control_plane;
 pub mod exit;
 mod guards;
 pub mod history;
-mod http;
 mod links;
 pub mod log;
 mod operator;

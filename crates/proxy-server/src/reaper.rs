@@ -20,7 +20,7 @@ pub(crate) fn start() -> io::Result<()> {
     }
     let mut signals = Signals::new([SIGCHLD])?;
     let reap = move || signals.forever().for_each(|_child| reap_all());
-    std::thread::Builder::new().name("orphans".into()).spawn(reap).map(drop)
+    std::thread::Builder::new().name("reaper".into()).spawn(reap).map(drop)
 }
 
 #[expect(clippy::disallowed_methods, reason = "runs on its own thread")]

@@ -24,13 +24,10 @@ use std::sync::Arc;
 pub fn run(config: Config, origin: &str, reread: Option<Read>, program: Program) -> Result<Exit, Failure> {
     inherit::set_close_on_exec(&|name| std::env::var(name).ok());
     let supervisor = Supervisor::start()?;
-    let operator = Operator::new(supervisor.queue());
-    operator.set_program(program);
-    let no_thread =
-        |error: std::io::Error| Failure::new(Exit::Failure, format!("cannot start a thread: {error}"));
-    crate::reaper::start().map_err(no_thread)?;
+    let operator = Operator::new(supervisor.queue(), program);
+    crate::reaper::start().map_err(Failure::no_thread)?;
     let queue = supervisor.queue();
-    parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(no_thread)?;
+    parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(Failure::no_thread)?;
     let started = config.clone();
     let is_configured = reread.is_some();
     crate::sockets::descriptor_store::close_overlapping(&started);
@@ -49,7 +46,8 @@ pub fn run(config: Config, origin: &str, reread: Option<Read>, program: Program)
         Some(generations) => generations.reload(),
         None => Err("doorbell is stopping".to_owned()),
     });
-    let control_plane = ControlPlane::start(&started, &operator, is_configured).map_err(no_thread)?;
+    let control_plane =
+        ControlPlane::start(&started, &operator, is_configured).map_err(Failure::no_thread)?;
     let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
     admin_addr.into_iter().for_each(|addr| operator.set_admin(addr));
     if let Some(admin) = admin {
@@ -67,8 +65,8 @@ pub fn run(config: Config, origin: &str, reread: Option<Read>, program: Program)
     if is_configured || generations.awaited().is_some() {
         watched.push(Box::new(AwaitedFiles::watched(&generations)));
     }
-    let watch = Watch::start(watched).map_err(no_thread)?;
-    let manager = Manager::start(&started, &operator).map_err(no_thread)?;
+    let watch = Watch::start(watched).map_err(Failure::no_thread)?;
+    let manager = Manager::start(&started, &operator).map_err(Failure::no_thread)?;
     let ended = supervisor.serve(&operator, &generations);
     drop(manager);
     operator.events().end();

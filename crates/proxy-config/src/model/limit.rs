@@ -51,8 +51,8 @@ pub struct LimitSharing {
     pub secret: Secret,
     /// Decision while the store does not reply: local (the limit applies to each instance for
     /// itself) or refuse.
-    #[key(default = "local")]
-    pub on_error: OnStoreError,
+    #[key(default = "local", words = ON_ERROR)]
+    pub on_error: OnError,
     /// Maximum number of requests of a client that an instance permits while it has no lease for
     /// the client and waits for the store. Default: the smaller of 8 and a quarter of the burst,
     /// but at least 1 and at least 1/1024 of the burst.
@@ -60,14 +60,7 @@ pub struct LimitSharing {
     pub credit: Option<u32>,
 }
 
-/// Decision while the store does not reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum OnStoreError {
-    /// The limit applies to each instance for itself.
-    Local,
-    /// Requests are refused.
-    Refuse,
-}
+const ON_ERROR: [(&str, OnError); 2] = [("local", OnError::Local), ("refuse", OnError::Refuse)];
 
 impl LimitSharing {
     /// Minimum length of a secret in bytes.
@@ -80,15 +73,6 @@ impl LimitSharing {
             let message = format!("a secret has at least {} bytes", Self::SECRET_LEN_MIN);
             let problem = Problem::error("short-secret", place, message);
             at.problem(problem.help("`openssl rand -base64 24` prints a good one"));
-        }
-    }
-}
-
-impl From<OnStoreError> for OnError {
-    fn from(on_error: OnStoreError) -> Self {
-        match on_error {
-            OnStoreError::Local => Self::Local,
-            OnStoreError::Refuse => Self::Refuse,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::bind::Bind;
 use super::super::networks;
+use doorbell::Balance;
 use doorbell::http::forwarded::Network;
 use doorbell_config::{At, Link, Problem, Section, Table, Words};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -45,7 +46,7 @@ pub struct Listener {
     /// cpu (to the worker on the processor that received them), source-hash (by the address of the
     /// client), round-robin (in turn) or least-connections (to the worker with the fewest open
     /// connections).
-    #[key(default = "kernel")]
+    #[key(default = "kernel", words = BALANCES)]
     pub balance: Balance,
     /// Permissions of the file of a Unix socket: "0600" (the user of doorbell), "0660" (and its
     /// group), "0666" (all users), the same with 7, or auto (by the umask of the process). A reload
@@ -98,20 +99,13 @@ pub enum ProxyProtocol {
     Require,
 }
 
-/// Distribution of new connections between the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum Balance {
-    /// To the worker on the processor that received the connection.
-    Cpu,
-    /// By a hash of the addresses and ports of both ends.
-    Kernel,
-    /// To the worker with the fewest open connections.
-    LeastConnections,
-    /// To each worker in turn.
-    RoundRobin,
-    /// By a hash of the client's address.
-    SourceHash,
-}
+const BALANCES: [(&str, Balance); 5] = [
+    ("cpu", Balance::Cpu),
+    ("kernel", Balance::Kernel),
+    ("least-connections", Balance::LeastConnections),
+    ("round-robin", Balance::RoundRobin),
+    ("source-hash", Balance::SourceHash),
+];
 
 /// Header field of a trusted proxy with the client's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]

@@ -1,5 +1,6 @@
 //! `[log]`: the log and the access log.
 
+use doorbell::http::log::{Format, Level};
 use doorbell_config::{Entry, Json, Key, Problem, Section, Table, Value, Words, literal};
 use serde_json::json;
 use std::path::PathBuf;
@@ -18,11 +19,11 @@ pub struct Log {
     // claim `sub` of a signed token, or by the client certificate. The line never contains the
     // token.
     /// Requests in the access log: off, errors, or all; only all includes successful probes.
-    #[key(default = "off")]
-    pub access: Access,
+    #[key(default = "off", words = ACCESS)]
+    pub access: Level,
     /// Format of access log lines.
-    #[key(default = "text")]
-    pub access_format: AccessFormat,
+    #[key(default = "text", words = ACCESS_FORMATS)]
+    pub access_format: Format,
     /// File of the access log, or "-" for standard output.
     #[key(default = "-")]
     pub access_file: AccessFile,
@@ -31,27 +32,9 @@ pub struct Log {
     pub access_sample: u32,
 }
 
-/// Requests in the access log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum Access {
-    /// All requests, including probes; with `access_sample` above 1, a sample of the successful
-    /// ones.
-    All,
-    /// Requests with status 400 or above, or without a reply; with `access_sample` above 1, also a
-    /// sample of successful requests other than probes.
-    Errors,
-    /// No requests.
-    Off,
-}
+const ACCESS: [(&str, Level); 3] = [("all", Level::All), ("errors", Level::Errors), ("off", Level::Off)];
 
-/// Format of an access log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum AccessFormat {
-    /// One JSON object per line.
-    Json,
-    /// Human-readable text.
-    Text,
-}
+const ACCESS_FORMATS: [(&str, Format); 2] = [("json", Format::Json), ("text", Format::Text)];
 
 /// Destination of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +76,7 @@ impl Log {
 
     fn check(&self, at: &Section<'_>) {
         let place = at.right_place("access_sample").filter(|_| self.access_sample > 1);
-        if let (Some(place), Access::Off) = (place, self.access) {
+        if let (Some(place), Level::Off) = (place, self.access) {
             let message = "`access_sample` has no effect: successful requests are not logged";
             at.problem(
                 Problem::warning("no-effect", place, message)

@@ -43,24 +43,24 @@ pub use history::{ClickHouse, ClickHouseServer, History};
 pub use http2::{AlbReply, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::unrepresentable;
-pub use limit::{Limit, LimitKey, LimitSharing, OnStoreError};
+pub use limit::{Limit, LimitKey, LimitSharing};
 pub use links::{Links, Peer};
 pub use listener::links_to;
 pub use listener::{
-    Balance, DEFAULT_ADDR, Forwarded, KeepAlive, Limits, Listener, Protocol, ProxyProtocol, Tcp, Timeouts,
+    DEFAULT_ADDR, Forwarded, KeepAlive, Limits, Listener, Protocol, ProxyProtocol, Tcp, Timeouts,
 };
-pub use log::{Access, AccessFile, AccessFormat, Log, LogFormat, LogLevel};
+pub use log::{AccessFile, Log, LogFormat, LogLevel};
 pub use route::build_redirect;
 pub use route::{
     Action, ClientCert, Content, Details, Files, HealthFormat, HealthRoute, Redirect, Reply, Route,
 };
-pub use runtime::{Driver, OnWorkerFailure, Runtime};
+pub use runtime::{Driver, Runtime};
 pub use server_url::{ServerKind, ServerUrl};
 pub use sharing::{RedisServer, Sharing};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub(crate) use tls::is_field_value;
-pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
-pub use tuning::{Descriptors, Tuning};
+pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls};
+pub use tuning::Tuning;
 pub use udp::{Udp, UdpReply, UdpWhenDown};
 
 /// Maximum number of checks of a configuration.

@@ -1,5 +1,6 @@
 //! `[runtime]`: threads and limits of the process.
 
+use doorbell::OnWorkerFailure;
 use doorbell::http::limit::CLIENT_V6_LEN;
 use doorbell_config::{Table, Words};
 
@@ -32,7 +33,7 @@ pub struct Runtime {
     pub checks_in_flight: u32,
     /// Reaction to a failed worker: exit ends the process with code 1, degrade continues and
     /// reports not ready.
-    #[key(default = "exit")]
+    #[key(default = "exit", words = ON_WORKER_FAILURE)]
     pub on_worker_failure: OnWorkerFailure,
 }
 
@@ -49,11 +50,5 @@ pub enum Driver {
     IoUring,
 }
 
-/// Reaction to a failed worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum OnWorkerFailure {
-    /// Continue, and report not ready.
-    Degrade,
-    /// Exit with status 1.
-    Exit,
-}
+const ON_WORKER_FAILURE: [(&str, OnWorkerFailure); 2] =
+    [("degrade", OnWorkerFailure::Degrade), ("exit", OnWorkerFailure::Stop)];

@@ -1,6 +1,8 @@
 //! `[tls.NAME]`: certificates of a TLS listener, and its requirements for clients.
 
 use super::unrepresentable;
+use doorbell::http::TlsVersion;
+use doorbell::tls::UnknownName;
 use doorbell_config::{At, Entry, Problem, Rate, Section, Table, Words};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +28,7 @@ pub struct Tls {
     #[key(default = false)]
     pub wait_for_certificate: bool,
     /// Minimum version of TLS.
-    #[key(default = "1.2")]
+    #[key(default = "1.2", words = VERSIONS)]
     pub min_version: TlsVersion,
     /// Certificates of clients.
     pub client_auth: ClientAuth,
@@ -35,8 +37,8 @@ pub struct Tls {
     pub session_resumption: bool,
     /// Handshakes for an unknown server name: default presents the first certificate, refuse ends
     /// the handshake.
-    #[key(default = "default")]
-    pub unknown_server_name: UnknownServerName,
+    #[key(default = "default", words = UNKNOWN_NAMES)]
+    pub unknown_server_name: UnknownName,
     /// Maximum time from the accept to the end of the handshake.
     #[key(default = "5s", range = "10ms..=1d")]
     pub handshake_timeout: Duration,
@@ -61,16 +63,7 @@ pub struct CertificateFiles {
     pub key: At<PathBuf>,
 }
 
-/// Versions of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum TlsVersion {
-    /// 1.2 (RFC 5246)
-    #[word("1.2")]
-    V1_2,
-    /// 1.3 (RFC 8446)
-    #[word("1.3")]
-    V1_3,
-}
+const VERSIONS: [(&str, TlsVersion); 2] = [("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
 
 /// Certificates of clients.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
@@ -102,14 +95,8 @@ pub enum ClientAuthMode {
     Require,
 }
 
-/// Reaction to a server name without a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum UnknownServerName {
-    /// The first certificate.
-    Default,
-    /// An alert.
-    Refuse,
-}
+const UNKNOWN_NAMES: [(&str, UnknownName); 2] =
+    [("default", UnknownName::Default), ("refuse", UnknownName::Refuse)];
 
 impl Tls {
     /// Chain and key of every complete pair.

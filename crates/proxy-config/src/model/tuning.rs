@@ -2,12 +2,15 @@
 //!
 //! Does not know about: the techniques themselves (see `doorbell::Tuning`).
 
-use doorbell::{Accepting, Receiving};
-use doorbell_config::{Problem, Section, Table, Words};
+use doorbell::{Accepting, Descriptors, Receiving};
+use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;
 
 const ACCEPTS: [(&str, Accepting); 3] =
     [("multishot", Accepting::Multishot), ("poll", Accepting::Poll), ("single-shot", Accepting::SingleShot)];
+
+const DESCRIPTORS: [(&str, Descriptors); 2] =
+    [("direct", Descriptors::Direct), ("ordinary", Descriptors::Auto)];
 
 const RECEIVES: [(&str, Receiving); 2] = [("poll", Receiving::Poll), ("single-shot", Receiving::SingleShot)];
 
@@ -32,7 +35,7 @@ pub struct Tuning {
     /// ordinary uses descriptors of the process; direct uses those of the ring, if the kernel
     /// closes them at once and no listening socket is shared. Direct descriptors hide client
     /// addresses: a listener that needs client addresses is refused at start.
-    #[key(default = "ordinary")]
+    #[key(default = "ordinary", words = DESCRIPTORS)]
     pub descriptors: Descriptors,
     /// With ordinary descriptors: operations that should complete at once are plain system calls.
     #[key(default = true)]
@@ -65,16 +68,6 @@ pub struct Tuning {
     /// connections, for fewer wake-ups at a higher latency. Best with `accept = "poll"`.
     #[key(default = "0s", range = Duration::ZERO..=doorbell::Tuning::WAIT_MIN_MAX)]
     pub wait_min: Duration,
-}
-
-/// Descriptors of io_uring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum Descriptors {
-    /// Descriptors of the ring, if the kernel closes them at once and no listening socket is
-    /// shared; otherwise ordinary descriptors.
-    Direct,
-    /// Descriptors of the process.
-    Ordinary,
 }
 
 impl Tuning {

@@ -9,7 +9,7 @@ mod probe_cache;
 mod query;
 mod request;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::prepared_thread::PreparedThread;
 use crate::sockets::port::{self, Listening, set_user_timeout};
 use crate::stats::process::ProcessStats;
@@ -21,7 +21,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use module::Module;
 use probe_cache::{PROBES_MAX, ProbeCache};
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -76,23 +75,19 @@ impl Probes {
         process_stats: &Arc<ProcessStats>,
     ) -> Result<Option<Unopened>, Failure> {
         let Some(blackbox) = &config.blackbox else { return Ok(None) };
-        let no_thread = |error: io::Error| {
-            Failure::new(Exit::Failure, format!("cannot start the thread of [blackbox]: {error}"))
-        };
-        let connector = Connector::open(&config.check_defaults.egress)
-            .map_err(|why| Failure::new(Exit::BadConfig, why))?;
+        let connector = Connector::open(&config.check_defaults.egress).map_err(Failure::bad_config)?;
         let held = before.map_or(&[][..], |before| &before.listeners);
         let listeners = port::listen_all(config, TABLE, &blackbox.binds, held)?;
         let mut shared = SharedResources::new(Arc::new(connector));
         // Files of the operator's modules, which come first, must be usable.
         for module in Module::all(blackbox).iter().take(blackbox.own_modules.len()) {
-            Runner::build(&module.sample(), &mut shared).map_err(|why| Failure::new(Exit::BadConfig, why))?;
+            Runner::build(&module.sample(), &mut shared).map_err(Failure::bad_config)?;
         }
         let cache = Arc::new(ProbeCache::new(blackbox, shared, Arc::clone(process_stats)));
         // Time for the last connection to send its request and get its reply.
         let leave_timeout = HEAD_TIMEOUT + cache.timeout;
         let serve = move |listeners, left| serve(listeners, cache, left, leave_timeout);
-        let thread = PreparedThread::new("probes", LOOKUPS_MAX, serve).map_err(no_thread)?;
+        let thread = PreparedThread::new("probes", LOOKUPS_MAX, serve).map_err(Failure::no_thread)?;
         Ok(Some(Unopened(Self { listeners, thread })))
     }
 

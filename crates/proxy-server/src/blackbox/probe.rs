@@ -9,7 +9,7 @@
 use super::LOOKUPS_MAX;
 use super::module::Module;
 use super::request::ProbeRequest;
-use crate::http::forwarded::Networks;
+use doorbell::http::forwarded::Networks;
 use doorbell_checks::options::{Check, CheckKind, HostPort, Pace, Prefer, Resolve};
 use doorbell_checks::{Phases, Runner, Seen, SharedResources, Trace, lookup_host};
 use doorbell_health::Outcome;

@@ -3,15 +3,15 @@
 //! Does not know about: the format of lines, their queue (see `doorbell`).
 
 use crate::exit::{Exit, Failure};
-use crate::http::log::{Filter, Format, Level, Logger, Record, Sink};
 use doorbell::access_log::{AccessLog, LogSink, LogTarget};
-use doorbell_proxy_config::model::{Access, AccessFile, AccessFormat, Config, Log};
+use doorbell::http::log::{Filter, Level, Logger, Record, Sink};
+use doorbell_proxy_config::model::{AccessFile, Config, Log};
 use std::num::NonZeroU32;
 
 /// Starts the log; `None` if it is off.
 pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
     let Log { access, access_format, access_file, .. } = &config.log;
-    if *access == Access::Off {
+    if *access == Level::Off {
         return Ok(None);
     }
     let target = match access_file {
@@ -19,10 +19,7 @@ pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
         AccessFile::Stdout => LogTarget::Stdout,
     };
     let builder = AccessLog::builder(target)
-        .format(match access_format {
-            AccessFormat::Json => Format::Json,
-            AccessFormat::Text => Format::Text,
-        })
+        .format(*access_format)
         .routes(config.routes.iter().map(|route| route.name.clone()).collect())
         .on_trouble(|trouble| {
             let why = std::error::Error::source(trouble).map(ToString::to_string).unwrap_or_default();
@@ -68,11 +65,7 @@ impl Sink for Lines {
 /// The logger of one service of a listener.
 pub(crate) fn logger(config: &Config, log: &AccessLog, version: HttpVersion) -> Logger<Lines> {
     let Log { access, access_sample, .. } = config.log;
-    let filter = Filter::new(match access {
-        Access::All => Level::All,
-        Access::Errors => Level::Errors,
-        Access::Off => Level::Off,
-    });
+    let filter = Filter::new(access);
     // The default of 1 is not passed on: with `errors`, it would log every success too.
     let sample = NonZeroU32::new(access_sample).filter(|n| n.get() > 1);
     Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), version })

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn lane(queue_max: usize) -> Offload {
-        let builder = Offload::builder().name("look-test").threads(NonZeroU16::MIN);
+        let builder = Offload::builder().name("scan-test").threads(NonZeroU16::MIN);
         builder.queue_max(Class::High, queue_max).queue_max(Class::Normal, queue_max).build().unwrap()
     }
 
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(first, Scan::Later);
         drop(hold);
         let name = found(&mut scan_runner, || unreachable!("a scan is in progress"));
-        assert!(matches!(&name, Scan::Changed(name) if name.starts_with("look-test")), "{name:?}");
+        assert!(matches!(&name, Scan::Changed(name) if name.starts_with("scan-test")), "{name:?}");
         let order: Vec<&str> = receiver.iter().take(65).collect();
         assert!(order.iter().position(|who| *who == "look").unwrap() <= 1, "{order:?}");
         assert!(

@@ -4,11 +4,11 @@ use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::operator::{Incidents, Operator};
 use crate::registry::HealthRegistry;
-use crate::sockets::activation;
+use crate::sockets::port;
 use crate::workers;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
 use doorbell_proxy_config::format_duration;
-use doorbell_proxy_config::model::{Config, Descriptors, Driver, OnWorkerFailure};
+use doorbell_proxy_config::model::{Config, Driver};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -38,14 +38,8 @@ pub(crate) fn builder(
             Driver::IoUring => doorbell::Engine::IoUring,
         })
         .tuning(config.tuning.engine())
-        .descriptors(match config.tuning.descriptors {
-            Descriptors::Direct => doorbell::Descriptors::Direct,
-            Descriptors::Ordinary => doorbell::Descriptors::Auto,
-        })
-        .on_worker_failure(match runtime.on_worker_failure {
-            OnWorkerFailure::Degrade => doorbell::OnWorkerFailure::Degrade,
-            OnWorkerFailure::Exit => doorbell::OnWorkerFailure::Stop,
-        })
+        .descriptors(config.tuning.descriptors)
+        .on_worker_failure(runtime.on_worker_failure)
         .conns_per_ip_max(connections.per_ip_max.unwrap_or(0))
         .write_timeout(connections.write_timeout)
         .linger_timeout(connections.linger_timeout)
@@ -120,43 +114,18 @@ fn observe(event: &Event, registry: &HealthRegistry, incidents: &Incidents, oper
 
 /// Converts an error into a message with a fix, and an exit code.
 pub(crate) fn start_failure(error: &StartError) -> Failure {
-    let addr = match error {
-        StartError::Listen(listen) => listen.addr.as_str(),
-        _ => "the address",
-    };
     let (exit, message) = match error.kind() {
-        StartErrorKind::AddressInUse => (
-            Exit::AddressInUse,
-            match addr.parse().ok().and_then(activation::holder_of) {
-                Some(holder) => format!("cannot bind {addr}: address in use: {holder}"),
-                None => format!(
-                    "cannot bind {addr}: address in use; stop the process that listens there (see `ss -ltnp`; systemd for a .socket unit), or use another address"
-                ),
-            },
-        ),
         StartErrorKind::EngineUnavailable => {
             (Exit::DriverUnavailable, format!("{error}; use `--driver auto`, which falls back to epoll"))
         }
         StartErrorKind::Misconfigured => (Exit::BadConfig, error.to_string()),
-        StartErrorKind::PermissionDenied => (
-            Exit::NoPermission,
-            format!(
-                "cannot bind {addr}: permission denied; grant CAP_NET_BIND_SERVICE or use a port above 1023"
-            ),
-        ),
-        _ if is_elsewhere(error) => (
-            Exit::Failure,
-            format!(
-                "cannot bind {addr}: not an address of this machine; use one of `ip addr`, or [::]:PORT for all"
-            ),
-        ),
         StartErrorKind::TooFewDescriptors => (Exit::TooFewDescriptors, error.to_string()),
-        _ => (Exit::Failure, error.to_string()),
+        _ => match error {
+            StartError::Listen(listen) => {
+                return port::cannot_bind(&listen.addr, &listen.addr, &listen.error);
+            }
+            _ => (Exit::Failure, error.to_string()),
+        },
     };
     Failure::new(exit, message)
-}
-
-/// Whether a listener failed because its address is not an address of this machine.
-fn is_elsewhere(error: &StartError) -> bool {
-    matches!(error, StartError::Listen(listen) if listen.error.kind() == std::io::ErrorKind::AddrNotAvailable)
 }

@@ -5,9 +5,9 @@ use super::compute::{self, ScanRunner};
 use super::stores::Stores;
 use crate::guards::Common;
 use crate::guards::client_limits::Tables;
-use crate::http::Service;
 use crate::registry::HealthRegistry;
 use crate::routes::{BareService, Materials, RouteService, RouteServices};
+use doorbell::http::Service;
 use doorbell_proxy_config::model::Config;
 use std::sync::Arc;
 

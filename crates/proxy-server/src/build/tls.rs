@@ -1,14 +1,13 @@
 //! Builds acceptors from `[tls.NAME]` and replaces their certificates while the server runs.
 
 use crate::guards::seed;
-use crate::http::Time;
-use crate::http::limit::{Limiter, Quota, QuotaError};
 use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
+use doorbell::http::Time;
+use doorbell::http::limit::{Limiter, Quota, QuotaError};
 use doorbell::tls::{
-    Acceptor, CertFiles, CertPair, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, UnknownName,
-    read_client_ca,
+    Acceptor, CertFiles, CertPair, ClientAuth, HandshakeGate, TlsConfig, TlsError, TlsLimits, read_client_ca,
 };
-use doorbell_proxy_config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
+use doorbell_proxy_config::model::{ClientAuthMode, Rate, Tls};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -132,14 +131,8 @@ fn material(
     })?;
     let (client_auth, crl_end) = client_auth(tls, auth_mode, now)?;
     let config = config
-        .min_version(match tls.min_version {
-            TlsVersion::V1_2 => crate::http::TlsVersion::Tls12,
-            TlsVersion::V1_3 => crate::http::TlsVersion::Tls13,
-        })
-        .unknown_name(match tls.unknown_server_name {
-            UnknownServerName::Default => UnknownName::Default,
-            UnknownServerName::Refuse => UnknownName::Refuse,
-        })
+        .min_version(tls.min_version)
+        .unknown_name(tls.unknown_server_name)
         .resumption(tls.session_resumption)
         .alpn_handed(http2.then_some("h2"))
         .client_auth(client_auth);

@@ -2,12 +2,12 @@
 
 use super::Refusal;
 use crate::guards::subject::Subject;
-use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
-use crate::http::auth::{Decision, Policy, Tokens};
-use crate::http::layer::RequireAuth;
-use crate::http::{Replied, Request, Responder};
 use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use arc_swap::ArcSwap;
+use doorbell::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
+use doorbell::http::auth::{Decision, Policy, Tokens};
+use doorbell::http::layer::RequireAuth;
+use doorbell::http::{Replied, Request, Responder};
 use doorbell_proxy_config::model;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

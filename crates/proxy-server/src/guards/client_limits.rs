@@ -3,8 +3,8 @@
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};
-use crate::http::layer::AtMost;
-use crate::http::limit::{Limiter, Quota};
+use doorbell::http::layer::AtMost;
+use doorbell::http::limit::{Limiter, Quota};
 use doorbell_proxy_config::model::{Config, Limit, Rate};
 use doorbell_shared::limit;
 use doorbell_shared::redis::SharedLimit;
@@ -156,7 +156,7 @@ impl Counting {
         let (limiter, shared) = match limit.shared.as_ref().zip(gcra) {
             None => (Limiter::new(quota, table, seed()), None),
             Some((keys, gcra)) => {
-                let leases = Arc::new(gcra.leases(table.min(LEASES_MAX), keys.on_error.into()));
+                let leases = Arc::new(gcra.leases(table.min(LEASES_MAX), keys.on_error));
                 let seed = limit::seed(keys.secret.reveal().as_bytes(), &limit.name);
                 let limiter = Limiter::leased(quota, table, seed, Arc::clone(&leases));
                 (limiter, Some(SharedLimit { name: limit.name.clone(), gcra, leases }))

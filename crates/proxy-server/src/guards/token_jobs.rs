@@ -1,10 +1,10 @@
 //! Verifies tokens with expensive signatures as jobs on the compute lane, so that workers are not
 //! delayed.
 
-use crate::http::auth::Decision;
-use crate::http::layer::RequireAuth;
-use crate::http::{Replied, Request, Responder};
 use doorbell::Offload;
+use doorbell::http::auth::Decision;
+use doorbell::http::layer::RequireAuth;
+use doorbell::http::{Replied, Request, Responder};
 use std::sync::Arc;
 
 /// A job that verifies a token. The request is passed to [`Self::decide`].

@@ -9,7 +9,7 @@ mod peers;
 mod rules;
 mod view;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::operator::Operator;
 use crate::prepared_thread::PreparedThread;
 use crate::reload::watch::Stamps;
@@ -72,7 +72,7 @@ impl Links {
         // detected.
         let made_of = made_of(config);
         let tls = LinkTls::from_files(&settings.ca, &settings.cert, &settings.key)
-            .map_err(|why| Failure::new(Exit::BadConfig, format!("[links]: {why}")))?;
+            .map_err(|why| Failure::bad_config(format!("[links]: {why}")))?;
         let held = before.map_or(&[][..], |before| &before.listeners);
         let listeners = port::listen_all(config, TABLE, &settings.binds, held)?;
         let (wanted, peers, operator) = (config.peers.to_vec(), Arc::clone(peers), operator.clone());
@@ -83,9 +83,7 @@ impl Links {
                 let _late = timeout(LAST_TRANSITIONS, all_sent(&peers)).await;
             }
         };
-        let thread = PreparedThread::new(TABLE, LOOKUPS_MAX, run).map_err(|error| {
-            Failure::new(Exit::Failure, format!("cannot start the thread of [links]: {error}"))
-        })?;
+        let thread = PreparedThread::new(TABLE, LOOKUPS_MAX, run).map_err(Failure::no_thread)?;
         Ok(Some(Unopened(Self { listeners, made_of, thread })))
     }
 

@@ -26,7 +26,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tracing target of lines that an operator requested. They are logged whatever the log level is.
-pub(crate) const REQUESTED: &str = "doorbell_asked";
+pub(crate) const REQUESTED: &str = "doorbell_requested";
 
 /// The queue, once logging has started.
 static LINES: OnceLock<Arc<Lines>> = OnceLock::new();

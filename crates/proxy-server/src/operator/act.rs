@@ -118,7 +118,7 @@ impl Operator {
         self.apply_files(&mut inner, self.0.clock.now())
     }
 
-    /// Applies the maintenance in `inside.files`. Returns targets that the current registry does
+    /// Applies the maintenance in `inner.files`. Returns targets that the current registry does
     /// not have.
     pub(super) fn apply_files(&self, inner: &mut OperatorInner, now: Duration) -> BTreeSet<String> {
         let mut unknown = BTreeSet::new();

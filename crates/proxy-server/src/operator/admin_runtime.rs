@@ -103,7 +103,7 @@ impl AdminRuntime {
             // A thread that hangs in a system call must not block the shutdown.
             runtime.shutdown_background();
         };
-        let thread = std::thread::Builder::new().name("ops".into()).spawn(run)?;
+        let thread = std::thread::Builder::new().name("control".into()).spawn(run)?;
         Ok(Self { handle, stop, thread: Some(thread) })
     }
 

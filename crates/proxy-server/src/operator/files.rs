@@ -139,6 +139,7 @@ impl Watched for MaintenanceFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Program;
     use crate::supervisor::Supervisor;
 
     /// A directory with many other files: every declaration counts.
@@ -154,7 +155,7 @@ mod tests {
             }
             fs::write(directory.join(target), "disks").unwrap();
         }
-        let operator = Operator::new(Supervisor::without_signals().queue());
+        let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
         let files = MaintenanceFiles::new(&directory, &operator);
         let Declared { reasons, skipped } = files.read(|name| name.starts_with("target-")).unwrap();
         assert!(targets().all(|target| reasons.get(&target).is_some_and(|reason| reason == "disks")));
@@ -169,7 +170,7 @@ mod tests {
             std::env::temp_dir().join(format!("doorbell-maintenance-files-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("readyz"), "disks\nmore").unwrap();
-        let operator = Operator::new(Supervisor::without_signals().queue());
+        let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
         let mut files = MaintenanceFiles::new(&directory, &operator);
         assert_eq!(files.known, BTreeMap::from([("readyz".to_owned(), "disks".to_owned())]));
         let link = directory.join("second");

@@ -2,9 +2,9 @@
 //! admin pages, signals and systemd.
 //!
 //! A command takes effect before its call returns: the next probe sees the effect. Only the
-//! supervisor closes listeners; commands that end the program wake the
-//! supervisor through its queue. Lock order: the lock of the state file, the lock of this module,
-//! the lock of a registry, the lock of the event log.
+//! supervisor closes listeners; commands that end the program wake the supervisor through its
+//! queue. Lock order: the lock of the state file, the lock of this module, the lock of a registry,
+//! the lock of the event log.
 
 mod act;
 pub(crate) mod admin;
@@ -72,8 +72,8 @@ struct OperatorCore {
     state_file: OnceLock<Result<Mutex<StateFile>, String>>,
     hooks: Hooks,
     reply_permits: ReplyPermits,
+    program: Program,
     /// The address of the admin listener.
-    program: OnceLock<Program>,
     admin: OnceLock<String>,
 }
 
@@ -110,7 +110,7 @@ struct Hooks {
 }
 
 impl Operator {
-    pub(crate) fn new(queue: Queue) -> Self {
+    pub(crate) fn new(queue: Queue, program: Program) -> Self {
         let clock = Clock::start();
         Self(Arc::new(OperatorCore {
             clock,
@@ -121,19 +121,14 @@ impl Operator {
             state_file: OnceLock::new(),
             hooks: Hooks::default(),
             reply_permits: ReplyPermits::default(),
+            program,
             admin: OnceLock::new(),
-            program: OnceLock::new(),
         }))
-    }
-
-    /// Sets the build of the program; only the first call has an effect.
-    pub(crate) fn set_program(&self, program: Program) {
-        self.0.program.get_or_init(|| program);
     }
 
     /// The build of the program.
     pub(crate) fn program(&self) -> Program {
-        self.0.program.get().copied().unwrap_or_default()
+        self.0.program
     }
 
     /// Sets the address of the admin listener; only the first call has an effect.
@@ -158,13 +153,13 @@ impl Operator {
     }
 
     /// Makes a prepared registry the current one: commands and maintenance files refer to its
-    /// endpoints and checks, and its maintenance windows apply.
-    pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
+    /// endpoints and checks, and these maintenance windows apply.
+    pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>, windows: Vec<Window>) {
         let mut inner = self.lock();
         inner.candidate = Weak::new();
         inner.registries.retain(|registry| registry.strong_count() > 0);
         inner.registries.push(Arc::downgrade(registry));
-        inner.windows.replace(registry.take_windows());
+        inner.windows.replace(windows);
         let now = self.0.clock.now();
         self.evaluate_windows(&mut inner, now);
         // Unknown targets are logged when the directory is read.

@@ -1,8 +1,8 @@
 //! Prober statistics for operators and for the history.
 
-use crate::http::Time;
-use crate::http::prober::Prober;
 use crate::operator::clock::millis;
+use doorbell::http::Time;
+use doorbell::http::prober::Prober;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_control::ProberView;
 use doorbell_health::EndpointState;

@@ -24,19 +24,19 @@ fn registry() -> Arc<HealthRegistry> {
 
 /// Returns an operator that was started with this state file.
 fn operator_kept_in(path: &Path) -> (Operator, Arc<HealthRegistry>) {
-    let operator = Operator::new(Supervisor::without_signals().queue());
+    let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
     operator.open_state_file(path);
     let registry = registry();
     operator.prepare(&registry);
-    operator.adopt(&registry);
+    operator.adopt(&registry, Vec::new());
     (operator, registry)
 }
 
 fn operator() -> (Operator, Arc<HealthRegistry>) {
-    let operator = Operator::new(Supervisor::without_signals().queue());
+    let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
     let registry = registry();
     operator.prepare(&registry);
-    operator.adopt(&registry);
+    operator.adopt(&registry, Vec::new());
     (operator, registry)
 }
 
@@ -60,7 +60,7 @@ fn a_drain_and_its_end_take_effect_before_the_call_returns() {
     assert_eq!(endpoint(&registry, "readyz").note, "new kernel");
     let later = self::registry();
     operator.prepare(&later);
-    operator.adopt(&later);
+    operator.adopt(&later, Vec::new());
     assert_eq!(state(&later, "readyz"), EndpointWord::Drain, "a new registry drains too");
     assert_eq!(endpoint(&later, "readyz").note, "new kernel", "for the same reason");
     operator.drain("all", "newer kernel", None, true).unwrap();
@@ -111,7 +111,7 @@ fn an_endpoint_drains_alone_until_it_is_cancelled() {
     assert_eq!((drains.len(), &*drains[0].endpoint, &*drains[0].reason), (1, "second", "disks"));
     let later = self::registry();
     operator.prepare(&later);
-    operator.adopt(&later);
+    operator.adopt(&later, Vec::new());
     assert_eq!(states(&later), [EndpointWord::Up, EndpointWord::Drain], "a new registry drains too");
 
     operator.drain("all", "kernel", None, true).unwrap();
@@ -211,10 +211,10 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
         "[health.patched]\n[health.third]\n[health.fourth]\n\
          [[maintenance.window]]\ncron = \"0 3 * * SUN UTC\"\nfor = \"30m\"\nendpoints = [\"patched\"]\n",
     );
-    let operator = Operator::new(Supervisor::without_signals().queue());
+    let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
     let registry = HealthRegistry::build(&config).unwrap();
     operator.prepare(&registry);
-    operator.adopt(&registry);
+    operator.adopt(&registry, Window::all(&config));
     let success = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
     registry.found(0, &success);
     let long = Some(Duration::from_secs(7200));
@@ -423,11 +423,12 @@ fn a_window_ends_with_its_endpoint() {
     // Always open: the schedule starts each minute, for longer than a minute.
     const WINDOW: &str =
         "[[maintenance.window]]\ncron = \"* * * * * UTC\"\nfor = \"10m\"\nendpoints = [\"patched\"]\n";
-    let operator = Operator::new(Supervisor::without_signals().queue());
+    let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
     let adopt = |more: &str| {
-        let registry = HealthRegistry::build(&config(more)).unwrap();
+        let config = config(more);
+        let registry = HealthRegistry::build(&config).unwrap();
         operator.prepare(&registry);
-        operator.adopt(&registry);
+        operator.adopt(&registry, Window::all(&config));
         registry
     };
     let with_window = adopt(&format!("[health.patched]\n{WINDOW}"));
@@ -444,7 +445,7 @@ fn a_maintenance_file_applies_to_an_endpoint_that_a_reload_adds() {
     assert_eq!(operator.set_file_maintenance(&reasons).len(), 1, "unknown");
     let later = HealthRegistry::build(&config("[health.third]\n")).unwrap();
     operator.prepare(&later);
-    operator.adopt(&later);
+    operator.adopt(&later, Vec::new());
     assert_eq!(endpoint(&later, "third").note, "disks");
 }
 

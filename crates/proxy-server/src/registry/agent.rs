@@ -5,8 +5,8 @@
 
 use super::HealthRegistry;
 use crate::exit::Failure;
-use crate::http::Time;
 use crate::sockets::listener::listens;
+use doorbell::http::Time;
 use doorbell::{RawHandler, RawNext, ServerBuilder};
 use doorbell_probes::AgentLines;
 use doorbell_proxy_config::model::Config;

@@ -1,5 +1,4 @@
-//! The health registry of this process: a [`ClockedRegistry`] with an event log and maintenance
-//! windows.
+//! The health registry of this process: a [`ClockedRegistry`] with an event log.
 
 pub(crate) mod agent;
 mod build;
@@ -8,7 +7,7 @@ mod sinks;
 mod tests;
 mod view;
 
-use crate::operator::{EventLog, Window, time_of_day};
+use crate::operator::{EventLog, time_of_day};
 use doorbell_checks::CheckStats;
 use doorbell_health::Time;
 use doorbell_probes::{Registry, ReplyCache};
@@ -16,15 +15,13 @@ use doorbell_proxy_config::model::{Config, HealthRoute};
 use doorbell_tokio::registry::{ClockedRegistry, LogSink, TransitionCounters};
 use sinks::EventSink;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 
-/// A [`ClockedRegistry`] with an event log and maintenance windows.
+/// A [`ClockedRegistry`] with an event log.
 #[derive(Debug)]
 pub(crate) struct HealthRegistry {
     registry: Arc<ClockedRegistry>,
-    /// Maintenance windows of the configuration, until [`Self::take_windows`] takes them.
-    windows: Mutex<Vec<Window>>,
     /// Set when transitions are reported to the event log.
     has_event_log: OnceLock<()>,
 }
@@ -58,8 +55,7 @@ impl HealthRegistry {
         let registry = build::build(config, builder)?;
         registry.report_to(Arc::new(LogSink));
         let registry = Arc::new(ClockedRegistry::new(registry, origin, time_of_day));
-        let windows = Mutex::new(Window::all(config));
-        Ok(Arc::new(Self { registry, windows, has_event_log: OnceLock::new() }))
+        Ok(Arc::new(Self { registry, has_event_log: OnceLock::new() }))
     }
 
     /// The receiver of check results.
@@ -77,11 +73,6 @@ impl HealthRegistry {
     /// Counts the transitions of each check in `check_stats`, by the position of the check.
     pub(crate) fn count_in(&self, check_stats: &[Arc<CheckStats>]) {
         self.registry.report_to(Arc::new(TransitionCounters(check_stats.to_vec())));
-    }
-
-    /// Takes the maintenance windows of the configuration; empty at the second call.
-    pub(crate) fn take_windows(&self) -> Vec<Window> {
-        std::mem::take(&mut *self.windows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Renders the replies of a route with these header fields and methods; `None` if a field

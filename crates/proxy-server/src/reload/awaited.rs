@@ -6,7 +6,7 @@
 //! reload, the reload fails, as without `wait_for_certificate`.
 
 use crate::build::tls::{self, Pairs};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use doorbell_control::WaitingView;
 use doorbell_proxy_config::model::{Config, Tls};
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ impl Awaited {
                 self.lock().push(waiting);
                 Ok(None)
             }
-            Err(error) => Err(Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name))),
+            Err(error) => Err(Failure::bad_config(format!("tls {}: {error}", table.name))),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::build::engine;
 use crate::build::stores::Stores;
 use crate::build::{access_log, checks, compute, http2};
 use crate::control_plane::ControlPlane;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::guards::Common;
 use crate::guards::client_limits::Tables;
 use crate::history;
@@ -61,10 +61,10 @@ impl Built {
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = shared.compute(config)?;
         let scan_runner = compute::ScanRunner::new(lane.clone());
-        let stores = Stores::open(config, &scan_runner, &mut watched).map_err(bad_config)?;
+        let stores = Stores::open(config, &scan_runner, &mut watched).map_err(Failure::bad_config)?;
         let tables = Arc::new(tables(config, before)?);
         let (common, readers) =
-            Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
+            Common::build(config, Arc::clone(&tables), lane.clone()).map_err(Failure::bad_config)?;
         watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
         let rollback_files = RollbackFiles::of(config);
         let services = RouteServices::default();
@@ -139,10 +139,11 @@ fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) ->
         Some(before) => HealthRegistry::build_after(config, &before.registry),
         None => HealthRegistry::build(config),
     };
-    let registry = registry.map_err(bad_config)?;
+    let registry = registry.map_err(Failure::bad_config)?;
     let handover = before.and_then(|before| before.handover.as_ref());
-    let (checks, push) =
-        checks::plan(config, &shared.checks, handover, registry.registry()).map_err(bad_config)?.unzip();
+    let (checks, push) = checks::plan(config, &shared.checks, handover, registry.registry())
+        .map_err(Failure::bad_config)?
+        .unzip();
     registry.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
     checks.iter().for_each(|plan| registry.count_in(plan.stats()));
     Ok((registry, checks, push))
@@ -151,7 +152,7 @@ fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) ->
 /// The counters of clients; unchanged limits keep those of the previous generation.
 fn tables(config: &Config, before: Option<&Generation>) -> Result<Tables, Failure> {
     let none = Tables::default();
-    Tables::after(before.map_or(&none, |before| &before.tables), config).map_err(bad_config)
+    Tables::after(before.map_or(&none, |before| &before.tables), config).map_err(Failure::bad_config)
 }
 
 fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) -> ServerStats {
@@ -171,10 +172,6 @@ fn count_http2(stats: &mut ServerStats, shared: &SharedState, serves: bool, befo
 
 fn lock(log: &SharedLog) -> MutexGuard<'_, AccessLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn bad_config(why: String) -> Failure {
-    Failure::new(Exit::BadConfig, why)
 }
 
 /// Upper bound on open descriptors, in addition to those of connections and the engine.

@@ -5,7 +5,7 @@ use super::{Awaited, Generation, SharedState, Started};
 use crate::build::engine;
 use crate::exit::Failure;
 use crate::log;
-use crate::operator::{millis, time_of_day};
+use crate::operator::{Window, millis, time_of_day};
 use crate::sockets::systemd;
 use crate::supervisor::queue::Queue;
 use doorbell::time::{Clock as _, OsClock};
@@ -305,7 +305,7 @@ impl Generations {
         let mut predecessor = inner.current.take();
         if let Some(predecessor) = &mut predecessor {
             generation.follow(predecessor, &same);
-            self.shared.operator.adopt(&generation.registry);
+            self.shared.operator.adopt(&generation.registry, Window::all(&generation.config));
         }
         let open = predecessor
             .as_mut()
@@ -400,6 +400,7 @@ mod tests {
     use super::*;
     use crate::operator::Operator;
     use crate::operator::admin::Guard;
+    use crate::program::Program;
     use crate::supervisor::Supervisor;
     use doorbell_proxy_config::{Source, parse};
     use std::net::TcpListener;
@@ -416,7 +417,7 @@ mod tests {
     #[test]
     fn a_configuration_that_failed_is_not_tried_again_without_a_request() {
         let supervisor = Supervisor::without_signals();
-        let operator = Operator::new(supervisor.queue());
+        let operator = Operator::new(supervisor.queue(), Program::default());
         let shared = SharedState::new(operator, Arc::new(Guard::closed()));
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = other.local_addr().unwrap().to_string();

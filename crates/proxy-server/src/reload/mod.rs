@@ -29,7 +29,7 @@ use crate::guards::client_limits::Tables;
 use crate::history::{self, HistorySlot, Prepared, Results};
 use crate::links::{self, LinkPeers};
 use crate::operator::admin::Guard;
-use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, time_of_day};
+use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, Window, time_of_day};
 use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
@@ -163,7 +163,7 @@ impl SharedState {
             self.operator.open_state_file(path);
         }
         self.operator.prepare(registry);
-        self.operator.adopt(registry);
+        self.operator.adopt(registry, Window::all(config));
         let files = config.maintenance.file_dir.as_ref();
         let files = files.map(|directory| MaintenanceFiles::new(directory, &self.operator));
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -240,18 +240,18 @@ impl Generation {
         } else {
             shared.begin(&config, &registry);
         }
-        let watch = Watch::start(watched).map_err(no_thread)?;
+        let watch = Watch::start(watched).map_err(Failure::no_thread)?;
         let run_now_handle = checks.as_ref().map(ChecksPlan::run_now_handle);
         let heartbeat = checks.as_ref().map(ChecksPlan::heartbeat);
         let handover = checks.as_ref().map(|plan| CheckHandover::of(&config, plan));
         let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), shared)?;
-        let history = shared.history.prepare(&config).map_err(bad_config)?;
-        let sharing = shared.sharing.prepare(&config).map_err(bad_config)?;
+        let history = shared.history.prepare(&config).map_err(Failure::bad_config)?;
+        let sharing = shared.sharing.prepare(&config).map_err(Failure::bad_config)?;
         let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
         let results = Results::new(&config, history.history(), time_of_day);
         let sink = CheckSink::new(registry.result_sink(), results, sharing.checks());
-        let checks = checks.map(|plan| plan.start(sink)).transpose().map_err(no_thread)?;
-        let waiter = Waiter::start().map_err(no_thread)?;
+        let checks = checks.map(|plan| plan.start(sink)).transpose().map_err(Failure::no_thread)?;
+        let waiter = Waiter::start().map_err(Failure::no_thread)?;
         // The server is started last: nothing after this can fail.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
         rollback_files.keep();
@@ -422,14 +422,6 @@ fn hash(config: &Config) -> String {
     let mut hasher = std::hash::DefaultHasher::new();
     doorbell_proxy_config::to_json(config, true).to_string().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
-}
-
-fn bad_config(why: String) -> Failure {
-    Failure::new(Exit::BadConfig, why)
-}
-
-fn no_thread(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Failure, format!("cannot start a thread: {error}"))
 }
 
 #[cfg(test)]

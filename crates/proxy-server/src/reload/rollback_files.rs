@@ -1,6 +1,7 @@
 //! Files created for a generation, which are removed if it is not put in use.
 
-use doorbell_proxy_config::model::{Access, AccessFile, Config};
+use doorbell::http::log::Level;
+use doorbell_proxy_config::model::{AccessFile, Config};
 use std::path::PathBuf;
 
 /// Files to remove if a generation is not put in use.
@@ -12,7 +13,7 @@ impl RollbackFiles {
     pub(super) fn of(config: &Config) -> Self {
         let log = &config.log;
         Self(match &log.access_file {
-            AccessFile::Path(path) if log.access != Access::Off && !path.exists() => Some(path.clone()),
+            AccessFile::Path(path) if log.access != Level::Off && !path.exists() => Some(path.clone()),
             AccessFile::Path(_) | AccessFile::Stdout => None,
         })
     }

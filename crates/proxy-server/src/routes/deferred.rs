@@ -6,8 +6,8 @@ use super::handler::RouteHandler;
 use super::health::Health;
 use crate::guards::subject::Promise;
 use crate::guards::token_jobs::{TokenJob, Verdict};
-use crate::http::router::Lookup;
-use crate::http::{Replied, Request, Responder};
+use doorbell::http::router::Lookup;
+use doorbell::http::{Replied, Request, Responder};
 use doorbell::offload;
 use std::sync::Arc;
 

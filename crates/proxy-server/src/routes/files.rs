@@ -5,9 +5,9 @@
 //! up before the reply is 404.
 
 use crate::build::compute::ScanRunner;
-use crate::http::{StaticReply, Status};
 use crate::reload::watch::{Scan, Stamp, Watched};
 use arc_swap::ArcSwap;
+use doorbell::http::{StaticReply, Status};
 use doorbell_proxy_config::model::Files;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! Fixed error replies, such as 404 for requests without a route.
 
-use crate::http::{StaticReply, Status};
+use doorbell::http::{StaticReply, Status};
 
 #[derive(Debug)]
 pub(super) struct Fixed {

@@ -4,8 +4,8 @@
 //! For guards and the log, a call is a deferred request that is in progress until the call ends.
 
 use super::fixed::with_headers;
-use crate::http::{Method, Replied, Request, Responder, StaticReply, Status, Time};
 use crate::stats::requests::RequestCounters;
+use doorbell::http::{Method, Replied, Request, Responder, StaticReply, Status, Time};
 use doorbell_http2::{GrpcAdmission, is_grpc};
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use crate::guards::Viewers;
 use crate::guards::token_jobs::TokenJob;
-use crate::http::forwarded::Networks;
-use crate::http::{Replied, Request, Responder, StaticReply};
 use crate::stats::requests::RequestCounters;
+use doorbell::http::forwarded::Networks;
+use doorbell::http::{Replied, Request, Responder, StaticReply};
 use doorbell_health::Details;
 use doorbell_probes::{HealthHandler, ReplyCache};
 use std::sync::Arc;

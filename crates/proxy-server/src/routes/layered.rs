@@ -6,10 +6,12 @@
 use super::{LogRoute, RouteService};
 use crate::build::access_log::Lines;
 use crate::guards::subject::Subject;
-use crate::http::forwarded::{Origin, TrustedProxies};
-use crate::http::layer::AtMost;
-use crate::http::log::{Entry, Logger};
-use crate::http::{Client, Ending, MessageStart, Replied, Request, RequestError, Responder, Service, Time};
+use doorbell::http::forwarded::{Origin, TrustedProxies};
+use doorbell::http::layer::AtMost;
+use doorbell::http::log::{Entry, Logger};
+use doorbell::http::{
+    Client, Ending, MessageStart, Replied, Request, RequestError, Responder, Service, Time,
+};
 use std::sync::Arc;
 
 /// A [`RouteService`] without layers. `COUNTS` must equal its [`counts`](RouteService::counts).

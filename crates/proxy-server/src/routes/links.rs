@@ -4,9 +4,9 @@
 //! Does not know about: routes, the format of the file (see `doorbell-http`).
 
 use crate::build::compute::ScanRunner;
-use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
 use crate::reload::watch::{Scan, Stamps, Watched, directories_of};
 use arc_swap::{ArcSwap, Guard};
+use doorbell::http::linkmap::{LinkMap, MAP_BYTES_MAX};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use super::fixed::{Fixed, with_headers};
 use crate::guards::browser::{is_cross_site, is_own_host};
-use crate::http::router::Params;
-use crate::http::{Replied, Request, Responder, StaticReply, Status};
+use doorbell::http::router::Params;
+use doorbell::http::{Replied, Request, Responder, StaticReply, Status};
 use doorbell_checks::options::CheckKind;
 use doorbell_checks::{Finding, Push, PushRefused};
 use doorbell_health::Outcome;

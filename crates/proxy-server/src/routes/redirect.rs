@@ -3,9 +3,9 @@
 //! Does not know about: building a location (see `doorbell-http`).
 
 use super::fixed::Fixed;
-use crate::http::redirect::{Redirect, RedirectError};
-use crate::http::router::Params;
-use crate::http::{Replied, Request, Responder, Status};
+use doorbell::http::redirect::{Redirect, RedirectError};
+use doorbell::http::router::Params;
+use doorbell::http::{Replied, Request, Responder, Status};
 use doorbell_proxy_config::model;
 
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Handlers of routes with files: the files of a directory, and the redirects of a link map.
 
 use super::fixed::Fixed;
-use crate::http::router::Params;
-use crate::http::{Replied, Request, Responder, Status};
 use crate::routes::files::Directory;
 use crate::routes::links::Links;
 use crate::stats::requests::RequestCounters;
+use doorbell::http::router::Params;
+use doorbell::http::{Replied, Request, Responder, Status};
 use doorbell::{Offload, offload};
 use doorbell_proxy_config::model;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! further request.
 
 use crate::build::access_log::HttpVersion;
-use crate::http::{Peer, Replied, Request, Responder, Service};
+use doorbell::http::{Peer, Replied, Request, Responder, Service};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,13 +80,13 @@ impl Successor {
 
 impl fmt::Debug for Successor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Later").field(&self.0.is_some()).finish()
+        f.debug_tuple("Successor").field(&self.0.is_some()).finish()
     }
 }
 
 impl fmt::Debug for ListenerService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Known")
+        f.debug_struct("ListenerService")
             .field("listener", &self.listener)
             .field("version", &self.version)
             .finish_non_exhaustive()

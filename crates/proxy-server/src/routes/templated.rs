@@ -5,8 +5,8 @@
 //! reply that would exceed the limits is replaced with 414.
 
 use super::fixed::Fixed;
-use crate::http::router::Params;
-use crate::http::{Replied, Request, Responder, Status};
+use doorbell::http::router::Params;
+use doorbell::http::{Replied, Request, Responder, Status};
 use doorbell_proxy_config::template::{Part, Template};
 use std::io::Write;
 

@@ -9,10 +9,10 @@ mod checks;
 
 pub(crate) use checks::SharedChecks;
 
-use crate::http::Time;
 use crate::prepared_thread::PreparedThread;
 use crate::reload::watch::Stamps;
 use checks::{LocalChecks, ShareContext};
+use doorbell::http::Time;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::options::ClientTls;
 use doorbell_checks::{Push, RunStart};

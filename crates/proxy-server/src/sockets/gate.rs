@@ -6,11 +6,11 @@
 //! Gates run on their own thread, because workers cannot open and close listeners.
 
 use super::port::{self, Listening, Port, cannot_listen};
-use crate::exit::{Exit, Failure};
-use crate::http::prober::Prober;
+use crate::exit::Failure;
 use crate::registry::HealthRegistry;
 use crate::stats::process::{OpenGate, ProcessStats};
 use crate::stats::server::{Item, ItemKind};
+use doorbell::http::prober::Prober;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::Audience;
 use doorbell_probes::{ProbeCounters, Published, RunTrigger};
@@ -129,11 +129,8 @@ impl Gates {
         if config.tcp_gates.is_empty() {
             return Ok(None);
         }
-        let no_thread = |error: io::Error| {
-            Failure::new(Exit::Failure, format!("cannot start the thread of TCP gates: {error}"))
-        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-        let runtime = runtime.map_err(no_thread)?;
+        let runtime = runtime.map_err(Failure::no_thread)?;
         let (stop, stopped) = watch::channel(false);
         let (mut gates, mut up) = (Vec::new(), Vec::new());
         let mut held = held.to_vec();
@@ -176,7 +173,8 @@ impl Gates {
                 listening
             })
         };
-        let thread = std::thread::Builder::new().name("gates".into()).spawn(run).map_err(no_thread)?;
+        let thread =
+            std::thread::Builder::new().name("gates".into()).spawn(run).map_err(Failure::no_thread)?;
         Ok(Some(Unopened { gates, up, triggers, start, stop, thread }))
     }
 

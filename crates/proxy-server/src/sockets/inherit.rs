@@ -1,7 +1,7 @@
 //! Listening sockets inherited from the parent process, by number, or by name with `LISTEN_FDS`
 //! (sd_listen_fds(3)).
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
 
@@ -18,7 +18,7 @@ pub(crate) fn named(name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<
         let message = format!(
             "no socket named `{name}` was passed; start the .socket unit before the service (`systemctl enable --now doorbell.socket`) and set FileDescriptorName={name} in it (LISTEN_FDS is {count}, LISTEN_FDNAMES is {names:?})"
         );
-        return Err(Failure::new(Exit::BadConfig, message));
+        return Err(Failure::bad_config(message));
     }
     Ok(sockets)
 }
@@ -79,7 +79,7 @@ fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
 /// during a restart.
 fn take(fd: u32) -> Result<OwnedFd, Failure> {
     let failed = |error: rustix::io::Errno| {
-        Failure::new(Exit::BadConfig, format!("cannot use descriptor {fd}: {}", std::io::Error::from(error)))
+        Failure::bad_config(format!("cannot use descriptor {fd}: {}", std::io::Error::from(error)))
     };
     let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed)?;
     let raw = i32::try_from(fd).unwrap_or(i32::MAX);
@@ -89,8 +89,8 @@ fn take(fd: u32) -> Result<OwnedFd, Failure> {
             close_on_exec(fd);
             Ok(socket)
         }
-        Ok(false) => Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is not a listening socket"))),
-        Err(_) => Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is not a socket"))),
+        Ok(false) => Err(Failure::bad_config(format!("descriptor {fd} is not a listening socket"))),
+        Err(_) => Err(Failure::bad_config(format!("descriptor {fd} is not a socket"))),
     }
 }
 

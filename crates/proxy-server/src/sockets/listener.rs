@@ -6,20 +6,20 @@ use super::{address, inherit};
 use crate::build::access_log::{self, HttpVersion};
 use crate::build::http2::listener_options;
 use crate::build::tls::{self, Pairs};
-use crate::exit::{Exit, Failure};
-use crate::http::Service;
-use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
-use crate::http::layer::AtMost;
+use crate::exit::Failure;
 use crate::reload::watch::Watched;
 use crate::routes::{BareService, LayeredService, Materials, RouteService};
 use crate::stats::server::ServerStats;
 use crate::workers;
 use doorbell::access_log::AccessLog;
+use doorbell::http::Service;
+use doorbell::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
+use doorbell::http::layer::AtMost;
 use doorbell::protocol::{HelloInfo, ListenerProtocol};
 use doorbell::tls::Acceptor;
 use doorbell::{Listen, ServerBuilder};
 use doorbell_http2::Plan;
-use doorbell_proxy_config::model::{Balance, Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
+use doorbell_proxy_config::model::{Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
 use doorbell_proxy_config::{Bind, BoundAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub(crate) fn acceptor(
     let gate = materials.common.tables().gate(&table.name);
     let (auth_mode, http2) = (config.handshake_client_auth(position), config.has_http2(position));
     let (acceptor, reader) = tls::open(pairs, table, auth_mode, http2, gate)
-        .map_err(|error| Failure::new(Exit::BadConfig, format!("tls {}: {error}", table.name)))?;
+        .map_err(|error| Failure::bad_config(format!("tls {}: {error}", table.name)))?;
     watched.push(Box::new(reader));
     Ok(acceptor)
 }
@@ -85,13 +85,7 @@ fn options(listen: Listen, listener: &Listener) -> Listen {
     let bytes = |size: Option<u32>| size.map(|bytes| bytes as usize);
     let listen = listen
         .backlog(tcp.backlog)
-        .balance(match listener.balance {
-            Balance::Cpu => doorbell::Balance::Cpu,
-            Balance::Kernel => doorbell::Balance::Kernel,
-            Balance::LeastConnections => doorbell::Balance::LeastConnections,
-            Balance::RoundRobin => doorbell::Balance::RoundRobin,
-            Balance::SourceHash => doorbell::Balance::SourceHash,
-        })
+        .balance(listener.balance)
         .mode(listener.mode)
         .defer_accept(tcp.defer_accept.then_some(DEFER_ACCEPT))
         .nodelay(tcp.nodelay)
@@ -125,7 +119,7 @@ fn protocol(
         Protocol::Http1 => {
             let mut http = routes(materials, listener, shared, HttpVersion::Http1)?;
             if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
-                http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+                http = http.hsts(hsts).map_err(Failure::bad_config)?;
             }
             server_stats.refusals.push(http.refusals());
             match plan {
@@ -164,8 +158,7 @@ fn routes(
     shared: &ListenerSettings<'_>,
     version: HttpVersion,
 ) -> Result<doorbell::Http1, Failure> {
-    let routes = RouteService::build(materials, shared.position, version)
-        .map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
+    let routes = RouteService::build(materials, shared.position, version).map_err(Failure::bad_config)?;
     let watched = LayeredService {
         routes,
         log: shared.access.map(|log| Arc::new(access_log::logger(materials.config, log, version))),
@@ -228,10 +221,10 @@ fn tcp_listens(bound: BoundAddr, config: &Config) -> Vec<Listen> {
     std::iter::once(first).chain(extra.into_iter().map(Listen::inherited)).collect()
 }
 
-fn http_limits(Listener { limits, keep_alive, timeouts, .. }: &Listener) -> crate::http::Limits {
-    let default = crate::http::Limits::default();
+fn http_limits(Listener { limits, keep_alive, timeouts, .. }: &Listener) -> doorbell::http::Limits {
+    let default = doorbell::http::Limits::default();
     let head_bytes_max = limits.header_bytes as usize;
-    crate::http::Limits {
+    doorbell::http::Limits {
         head_bytes_max,
         request_line_bytes_max: default.request_line_bytes_max.min(head_bytes_max),
         fields_max: limits.headers,
@@ -275,7 +268,7 @@ mod tests {
             let keep_alive = KeepAlive { max_age, ..KeepAlive::default() };
             http_limits(&Listener { keep_alive, ..default.clone() }).conn_age_max
         };
-        assert_eq!(age(default.keep_alive.max_age), crate::http::Limits::default().conn_age_max);
+        assert_eq!(age(default.keep_alive.max_age), doorbell::http::Limits::default().conn_age_max);
         assert_eq!(age(Some(Duration::from_secs(5))), Duration::from_secs(5));
         assert_eq!(age(None), Duration::MAX);
     }

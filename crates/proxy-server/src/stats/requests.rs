@@ -5,7 +5,7 @@
 //! array of [`SLOTS`] slots; a read sums the arrays. A fixed reply gets its slots when it is built,
 //! any other reply at its first request. One slot counts all requests without a slot of their own.
 
-use crate::http::{Method, Replied, Status};
+use doorbell::http::{Method, Replied, Status};
 use doorbell_probes::{SHARDS_MAX, current_shard};
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 
 use crate::guards::Common;
 use crate::guards::client_limits::Counted;
-use crate::http::limit::{Leases, Limiter};
 use doorbell::access_log::LogSink;
+use doorbell::http::limit::{Leases, Limiter};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::{Acceptor, TlsStats};
 use doorbell::{Blame, CloseReason, Handle, ProxyResult, Refusals, Snapshot};

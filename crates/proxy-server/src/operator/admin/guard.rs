@@ -1,8 +1,8 @@
 //! Decides which requests may read and which may change state.
 
 use crate::guards::browser::{is_cross_site, is_forwarded, is_own_host, may_hide_site};
-use crate::http::auth::Tokens;
 use arc_swap::ArcSwap;
+use doorbell::http::auth::Tokens;
 use doorbell_proxy_config::model::Admin;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};

@@ -12,8 +12,7 @@ mod reply;
 mod reply_memory;
 
 use super::Operator;
-use crate::exit::{Exit, Failure};
-use crate::sockets::activation;
+use crate::exit::Failure;
 use crate::sockets::port::{self, set_user_timeout};
 use doorbell_proxy_config::model::{Admin, Config};
 pub(crate) use guard::Guard;
@@ -75,24 +74,9 @@ pub(crate) fn bind(admin: &Admin, config: &Config) -> Result<Option<Bound>, Fail
         );
         return Ok(None);
     }
-    bound.map(Some).map_err(|error| {
-        let addr = admin.bind;
-        let (exit, fix) = match error.kind() {
-            io::ErrorKind::AddrInUse => (
-                Exit::AddressInUse,
-                activation::holder_of(addr)
-                    .unwrap_or_else(|| "choose another port as `admin.bind` or with --admin".to_owned()),
-            ),
-            io::ErrorKind::PermissionDenied => {
-                (Exit::NoPermission, "choose a port above 1023 as `admin.bind` or with --admin".to_owned())
-            }
-            _ => (
-                Exit::Failure,
-                "choose an address of this machine as `admin.bind` or with --admin".to_owned(),
-            ),
-        };
-        Failure::new(exit, format!("cannot bind the admin address {addr}: {error}; {fix}"))
-    })
+    let addr = admin.bind;
+    let what = format!("{addr} of `admin.bind` or --admin");
+    bound.map(Some).map_err(|error| port::cannot_bind(&what, &addr.to_string(), &error))
 }
 
 impl Bound {

@@ -484,12 +484,13 @@ fn boxed(reply: FullReply) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Program;
     use crate::supervisor::Supervisor;
     use doorbell_proxy_config::model::Admin;
     use futures_util::FutureExt as _;
 
     fn shared() -> AdminState {
-        let operator = Operator::new(Supervisor::without_signals().queue());
+        let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
         let guard = Guard::closed();
         guard.follow(Some(&Admin::default()));
         AdminState::new(operator, Arc::new(guard))

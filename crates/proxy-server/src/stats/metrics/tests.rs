@@ -1,10 +1,10 @@
 //! Tests the exact metrics of a sample scrape.
 
 use super::*;
-use crate::http::Time;
-use crate::http::prober::Prober as Kind;
 use crate::stats::server::ItemKind;
 use crate::supervisor::Supervisor;
+use doorbell::http::Time;
+use doorbell::http::prober::Prober as Kind;
 use doorbell_checks::{CheckCounts, CheckStats, LagCounts, Phase, PhaseTimes};
 use doorbell_control::{
     HoldSource, HoldView, Lifecycle, LinkMinuteView, QuantilesView, WaitingView, WorkerView,
@@ -307,7 +307,7 @@ fn unchanged_timestamps_do_not_vary() {
 /// Two scrapes report the same timestamps for past events, on all clocks.
 #[test]
 fn two_scrapes_report_the_same_past() {
-    let operator = Operator::new(Supervisor::without_signals().queue());
+    let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
     let start = || {
         let text = Exposition::accepted(b"").render(gather(&Scrape::of(&operator)));
         text.lines().find(|line| line.starts_with("doorbell_start_time_seconds")).unwrap().to_owned()
