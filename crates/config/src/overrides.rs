@@ -28,6 +28,9 @@ pub(crate) struct Environment {
 }
 
 impl Overrides {
+    /// No variables.
+    pub const NONE: Self = Self(Vec::new());
+
     /// Selects the variables that begin with the prefix of [`Program::variables`]. An empty
     /// variable counts as unset.
     #[must_use]

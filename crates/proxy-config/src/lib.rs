@@ -23,7 +23,7 @@
 //! | items | purpose |
 //! |---|---|
 //! | [`model`] | the tables, with a field for each key, its documentation, default and range |
-//! | [`parse`], [`parse_over`], [`parse_with`], … | from a file to a [`Config`], with the rules between tables |
+//! | [`parse`], [`parse_with`] | from a file to a [`Config`], with the rules between tables |
 //! | [`schema`](schema()), [`to_toml`], [`to_json`] | JSON Schema; a configuration with all defaults |
 //! | [`convert`] | files of other programs as tables of this configuration |
 //! | [`Bind`], [`Schedule`], [`template`] | values that need more than a type of the standard library |
@@ -68,8 +68,21 @@ use std::path::{Path, PathBuf};
 pub struct Parsed {
     /// The configuration, unless one of the problems is an error.
     pub config: Option<Config>,
+    /// The valid part of a file with errors.
+    invalid: Option<Config>,
     /// All problems, in the order of the file.
     pub problems: Vec<Problem>,
+    /// Paths of secret files and reply files, including unreadable ones.
+    pub files: Vec<PathBuf>,
+}
+
+impl Parsed {
+    /// The configuration, or the valid part of a file with errors; `None` if the file is not TOML.
+    /// For commands that contact an instance that runs with this file.
+    #[must_use]
+    pub fn valid_part(self) -> Option<Config> {
+        self.config.or(self.invalid)
+    }
 }
 
 /// Environment and files that a configuration refers to.
@@ -78,11 +91,30 @@ pub struct Parsed {
 pub struct Outside<'a> {
     /// Values of `${NAME}`.
     pub env: Env<'a>,
+    /// Environment variables that override keys.
+    pub overrides: &'a Overrides,
     /// Contents of `${file:PATH}`.
     pub read_secret: ReadSecret<'a>,
     /// Current time in seconds since 1970. With `None`, files are not validated and reply files are
     /// not read.
     pub files_at: Option<i64>,
+    /// With `false`, checks that `doorbell serve` refuses without `--allow-exec` are reported.
+    pub allow_exec: bool,
+}
+
+impl<'a> Outside<'a> {
+    /// The files of this machine, and no overrides.
+    #[must_use]
+    pub fn new(env: Env<'a>) -> Self {
+        static NO_OVERRIDES: Overrides = Overrides::NONE;
+        Self {
+            env,
+            overrides: &NO_OVERRIDES,
+            read_secret: &secret::read_file,
+            files_at: Some(files::now()),
+            allow_exec: true,
+        }
+    }
 }
 
 /// Environment variable with the time between SIGTERM and SIGKILL (`terminationGracePeriodSeconds`
@@ -98,63 +130,18 @@ pub fn host_name() -> String {
 /// only the first.
 #[must_use]
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
-    parse_over(source, env, &Overrides::default())
+    parse_with(source, Outside::new(env))
 }
 
-/// Parses a configuration file as [`parse`] does, with environment variables that override keys.
+/// Parses a configuration file as [`parse`] does, with what `outside` sets.
 #[must_use]
-pub fn parse_over(source: &Source, env: Env<'_>, overrides: &Overrides) -> Parsed {
-    parse_for_serve(source, env, overrides, true)
-}
-
-/// Parses a configuration file as [`parse_over`] does. Unless `allow_exec`, also reports checks
-/// that `doorbell serve` refuses without `--allow-exec`.
-#[must_use]
-pub fn parse_for_serve(source: &Source, env: Env<'_>, overrides: &Overrides, allow_exec: bool) -> Parsed {
-    let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
-    parse_all(source, outside, overrides, allow_exec).0
-}
-
-/// Parses a configuration file as [`parse_over`] does; also returns the paths of secret files and
-/// reply files, including unreadable ones.
-pub fn parse_with_files(source: &Source, env: Env<'_>, overrides: &Overrides) -> (Parsed, Vec<PathBuf>) {
+pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
+    let Outside { env, overrides, read_secret, files_at, allow_exec } = outside;
     let secrets = RefCell::new(Vec::new());
     let read_secret = |path: &Path| {
         secrets.borrow_mut().push(path.to_owned());
-        secret::read_file(path)
+        read_secret(path)
     };
-    let outside = Outside { env, read_secret: &read_secret, files_at: Some(files::now()) };
-    let (parsed, valid_part) = parse_all(source, outside, overrides, true);
-    let mut files = secrets.into_inner();
-    for route in valid_part.iter().flat_map(|config| &config.routes) {
-        let file = route.reply.as_ref().and_then(|reply| reply.file.as_ref());
-        files.extend(file.map(|file| file.value.clone()));
-    }
-    (parsed, files)
-}
-
-/// Returns the valid part of a file that may contain errors, or `None` if the file is not TOML. For
-/// commands that contact an instance that runs with this file.
-pub fn parse_valid_part(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
-    let outside = Outside { env, read_secret: &secret::read_file, files_at: None };
-    parse_all(source, outside, overrides, true).1
-}
-
-/// Parses a configuration file as [`parse`] does, with the environment, secrets and time in
-/// `outside`.
-#[must_use]
-pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
-    parse_all(source, outside, &Overrides::default(), true).0
-}
-
-/// Parses a file; also returns the valid part of an invalid file.
-fn parse_all(
-    source: &Source,
-    outside: Outside<'_>,
-    overrides: &Overrides,
-    allow_exec: bool,
-) -> (Parsed, Option<Config>) {
-    let Outside { env, read_secret, files_at } = outside;
     let grace = env(GRACE_VARIABLE);
     let build = |mut config: Config, document: Document, problems: &Problems| {
         resolve::resolve(&mut config, &document.places, grace.as_deref(), problems);
@@ -168,9 +155,14 @@ fn parse_all(
         }
         config
     };
-    let outside = doorbell_config::ExternalValues { env, read_secret, overrides };
-    let outcome = doorbell_config::read(PROGRAM, source, outside, |at| at.into_table(), build);
+    let external = doorbell_config::ExternalValues { env, read_secret: &read_secret, overrides };
+    let outcome = doorbell_config::read(PROGRAM, source, external, |at| at.into_table(), build);
     let is_valid = outcome.is_valid();
-    let config = outcome.value;
-    (Parsed { config: config.clone().filter(|_| is_valid), problems: outcome.problems }, config)
+    let mut files = secrets.into_inner();
+    for route in outcome.value.iter().flat_map(|config| &config.routes) {
+        let file = route.reply.as_ref().and_then(|reply| reply.file.as_ref());
+        files.extend(file.map(|file| file.value.clone()));
+    }
+    let (config, invalid) = if is_valid { (outcome.value, None) } else { (None, outcome.value) };
+    Parsed { config, invalid, problems: outcome.problems, files }
 }

@@ -35,7 +35,7 @@ fn read_secret(path: &Path) -> Result<String, String> {
 
 /// Parses without reading the files of certificates and keys.
 fn parse(source: &Source) -> Parsed {
-    parse_with(source, Outside { env: &env, read_secret: &read_secret, files_at: None })
+    parse_with(source, Outside { read_secret: &read_secret, files_at: None, ..Outside::new(&env) })
 }
 
 fn files() -> Vec<PathBuf> {

@@ -74,7 +74,7 @@ impl Folder {
         let source = Source { name: "f".into(), text };
         let read_secret = |path: &Path| fs::read_to_string(path).map_err(|error| error.to_string());
         let env = |name: &str| (name == "DIR").then(|| self.0.to_str().unwrap().to_owned());
-        let outside = Outside { env: &env, read_secret: &read_secret, files_at: Some(unix_secs) };
+        let outside = Outside { read_secret: &read_secret, files_at: Some(unix_secs), ..Outside::new(&env) };
         let parsed = parse_with(&source, outside);
         (source, parsed)
     }

@@ -8,7 +8,7 @@ use doorbell_proxy_config::{Config, Outside, Source, parse_with};
 fn config(text: &str) -> Config {
     let source =
         Source { name: "f".into(), text: format!("version = 1\n[listener.web]\nbind = \":80\"\n{text}") };
-    let outside = Outside { env: &|_| None, read_secret: &|_| Err("none".into()), files_at: None };
+    let outside = Outside { read_secret: &|_| Err("none".into()), files_at: None, ..Outside::new(&|_| None) };
     let parsed = parse_with(&source, outside);
     assert!(parsed.problems.is_empty(), "{}", source.render(&parsed.problems, false));
     parsed.config.unwrap()

@@ -4,7 +4,7 @@ use super::load;
 use super::options::ColorWhen;
 use super::output::{print, print_error, print_problems};
 use clap::Args;
-use doorbell_proxy_config::{Config, Overrides, parse_over, to_json};
+use doorbell_proxy_config::{Config, parse, to_json};
 use doorbell_proxy_server::exit::{Exit, Failure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ fn keys(config: &Config) -> BTreeMap<String, String> {
 fn config(path: &Path) -> Result<Config, Failure> {
     let source = load::read_source(path)?;
     // Environment overrides are not applied: both files would get the same values.
-    let parsed = parse_over(&source, &|name| std::env::var(name).ok(), &Overrides::default());
+    let parsed = parse(&source, &load::env);
     parsed.config.ok_or_else(|| {
         print_problems(&source, &parsed.problems, ColorWhen::Auto);
         print_error("\n");

@@ -13,7 +13,7 @@ use doorbell_checks::{cause_of, tls_client};
 use doorbell_control::Status;
 use doorbell_egress::connect_unix;
 use doorbell_proxy_config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
-use doorbell_proxy_config::{Bind, Config, parse_valid_part};
+use doorbell_proxy_config::{Bind, Config};
 use doorbell_proxy_server::exit::Exit;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -152,11 +152,10 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
         let address = listen.iter().find_map(|bind| address_of(bind, &Listener::default()));
         return Ok(plain(address.unwrap_or(Address::Addr(doorbell_proxy_config::model::DEFAULT_ADDR))));
     };
-    let overrides = load::overrides().map_err(|failure| failure.to_string())?;
     let name = &source.name;
     // Problems other than invalid TOML are ignored: the instance may run with an earlier version of
     // the file.
-    let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &overrides);
+    let config = load::valid_part(&source).map_err(|failure| failure.to_string())?;
     let config = config
         .ok_or_else(|| format!("{name} is not valid TOML: correct it, or give the address with --address"))?;
     find(&config, path).ok_or_else(|| {
@@ -179,7 +178,7 @@ fn listening(status: &Status, path: &str) -> Option<Target> {
         return Some(Target { address, host: None, is_tls: false, needs_proxy_header: false });
     }
     let source = load::read_source(file).ok()?;
-    let mut config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &load::overrides().ok()?)?;
+    let mut config = load::valid_part(&source).ok()??;
     if let [only] = config.listeners.as_mut_slice() {
         only.binds = bound.map(Into::into).collect();
     }

@@ -7,7 +7,7 @@ use doorbell_checks::options::{Check, CheckKind};
 use doorbell_health::Severity;
 use doorbell_proxy_config::model::{Admin, CHECKS_MAX, CheckUse, Listener, LogLevel};
 use doorbell_proxy_config::{
-    Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_over, parse_with_files,
+    Bind, Config, Outside, Overrides, Problem, Source, VARIABLES, default_config, parse_with,
 };
 use doorbell_proxy_server::Reading;
 use doorbell_proxy_server::exit::{Exit, Failure};
@@ -103,9 +103,21 @@ pub(super) fn overrides() -> Result<Overrides, Failure> {
     Ok(Overrides::of(VARIABLES, ours.map(text).collect::<Result<Vec<_>, _>>()?))
 }
 
+/// The value of an environment variable, for `${NAME}`.
+pub(super) fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The valid part of a file that may contain errors, or `None` if the file is not TOML.
+pub(super) fn valid_part(source: &Source) -> Result<Option<Config>, Failure> {
+    let overrides = overrides()?;
+    let outside = Outside { overrides: &overrides, files_at: None, ..Outside::new(&env) };
+    Ok(parse_with(source, outside).valid_part())
+}
+
 /// Parses a source and prints its problems. Fails if one of them is an error.
 pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure> {
-    let parsed = parse_over(source, &|name| std::env::var(name).ok(), &overrides()?);
+    let parsed = parse_with(source, Outside { overrides: &overrides()?, ..Outside::new(&env) });
     let shown: Vec<_> = parsed
         .problems
         .into_iter()
@@ -127,8 +139,8 @@ pub(super) fn reread(global: &Global, args: &ServeArgs) -> Reading {
     let sources = source(global).and_then(|source| Ok((source, overrides()?)));
     let config = sources.map_err(|failure| failure.to_string()).and_then(|(source, overrides)| {
         let source = source.ok_or_else(|| "no configuration file to read".to_owned())?;
-        let (parsed, secrets) = parse_with_files(&source, &|name| std::env::var(name).ok(), &overrides);
-        files.extend(secrets);
+        let parsed = parse_with(&source, Outside { overrides: &overrides, ..Outside::new(&env) });
+        files.extend(parsed.files);
         let is_error = |problem: &&Problem| problem.severity == doorbell_proxy_config::Severity::Error;
         let errors: Vec<Problem> = parsed.problems.iter().filter(is_error).cloned().collect();
         let config = parsed.config.ok_or_else(|| {

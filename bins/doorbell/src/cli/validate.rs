@@ -4,7 +4,7 @@ use super::load;
 use super::options::Global;
 use super::output::{print, print_error, print_problems};
 use clap::{Args, ValueEnum};
-use doorbell_proxy_config::{Problem, Severity, Source, default_config, parse_for_serve, to_toml};
+use doorbell_proxy_config::{Outside, Problem, Severity, Source, default_config, parse_with, to_toml};
 use doorbell_proxy_server::exit::{Exit, Failure};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -65,8 +65,8 @@ pub(super) fn run(args: &ValidateArgs, global: &Global) -> Result<Exit, Failure>
         Ok((None, overrides)) => (built_in()?, overrides),
         Err(failure) => return unreadable(args, &global, failure),
     };
-    let problems =
-        parse_for_serve(&source, &|name| std::env::var(name).ok(), &overrides, args.allow_exec).problems;
+    let outside = Outside { overrides: &overrides, allow_exec: args.allow_exec, ..Outside::new(&load::env) };
+    let problems = parse_with(&source, outside).problems;
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     match args.output {

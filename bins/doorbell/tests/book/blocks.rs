@@ -27,7 +27,7 @@ pub(crate) fn configuration(block: &Block) -> Result<usize, String> {
     let source = Source { name: "block".into(), text };
     // The certificates and secrets that a block names do not exist, so no file is read.
     let env = |name: &str| (name != "TERMINATION_GRACE_PERIOD").then(|| "example.org".to_owned());
-    let outside = Outside { env: &env, read_secret: &secret, files_at: None };
+    let outside = Outside { read_secret: &secret, files_at: None, ..Outside::new(&env) };
     let mut problems = parse_with(&source, outside).problems;
     problems.retain(|problem| is_whole || problem.severity == Severity::Error);
     if problems.is_empty() { Ok(1) } else { Err(source.render(&problems, false)) }

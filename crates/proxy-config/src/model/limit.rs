@@ -1,7 +1,7 @@
 //! `[limit.NAME]`: request rates of clients.
 
 use doorbell::http::limit::{BURST_MAX, KEYS_MAX, OnError, Quota};
-use doorbell_config::{Entry, Json, Key, Problem, Rate, Secret, Section, Table, Value, Words, literal};
+use doorbell_config::{Entry, Json, Key, Problem, Rate, Secret, Section, Table, Value, literal};
 use doorbell_shared::limit::{Gcra, credit_default};
 use serde_json::json;
 use std::fmt;

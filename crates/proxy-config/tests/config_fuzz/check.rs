@@ -33,7 +33,7 @@ fn read_secret(path: &Path) -> Result<String, String> {
 
 /// Parses without reading any file.
 fn parse(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Parsed {
-    parse_with(source, Outside { env, read_secret: &read_secret, files_at: None })
+    parse_with(source, Outside { read_secret: &read_secret, files_at: None, ..Outside::new(env) })
 }
 
 /// The dumped configuration, with references to secrets in place of the masks.

@@ -8,7 +8,6 @@ use doorbell_control::places::{Found, directories, find_running};
 use doorbell_control::{CallError, Client};
 use doorbell_control::{Request, Response, Status};
 use doorbell_proxy_config::model::ControlSocket;
-use doorbell_proxy_config::parse_valid_part;
 use doorbell_proxy_server::exit::{Exit, Failure};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -61,7 +60,7 @@ enum Selection {
 /// with an earlier version of the file.
 fn selection(global: &Global) -> Result<Selection, Failure> {
     let Some(source) = load::source(global)? else { return Ok(Selection::Any) };
-    let config = parse_valid_part(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
+    let config = load::valid_part(&source)?;
     let usage = |text: String| Err(Failure::new(Exit::Usage, text));
     let name = &source.name;
     match (config.map(|config| config.control.socket), load::origin(global)) {
