@@ -92,7 +92,8 @@ pub struct RefusedReloadView {
 pub struct WaitingView {
     /// `[listener.NAME]`
     pub listener: String,
-    /// Reason why the listener cannot be opened.
+    /// What the listener waits for: `its certificate: ` and its error, or the error of the last
+    /// attempt to open it.
     pub reason: String,
 }
 

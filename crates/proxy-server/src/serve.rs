@@ -7,7 +7,7 @@ use crate::operator::Operator;
 use crate::parent;
 use crate::program::Program;
 use crate::reload::watch::{Watch, Watched};
-use crate::reload::{AwaitedFiles, ConfigFile, Generations, Read, SharedState};
+use crate::reload::{ConfigFile, GenerationFiles, Generations, Read, SharedState};
 use crate::sockets::inherit;
 use crate::sockets::systemd::Manager;
 use crate::stats::server::ServerStats;
@@ -62,8 +62,8 @@ pub fn run(config: Config, origin: &str, reread: Option<Read>, program: Program)
     watched.extend(generations.shared().take_files());
     watched
         .extend(ConfigFile::watched(&generations, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
-    if is_configured || generations.awaited().is_some() {
-        watched.push(Box::new(AwaitedFiles::watched(&generations)));
+    if is_configured || generations.has_awaited() {
+        watched.push(Box::new(GenerationFiles::watched(&generations)));
     }
     let watch = Watch::start(watched).map_err(Failure::no_thread)?;
     let manager = Manager::start(&started, &operator).map_err(Failure::no_thread)?;

@@ -52,6 +52,9 @@ fn https_is_checked_as_configured(engine: &str) {
     }
     await_answer(&doorbell, "/readyz/stranger", (503, "down: TLS: invalid peer certificate: UnknownIssuer"));
     await_answer(&doorbell, "/readyz/other_name", (503, "down: TLS: invalid peer certificate: "));
+    // A changed file is used without a reload.
+    fs::write(&stranger, ca().pem()).unwrap();
+    await_answer(&doorbell, "/readyz/stranger", (200, "ok"));
     let missing = scratch.write("none.crt", "nothing\n");
     let file = scratch.write(
         "a.toml",

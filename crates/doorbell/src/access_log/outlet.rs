@@ -8,6 +8,8 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 /// Maximum number of retries when a target is not ready, one second in total; then the batch is
 /// lost.
 const RETRIES_MAX: u32 = 100;
@@ -97,8 +99,11 @@ impl Outlet {
     }
 }
 
+/// Opens a file without waiting: a FIFO without a reader is an error (ENXIO), and a write to a full
+/// one is tried again for a limited time.
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)
 }
 
 #[expect(clippy::disallowed_methods, reason = "on the log's own thread, not on a ring thread")]

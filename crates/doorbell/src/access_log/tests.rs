@@ -381,6 +381,16 @@ fn a_file_that_cannot_be_opened_is_an_error_at_the_start() {
     assert_eq!(AccessLog::builder(target).start().unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
+/// An open that waits for a reader would hang the program at its start or a reload.
+#[test]
+fn a_fifo_without_a_reader_is_an_error() {
+    let dir = Dir::new("fifo");
+    let fifo = dir.0.join("access.log");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let error = AccessLog::builder(LogTarget::File(fifo)).start().unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NXIO.raw_os_error()), "{error}");
+}
+
 #[test]
 fn a_closed_pipe_is_only_counted() {
     let (reader, writer) = io::pipe().unwrap();

@@ -155,6 +155,13 @@ impl Operator {
         outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
     }
 
+    /// Forgets a failed reload, because its configuration is in use now.
+    pub(crate) fn end_refused_reload(&self) {
+        self.lock().refused_reload = None;
+        let text = "the configuration that was refused is in use now".to_owned();
+        self.0.event_log.record(EventKind::Reload { ok: true, text });
+    }
+
     /// Drains and stops; with `now`, stops immediately.
     pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
         if now {

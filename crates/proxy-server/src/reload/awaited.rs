@@ -22,7 +22,17 @@ struct Waiting {
     listener: String,
     /// Position of the listener in its configuration.
     position: usize,
-    why: String,
+    why: Why,
+}
+
+/// Why a listener is not open.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Why {
+    #[error("its certificate: {0}")]
+    Certificate(String),
+    /// Its certificate can be used, but the new generation could not be started.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl Awaited {
@@ -38,7 +48,11 @@ impl Awaited {
         match Pairs::read(table) {
             Ok(pairs) => Ok(Some(pairs)),
             Err(error) if table.wait_for_certificate && !is_open(listener) => {
-                let waiting = Waiting { listener: listener.to_owned(), position, why: error.to_string() };
+                let waiting = Waiting {
+                    listener: listener.to_owned(),
+                    position,
+                    why: Why::Certificate(error.to_string()),
+                };
                 self.lock().push(waiting);
                 Ok(None)
             }
@@ -58,8 +72,8 @@ impl Awaited {
         self.lock().iter().for_each(Waiting::log);
     }
 
-    /// Whether a waiting listener of `config` can be opened now. If a listener cannot, the reason
-    /// is logged whenever it changes.
+    /// Whether the certificate of a waiting listener of `config` can be used now. If a certificate
+    /// cannot, the reason is logged whenever it changes.
     pub(super) fn has_usable(&self, config: &Config) -> bool {
         // A copy, so that the lock is not held while a file system hangs.
         let list = self.lock().clone();
@@ -68,10 +82,24 @@ impl Awaited {
             let Some(table) = config.tls_of(waiting.position) else { continue };
             match Pairs::read(table) {
                 Ok(_) => has_usable = true,
-                Err(error) => self.update(&Waiting { why: error.to_string(), ..waiting }),
+                Err(error) => self.update(&Waiting { why: Why::Certificate(error.to_string()), ..waiting }),
             }
         }
         has_usable
+    }
+
+    /// Sets the reason of all listeners whose certificate can be used: a generation with them could
+    /// not be started.
+    pub(super) fn refuse(&self, config: &Config, why: &str) {
+        let is_usable = |waiting: &Waiting| {
+            config.tls_of(waiting.position).is_some_and(|table| Pairs::read(table).is_ok())
+        };
+        let list = self.lock().clone();
+        let refused: BTreeSet<usize> =
+            list.into_iter().filter(is_usable).map(|waiting| waiting.position).collect();
+        for waiting in self.lock().iter_mut().filter(|waiting| refused.contains(&waiting.position)) {
+            waiting.why = Why::Refused(why.to_owned());
+        }
     }
 
     fn update(&self, now: &Waiting) {
@@ -87,7 +115,7 @@ impl Awaited {
     pub(crate) fn views(&self) -> Vec<WaitingView> {
         let view = |waiting: &Waiting| WaitingView {
             listener: waiting.listener.clone(),
-            reason: waiting.why.clone(),
+            reason: waiting.why.to_string(),
         };
         self.lock().iter().map(view).collect()
     }
@@ -104,10 +132,6 @@ impl Awaited {
 
 impl Waiting {
     fn log(&self) {
-        tracing::warn!(
-            listener = self.listener,
-            "listener not open: waiting for its certificate: {}",
-            self.why
-        );
+        tracing::warn!(listener = self.listener, "listener not open: waiting for {}", self.why);
     }
 }

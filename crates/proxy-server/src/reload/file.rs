@@ -1,4 +1,4 @@
-//! Watches the configuration file and awaited certificates, and reloads on a change.
+//! Watches the configuration file and certificates, and starts a new generation on a change.
 
 use super::generations::{Generations, Reading};
 use crate::operator::Operator;
@@ -23,9 +23,14 @@ struct LastReading {
     stamps: Stamps,
 }
 
-/// The files of all certificates that listeners of the current generation wait for.
+/// The files whose change starts a new generation of the same configuration: certificates that
+/// listeners wait for, and those that components have read only once.
 #[derive(Debug)]
-pub(crate) struct AwaitedFiles(Arc<Generations>);
+pub(crate) struct GenerationFiles {
+    generations: Arc<Generations>,
+    /// The files of the last attempt, if it failed.
+    refused: Stamps,
+}
 
 impl ConfigFile {
     /// Creates the watched file; `None` without a configuration file. A reload can turn watching on
@@ -84,24 +89,23 @@ impl Watched for ConfigFile {
     }
 }
 
-impl AwaitedFiles {
+impl GenerationFiles {
     pub(crate) fn watched(generations: &Arc<Generations>) -> Self {
-        Self(Arc::clone(generations))
+        Self { generations: Arc::clone(generations), refused: Stamps::default() }
     }
 }
 
-impl Watched for AwaitedFiles {
+impl Watched for GenerationFiles {
     fn name(&self) -> String {
-        "listeners that wait for a certificate".to_owned()
+        "certificates of checks, stores and waiting listeners".to_owned()
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        let awaited = self.0.awaited();
-        awaited.map(|(awaited, config)| awaited.directories(&config)).unwrap_or_default()
+        self.generations.directories()
     }
 
     fn scan(&mut self) -> Scan {
-        match self.0.open_awaited() {
+        match self.generations.follow_files(&mut self.refused) {
             None => Scan::Same,
             Some(Ok(what)) => Scan::Changed(what),
             Some(Err(why)) => Scan::Refused(why),

@@ -1,13 +1,16 @@
 //! The generations of a process: the current one, and retired ones that still have connections.
 
 use super::fixed::cannot_change;
-use super::{Awaited, Generation, SharedState, Started};
+use super::waiter::Waiter;
+use super::watch::{Stamps, directories_of};
+use super::{Generation, SharedState, Started, stamped_files};
 use crate::build::engine;
 use crate::exit::Failure;
 use crate::log;
 use crate::operator::{Window, millis, time_of_day};
 use crate::sockets::systemd;
 use crate::supervisor::queue::Queue;
+use doorbell::Server;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::ReadyScheduler;
 use doorbell_proxy_config::format_duration;
@@ -26,6 +29,9 @@ const RETIRED_MAX: usize = 2;
 
 /// Maximum time of a scan of all files.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The failure of a reload during a stop.
+const STOPPING: &str = "doorbell is stopping";
 
 /// Reads the configuration for a reload, with the command line applied.
 pub type Read = Box<dyn Fn() -> Reading + Send + Sync>;
@@ -54,18 +60,25 @@ pub(crate) struct Generations {
 }
 
 struct GenerationsInner {
-    /// The current generation; `None` after its server has ended.
-    current: Option<Generation>,
+    /// The current generation; `None` after its server has ended. A reload uses it without this
+    /// lock, so that a file system that hangs does not delay a drain.
+    current: Option<Arc<Generation>>,
     /// Time from the start of the program until the current generation was loaded.
     loaded_at: Duration,
     /// Retired generations, oldest first.
-    retired: Vec<Generation>,
+    retired: Vec<Retired>,
     /// What the last reload read, if it failed: a configuration that could not be applied, or the
     /// problems of an invalid one.
     refused: Option<Result<Config, String>>,
     /// The last logged messages about changed keys that a reload cannot apply.
     fixed_keys: Vec<String>,
     closing: bool,
+}
+
+struct Retired {
+    generation: Arc<Generation>,
+    /// Whether the connections have a deadline, because too many generations are retired.
+    has_deadline: bool,
 }
 
 impl Generations {
@@ -114,10 +127,7 @@ impl Generations {
         self.lock().refused = outcome.is_err().then_some(config);
         match &outcome {
             Ok(text) => {
-                self.shared.process_stats.count(|reloads| {
-                    reloads.has_last_failed = false;
-                    reloads.since = OsClock.now();
-                });
+                self.count_success();
                 tracing::info!(config = self.origin, "reloaded: {text}");
             }
             Err(why) => {
@@ -145,9 +155,10 @@ impl Generations {
         }
         let Ok(config) = config else { return true };
         let had_refused = inner.refused.take().is_some();
-        let Some(current) = &inner.current else { return false };
-        let (config, fixed_keys) = self.with_fixed_keys(current, config);
-        had_refused || !current.is_same(&config) || fixed_keys != inner.fixed_keys
+        let Some(current) = inner.current.clone() else { return false };
+        drop(inner);
+        let (config, fixed_keys) = self.with_fixed_keys(&current, config);
+        had_refused || !current.is_same(&config) || fixed_keys != self.lock().fixed_keys
     }
 
     /// Whether SIGHUP reloads the configuration.
@@ -168,7 +179,8 @@ impl Generations {
     }
 
     fn scan_files_now(&self) {
-        if let Some(current) = &self.lock().current {
+        let current = self.lock().current.clone();
+        if let Some(current) = current {
             current.scan_files(SCAN_TIMEOUT);
         }
     }
@@ -196,19 +208,16 @@ impl Generations {
     pub(crate) fn ended(&self, number: u64) -> bool {
         self.shared.process_stats.close(number);
         let mut inner = self.lock();
-        let retired = inner.retired.iter().position(|generation| generation.number == number);
+        let retired = inner.retired.iter().position(|retired| retired.generation.number == number);
         let ended = match retired {
-            Some(at) => Some(inner.retired.remove(at)),
+            Some(at) => Some(inner.retired.remove(at).generation),
             None => inner.current.take_if(|current| current.number == number),
         };
         let none_left = inner.current.is_none() && inner.retired.is_empty();
         drop(inner);
-        if let Some(generation) = ended {
-            let is_old = retired.is_some();
-            generation.end();
-            if is_old {
-                tracing::debug!(generation = number, "last connection of a former configuration ended");
-            }
+        drop(ended);
+        if retired.is_some() {
+            tracing::debug!(generation = number, "last connection of a former configuration ended");
         }
         none_left
     }
@@ -225,31 +234,30 @@ impl Generations {
     }
 
     fn apply(&self, config: Config) -> Result<String, String> {
-        let mut inner = self.lock();
-        let Some(current) = inner.current.as_ref().filter(|_| !inner.closing) else {
-            return Err("doorbell is stopping".to_owned());
-        };
-        let (config, fixed_keys) = self.with_fixed_keys(current, config);
-        if current.is_same(&config) && !current.awaited.has_usable(&config) {
+        let current = self.serving().ok_or(STOPPING)?;
+        let (config, fixed_keys) = self.with_fixed_keys(&current, config);
+        let text = if current.is_same(&config) && !current.awaited.has_usable(&config) {
             current.scan_files(SCAN_TIMEOUT);
-            let same = self.unchanged_text(current.number, inner.loaded_at, fixed_keys.is_empty());
-            inner.log_fixed_keys(&fixed_keys);
-            return Ok(std::iter::once(same).chain(fixed_keys).collect::<Vec<_>>().join("\n"));
-        }
-        let mut text = self.replace(&mut inner, config)?;
-        self.shared.process_stats.count(|reloads| reloads.done += 1);
-        inner.log_fixed_keys(&fixed_keys);
-        for what in fixed_keys {
-            text.push('\n');
-            text.push_str(&what);
-        }
-        Ok(text)
+            self.unchanged_text(current.number, fixed_keys.is_empty())
+        } else {
+            let text = self.replace(&current, config)?;
+            self.shared.process_stats.count(|reloads| reloads.done += 1);
+            text
+        };
+        self.lock().log_fixed_keys(&fixed_keys);
+        Ok(std::iter::once(text).chain(fixed_keys).collect::<Vec<_>>().join("\n"))
+    }
+
+    /// The current generation; `None` if the process is stopping.
+    fn serving(&self) -> Option<Arc<Generation>> {
+        let inner = self.lock();
+        inner.current.clone().filter(|_| !inner.closing)
     }
 
     /// The result of a reload without changes, for example because the file watcher reloaded first.
     /// `is_complete` is false if the file has other values for keys that a reload cannot change.
-    fn unchanged_text(&self, number: u64, loaded_at: Duration, is_complete: bool) -> String {
-        let age = self.shared.operator.uptime().saturating_sub(loaded_at);
+    fn unchanged_text(&self, number: u64, is_complete: bool) -> String {
+        let age = self.shared.operator.uptime().saturating_sub(self.lock().loaded_at);
         format!(
             "the configuration of {} is already in use (generation {number}, loaded {} ago){}; certificates, keys and stored files were checked",
             self.origin,
@@ -258,65 +266,116 @@ impl Generations {
         )
     }
 
-    /// Replaces the current generation with a new one that has this configuration.
-    fn replace(&self, inner: &mut GenerationsInner, config: Config) -> Result<String, String> {
-        let started = Generation::start(&self.shared, config, inner.current.as_ref())
-            .map_err(|failure| failure.to_string())?;
+    /// Replaces the current generation with a new one that has this configuration. A stop that
+    /// begins while the new one is built prevails.
+    fn replace(&self, current: &Generation, config: Config) -> Result<String, String> {
+        let started =
+            Generation::start(&self.shared, config, Some(current)).map_err(|failure| failure.to_string())?;
         started.log_notes();
         let number = started.generation.number;
         let addresses = engine::addresses(&started.server).join(" ");
-        self.activate(inner, started);
+        let mut inner = self.lock();
+        if inner.closing {
+            self.abandon(&mut inner, started);
+            return Err(STOPPING.to_owned());
+        }
+        self.activate(&mut inner, started);
         Ok(format!("generation {number} serves at {addresses}"))
     }
 
-    /// Returns the waiting listeners with their configuration; `None` if no listener waits or the
-    /// process is stopping.
-    pub(crate) fn awaited(&self) -> Option<(Arc<Awaited>, Config)> {
-        let inner = self.lock();
-        let current =
-            inner.current.as_ref().filter(|current| !inner.closing && !current.awaited.is_empty())?;
-        Some((Arc::clone(&current.awaited), current.config.clone()))
+    /// Drains a generation that has started while the process began to stop: clients may have
+    /// connected to it.
+    fn abandon(&self, inner: &mut GenerationsInner, started: Started) {
+        let Started { generation, server, waiter, .. } = started;
+        generation.drain(generation.config.lifecycle.drain_timeout);
+        self.wait_for(&generation, server, waiter);
+        inner.retired.push(Retired { generation: Arc::new(generation), has_deadline: true });
     }
 
-    /// Opens listeners whose certificate can be used now, with a new generation of the same
-    /// configuration; `None` if there are no such listeners.
-    pub(super) fn open_awaited(&self) -> Option<Result<String, String>> {
+    /// Counts what a started server does, and waits for its end.
+    fn wait_for(&self, generation: &Generation, server: Server, waiter: Waiter) {
+        let (number, stats) = (generation.number, Arc::clone(&generation.server_stats));
+        waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
+        self.shared.process_stats.open(number, generation.handle.clone(), stats);
+    }
+
+    /// Whether a listener waits for its certificate.
+    pub(crate) fn has_awaited(&self) -> bool {
+        self.serving().is_some_and(|current| !current.awaited.is_empty())
+    }
+
+    /// Starts a new generation of the same configuration if files that the current one has read
+    /// only once have changed (see [`stamped_files`]), or if the certificate of a waiting listener
+    /// can be used now; otherwise `None`. Changes that were `refused` before are not tried again.
+    pub(super) fn follow_files(&self, refused: &mut Stamps) -> Option<Result<String, String>> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let (awaited, config) = self.awaited()?;
-        if !awaited.has_usable(&config) {
+        let current = self.serving()?;
+        let now = Stamps::of(stamped_files(&current.config));
+        let has_changed = now != current.stamps && now != *refused;
+        if !has_changed && !current.awaited.has_usable(&current.config) {
             return None;
         }
-        let mut inner = self.lock();
-        if inner.closing {
-            return None;
+        let outcome = systemd::while_reloading(|| self.replace(&current, current.config.clone()));
+        match &outcome {
+            Ok(_) => self.end_refused(&current),
+            Err(why) => {
+                *refused = now;
+                current.awaited.refuse(&current.config, why);
+            }
         }
-        Some(systemd::while_reloading(|| self.replace(&mut inner, config)))
+        Some(outcome)
+    }
+
+    /// Ends a failed reload whose configuration is in use now, because its certificates or
+    /// addresses have become usable.
+    fn end_refused(&self, current: &Generation) {
+        let Some(Ok(config)) = self.lock().refused.clone() else { return };
+        if self.with_fixed_keys(current, config).0 == current.config {
+            self.lock().refused = None;
+            self.count_success();
+            self.shared.operator.end_refused_reload();
+        }
+    }
+
+    fn count_success(&self) {
+        self.shared.process_stats.count(|reloads| {
+            reloads.has_last_failed = false;
+            reloads.since = OsClock.now();
+        });
+    }
+
+    /// The directories of the files that [`Self::follow_files`] examines.
+    pub(super) fn directories(&self) -> Vec<PathBuf> {
+        let Some(current) = self.serving() else { return Vec::new() };
+        let awaited = current.awaited.directories(&current.config);
+        awaited.into_iter().chain(stamped_files(&current.config).flat_map(directories_of)).collect()
     }
 
     /// Makes a started generation the current one and retires its predecessor.
     fn activate(&self, inner: &mut GenerationsInner, started: Started) {
-        let Started { mut generation, server, same, checks, ports, waiter, history, sharing, starts } =
+        let Started { generation, server, same, checks, ports, closable, waiter, history, sharing, starts } =
             started;
         let successor = generation.handle.clone();
         let history = self.shared.history.commit(history);
         self.shared.operator.events().store_in(history.clone());
         let sample = generation.config.history.clickhouse.as_ref().map_or(0, |settings| settings.sample);
         self.shared.links.store_in(history.clone().map(|history| (history, sample)));
-        let mut predecessor = inner.current.take();
-        if let Some(predecessor) = &mut predecessor {
+        let predecessor = inner.current.take();
+        if let Some(predecessor) = &predecessor {
             generation.follow(predecessor, &same);
             self.shared.operator.adopt(&generation.registry, Window::all(&generation.config));
         }
-        let open = predecessor
-            .as_mut()
-            .map(|predecessor| std::mem::take(&mut predecessor.ports))
-            .unwrap_or_default();
-        generation.ports = ports.open(open, &generation.config, &generation.registry, &self.shared.links);
+        let open = predecessor.as_ref().map(|predecessor| std::mem::take(&mut predecessor.parts().ports));
+        generation.parts().ports = ports.open(
+            open.unwrap_or_default(),
+            &generation.config,
+            &generation.registry,
+            &self.shared.links,
+        );
         // Computed after the ports are open, so that the operator sees the port numbers that the
         // kernel chose.
-        let (number, running) = (generation.number, generation.running(&self.shared, &server, &self.origin));
-        waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
-        self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
+        let running = generation.running(&self.shared, &server, &self.origin);
+        self.wait_for(&generation, server, waiter);
         generation.awaited.log();
         // The history already receives the transitions of the new registry, so none is missed after
         // the states are read here.
@@ -325,7 +384,7 @@ impl Generations {
             let states = endpoints.iter().map(|endpoint| (endpoint.name.as_str(), endpoint.state.as_str()));
             history.follow(states, millis(time_of_day()));
         }
-        generation.checks = checks.map(ReadyScheduler::go);
+        generation.parts().checks = checks.map(ReadyScheduler::go);
         let operator = self.shared.operator.clone();
         let describe = Box::new(move || operator.announcement());
         self.shared.sharing.commit(sharing, starts, generation.push.clone(), describe);
@@ -335,9 +394,8 @@ impl Generations {
         log::set_level(generation.config.log.level);
         // The UDP ports follow their endpoints last, because the predecessor may open and close
         // ports until it has retired.
-        let (closable, registry) =
-            (std::mem::take(&mut generation.closable), Arc::clone(&generation.registry));
-        inner.current = Some(generation);
+        let registry = Arc::clone(&generation.registry);
+        inner.current = Some(Arc::new(generation));
         inner.loaded_at = self.shared.operator.uptime();
         if let Some(predecessor) = predecessor {
             predecessor.http2.iter().for_each(|http2| http2.set_deadline(RETIRE_TIMEOUT));
@@ -349,15 +407,15 @@ impl Generations {
         closable.follow(&registry, &successor);
     }
 
-    fn retire(&self, inner: &mut GenerationsInner, mut predecessor: Generation) {
+    fn retire(&self, inner: &mut GenerationsInner, predecessor: Arc<Generation>) {
         predecessor.http2.iter().for_each(|http2| http2.drain(RETIRE_TIMEOUT));
-        drop(predecessor.watch.take());
-        inner.retired.push(predecessor);
+        drop(predecessor.parts().watch.take());
+        inner.retired.push(Retired { generation: predecessor, has_deadline: false });
         let too_many = inner.retired.len().saturating_sub(RETIRED_MAX);
         for oldest in inner.retired.iter_mut().take(too_many).filter(|oldest| !oldest.has_deadline) {
             oldest.has_deadline = true;
             self.shared.process_stats.count(|reloads| reloads.hurried += 1);
-            oldest.drain(oldest.config.lifecycle.drain_timeout);
+            oldest.generation.drain(oldest.generation.config.lifecycle.drain_timeout);
         }
     }
 
@@ -385,7 +443,8 @@ impl GenerationsInner {
     }
 
     fn each(&self, act: impl Fn(&Generation)) {
-        self.current.iter().chain(&self.retired).for_each(act);
+        let retired = self.retired.iter().map(|retired| &retired.generation);
+        self.current.iter().chain(retired).for_each(|generation| act(generation));
     }
 }
 
@@ -442,5 +501,22 @@ mod tests {
         generations.reload().unwrap();
         assert!(reloads().since > since && reloads().done == 1);
         generations.stop();
+    }
+
+    #[test]
+    fn a_stop_prevails_over_a_generation_that_is_being_built() {
+        let supervisor = Supervisor::without_signals();
+        let operator = Operator::new(supervisor.queue(), Program::default());
+        let shared = SharedState::new(operator, Arc::new(Guard::closed()));
+        let first = config("127.0.0.1:0");
+        let generations = Generations::start(shared, supervisor.queue(), first.clone(), "f", None).unwrap();
+        let current = generations.serving().unwrap();
+        generations.drain(Duration::ZERO);
+        assert_eq!(generations.replace(&current, first), Err(STOPPING.to_owned()));
+        drop(current);
+        let operator = generations.shared.operator.clone();
+        supervisor.serve(&operator, &generations).unwrap();
+        let inner = generations.lock();
+        assert!(inner.current.is_none() && inner.retired.is_empty(), "both servers have ended");
     }
 }

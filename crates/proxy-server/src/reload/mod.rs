@@ -18,7 +18,7 @@ mod waiter;
 pub(crate) mod watch;
 
 pub(crate) use awaited::Awaited;
-pub(crate) use file::{AwaitedFiles, ConfigFile};
+pub(crate) use file::{ConfigFile, GenerationFiles};
 pub(crate) use generations::Generations;
 pub use generations::{Read, Reading};
 
@@ -52,7 +52,8 @@ use ports::{Ports, Unopened};
 use sink::CheckSink;
 use std::collections::HashMap;
 use std::hash::{Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use waiter::Waiter;
 
@@ -88,15 +89,11 @@ pub(crate) struct Generation {
     incidents: Arc<Incidents>,
     http2: Option<Arc<Http2>>,
     access: Option<SharedLog>,
-    checks: Option<Checks>,
     /// Receives pushed results.
     push: Option<Push>,
     run_now_handle: Option<RunNow>,
     /// Heartbeat of the check thread.
     heartbeat: Option<Heartbeat>,
-    /// UDP ports that are closed while their endpoint does not serve.
-    closable: Closable,
-    ports: Ports,
     /// State of the checks for the next generation.
     handover: Option<CheckHandover>,
     tables: Arc<Tables>,
@@ -104,12 +101,17 @@ pub(crate) struct Generation {
     /// Listeners that wait for their certificate.
     awaited: Arc<Awaited>,
     services: RouteServices,
-    watch: Option<Watch>,
-    /// Stamps of the files that checks, the history, links and the shared store read only when they
-    /// are built.
+    /// Stamps of [`stamped_files`].
     stamps: Stamps,
-    /// Whether the connections have a deadline, because too many generations are retired.
-    has_deadline: bool,
+    current: Mutex<CurrentParts>,
+}
+
+/// What only the current generation has.
+#[derive(Debug, Default)]
+struct CurrentParts {
+    checks: Option<Checks>,
+    ports: Ports,
+    watch: Option<Watch>,
 }
 
 /// An access log that generations with the same settings share.
@@ -124,6 +126,8 @@ pub(crate) struct Started {
     same: SameChecks,
     checks: Option<ReadyScheduler>,
     ports: Unopened,
+    /// UDP ports that are closed while their endpoint does not serve.
+    closable: Closable,
     waiter: Waiter,
     history: Prepared,
     sharing: sharing::Prepared,
@@ -214,7 +218,7 @@ impl Generation {
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
         // Recorded before the files are read, so that the next reload detects a change during
         // reading.
-        let stamps = stamps(&config);
+        let stamps = Stamps::of(stamped_files(&config));
         let Built {
             registry,
             access,
@@ -244,7 +248,10 @@ impl Generation {
         let run_now_handle = checks.as_ref().map(ChecksPlan::run_now_handle);
         let heartbeat = checks.as_ref().map(ChecksPlan::heartbeat);
         let handover = checks.as_ref().map(|plan| CheckHandover::of(&config, plan));
-        let ports = Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), shared)?;
+        let ports = match before {
+            Some(before) => Ports::prepare(&config, Some((&before.parts().ports, &before.config)), shared)?,
+            None => Ports::prepare(&config, None, shared)?,
+        };
         let history = shared.history.prepare(&config).map_err(Failure::bad_config)?;
         let sharing = shared.sharing.prepare(&config).map_err(Failure::bad_config)?;
         let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
@@ -267,22 +274,18 @@ impl Generation {
             incidents,
             http2,
             access,
-            checks: None,
             push,
             run_now_handle,
             heartbeat,
-            closable,
-            ports: Ports::default(),
             handover,
             tables,
             shared_checks: sharing.checks().cloned(),
             awaited: Arc::new(awaited),
             services,
-            watch: Some(watch),
             stamps,
-            has_deadline: false,
+            current: Mutex::new(CurrentParts { watch: Some(watch), ..CurrentParts::default() }),
         };
-        Ok(Started { generation, server, same, checks, ports, waiter, history, sharing, starts })
+        Ok(Started { generation, server, same, checks, ports, closable, waiter, history, sharing, starts })
     }
 
     /// Refuses addresses that overlap an open socket of this generation.
@@ -301,7 +304,7 @@ impl Generation {
             incidents: Arc::clone(&self.incidents),
             awaited: Arc::clone(&self.awaited),
             addresses: crate::build::engine::addresses(server),
-            ports: self.ports.addresses(&self.config),
+            ports: self.parts().ports.addresses(&self.config),
             origin: origin.to_owned(),
             lifecycle: self.config.lifecycle.clone(),
             check_kinds: Running::check_kinds(&self.config),
@@ -322,9 +325,13 @@ impl Generation {
 
     /// Checks all files for changes.
     fn scan_files(&self, timeout: Duration) {
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.parts().watch {
             watch.scan(timeout);
         }
+    }
+
+    fn parts(&self) -> MutexGuard<'_, CurrentParts> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reopen_log(&self) {
@@ -345,20 +352,20 @@ impl Generation {
         self.http2.iter().for_each(|http2| http2.stop());
     }
 
-    /// Whether this generation has the same configuration, and no file of [`stamps`] has changed.
+    /// Whether this generation has the same configuration, and none of [`stamped_files`] has
+    /// changed.
     fn is_same(&self, config: &Config) -> bool {
-        self.config == *config && self.stamps == stamps(config)
+        self.config == *config && self.stamps == Stamps::of(stamped_files(config))
     }
+}
 
-    /// Ends the other components, after the server has ended.
-    fn end(self) {
-        let Self { checks, http2, watch, access, .. } = self;
-        drop(checks);
-        drop(http2);
-        drop(watch);
-        let log = access
-            .and_then(Arc::into_inner)
-            .map(|log| log.into_inner().unwrap_or_else(PoisonError::into_inner));
+/// Ends the other components, after the server has ended.
+impl Drop for Generation {
+    fn drop(&mut self) {
+        *self.parts() = CurrentParts::default();
+        drop(self.http2.take());
+        let log = self.access.take().and_then(Arc::into_inner);
+        let log = log.map(|log| log.into_inner().unwrap_or_else(PoisonError::into_inner));
         if log.is_some_and(|log| !log.stop(ACCESS_LOG_END)) {
             tracing::warn!("access log: cannot write the last lines in time");
         }
@@ -375,13 +382,13 @@ impl Started {
 impl Generation {
     /// Takes over from `before` and stops its checks. Takes their last results, and later results
     /// that are pushed on remaining connections of `before`.
-    fn follow(&self, before: &mut Self, same: &SameChecks) {
+    fn follow(&self, before: &Self, same: &SameChecks) {
         // First, so that no pushed result finds a closed queue: the new queue stores results until
         // its scheduler starts.
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
-        drop(before.checks.take());
+        drop(before.parts().checks.take());
         self.registry.inherit(&before.registry, same);
         before.services.set_successors(&self.services);
         self.registry.report_instead_of(&before.registry);
@@ -409,12 +416,12 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
     same
 }
 
-/// Stamps of the files that components read only when they are built: CA and own certificates, and
-/// keys.
-fn stamps(config: &Config) -> Stamps {
+/// The files that components read only when they are built: CA and own certificates, and keys, of
+/// checks, the history, links and the shared store.
+fn stamped_files(config: &Config) -> impl Iterator<Item = &Path> {
     let of_checks = config.checks.iter().filter_map(|check| check.kind.tls()).flat_map(ClientTls::files);
     let of_shared = config.shared.iter().flat_map(sharing::files);
-    Stamps::of(of_checks.chain(history::files(config)).chain(links::files(config)).chain(of_shared))
+    of_checks.chain(history::files(config)).chain(links::files(config)).chain(of_shared)
 }
 
 /// Hash of a configuration, independent of its notation. Excludes secrets.

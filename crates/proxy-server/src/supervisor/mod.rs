@@ -1,6 +1,7 @@
 //! The supervisor: handles signals, requests of operators and ended servers from one queue, until the
 //! process ends.
 
+mod hangups;
 pub(crate) mod queue;
 
 use crate::exit::{Exit, Failure};
@@ -8,9 +9,11 @@ use crate::operator::Operator;
 use crate::operator::state_log;
 use crate::parent;
 use crate::reload::Generations;
+use hangups::Hangups;
 use queue::{Message, Queue};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 /// The supervisor. Created before the server, so that a signal during the start does not kill the
@@ -56,7 +59,8 @@ impl Supervisor {
     }
 
     /// Serves until a signal, an operator or a failure ends the process.
-    pub(crate) fn serve(self, operator: &Operator, generations: &Generations) -> Result<Exit, Failure> {
+    pub(crate) fn serve(self, operator: &Operator, generations: &Arc<Generations>) -> Result<Exit, Failure> {
+        let hangups = Hangups::start(operator, generations).map_err(Failure::no_thread)?;
         loop {
             if operator.expire_due() {
                 close(operator, generations);
@@ -66,6 +70,10 @@ impl Supervisor {
                 None => self.receiver.recv().map_err(RecvTimeoutError::from),
             };
             let next = match message {
+                Ok(Message::Signal(SIGHUP)) => {
+                    hangups.request();
+                    Next::Continue
+                }
                 Ok(message) => handle(message, operator, generations)?,
                 Err(RecvTimeoutError::Timeout) => Next::Continue,
                 Err(RecvTimeoutError::Disconnected) => Next::Ended,
@@ -99,16 +107,6 @@ fn handle(message: Message, operator: &Operator, generations: &Generations) -> R
                 return Ok(if generations.ended(number) { Next::Ended } else { Next::Continue });
             }
             return Err(Failure::new(Exit::Failure, error.to_string()));
-        }
-        Message::Signal(SIGHUP) if generations.reloads_on_sighup() => {
-            // The reload logs its result, whether it succeeded or failed.
-            let _logged = operator.reload();
-        }
-        Message::Signal(SIGHUP) => {
-            tracing::info!(
-                "SIGHUP: checking certificates, keys and stored files; the configuration is not reloaded"
-            );
-            generations.scan_files();
         }
         Message::Signal(SIGUSR1) => state_log::log_state(operator),
         Message::Signal(SIGUSR2) => generations.reopen_logs(),

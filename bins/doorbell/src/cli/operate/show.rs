@@ -32,7 +32,7 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
         fact("", format!("{}  {name}", addrs.join("  ")));
     }
     for waiting in &status.waiting {
-        let text = format!("{} for its certificate: {}", waiting.listener, waiting.reason);
+        let text = format!("{} for {}", waiting.listener, waiting.reason);
         fact("waiting", paint.text(Tone::Warn, &text));
     }
     fact("driver", driver(&status.workers));
