@@ -109,25 +109,35 @@ pub(crate) fn cannot_listen(table: &str, addr: SocketAddr, error: &io::Error) ->
 /// The error for an address that cannot be bound, with a fix. `what` names the address.
 pub(crate) fn cannot_bind(what: &str, addr: &str, error: &io::Error) -> Failure {
     let addr: Option<SocketAddr> = addr.parse().ok();
-    let (exit, why) = match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let holder =
-                addr.and_then(activation::holder_of).map(|holder| format!("address in use: {holder}"));
-            let unknown = "address in use; stop the process that listens there (see `ss -ltnp`; systemd for a .socket unit), or use another address";
-            (Exit::AddressInUse, holder.unwrap_or_else(|| unknown.to_owned()))
-        }
-        io::ErrorKind::PermissionDenied => {
-            let fix = match addr {
-                Some(_) => "grant CAP_NET_BIND_SERVICE or use a port above 1023",
-                None => "use a directory in which doorbell may create files",
-            };
-            (Exit::NoPermission, format!("permission denied; {fix}"))
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            let why = "not an address of this machine; use one of `ip addr`, or [::]:PORT for all";
-            (Exit::Failure, why.to_owned())
-        }
-        _ => (Exit::Failure, error.to_string()),
+    let (exit, message) = match error.kind() {
+        io::ErrorKind::AddrInUse => (
+            Exit::AddressInUse,
+            match addr.and_then(activation::holder_of) {
+                Some(holder) => format!("cannot bind {what}: address in use: {holder}"),
+                None => format!(
+                    "cannot bind {what}: address in use; stop the process that listens there (see `ss -ltnp`; systemd for a .socket unit), or use another address"
+                ),
+            },
+        ),
+        io::ErrorKind::PermissionDenied if addr.is_none() => (
+            Exit::NoPermission,
+            format!(
+                "cannot bind {what}: permission denied; use a directory in which doorbell may create files"
+            ),
+        ),
+        io::ErrorKind::PermissionDenied => (
+            Exit::NoPermission,
+            format!(
+                "cannot bind {what}: permission denied; grant CAP_NET_BIND_SERVICE or use a port above 1023"
+            ),
+        ),
+        io::ErrorKind::AddrNotAvailable => (
+            Exit::Failure,
+            format!(
+                "cannot bind {what}: not an address of this machine; use one of `ip addr`, or [::]:PORT for all"
+            ),
+        ),
+        _ => (Exit::Failure, format!("cannot bind {what}: {error}")),
     };
-    Failure::new(exit, format!("cannot bind {what}: {why}"))
+    Failure::new(exit, message)
 }
