@@ -99,13 +99,14 @@ impl Exchange<'_> {
             let redirects = self.probe.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
             // The probers that follow redirects use Go's client, which ignores an empty location.
-            let leads = |location: &&String| follows && !location.is_empty();
+            let leads = |location: &&Vec<u8>| follows && !location.is_empty();
             let Some(location) = head.location.as_ref().filter(leads) else {
                 let judged = self.probe.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
                 return judged.map(|()| format!("status {}", head.status));
             };
             let Some(next) = url_of_location(&url, location) else {
-                return Err((Verdict::Unhealthy, format!("invalid redirect location {location:?}")));
+                let text = String::from_utf8_lossy(location);
+                return Err((Verdict::Unhealthy, format!("invalid redirect location {text:?}")));
             };
             if redirects == Redirects::OwnHost && !next.at.host.eq_ignore_ascii_case(&url.at.host) {
                 return Ok(self.warning(head.len));

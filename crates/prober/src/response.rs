@@ -19,7 +19,7 @@ pub(super) enum Response {
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) version: Version,
-    pub(super) location: Option<String>,
+    pub(super) location: Option<Vec<u8>>,
     pub(super) last_modified: Option<String>,
     pub(super) content: Content,
     /// Length of the head and of interim responses before it; the content follows.
@@ -79,32 +79,33 @@ impl Head {
 }
 
 fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
-    let text = String::from_utf8_lossy(head);
-    let mut lines = text.split("\r\n");
+    let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let line = lines.next()?;
-    let versions = [("HTTP/1.0 ", Version::HTTP_10), ("HTTP/1.1 ", Version::HTTP_11)];
+    let versions = [(b"HTTP/1.0 ", Version::HTTP_10), (b"HTTP/1.1 ", Version::HTTP_11)];
     let (rest, version) =
         versions.into_iter().find_map(|(begin, version)| Some((line.strip_prefix(begin)?, version)))?;
-    let digits = rest.get(..3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
-    let is_alone = rest.len() == 3 || rest.as_bytes().get(3) == Some(&b' ');
-    let status: u16 = digits.parse().ok().filter(|status| is_alone && *status >= 100)?;
+    let digits = rest.get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
+    let is_alone = rest.len() == 3 || rest.get(3) == Some(&b' ');
+    let status = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u16>().ok());
+    let status = status.filter(|status| is_alone && *status >= 100)?;
     let mut content = Content::UntilClose;
     let (mut location, mut last_modified) = (None, None);
     for field in lines.take_while(|line| !line.is_empty()) {
-        let (name, value) = field.split_once(':')?;
-        let value = value.trim();
-        if name.eq_ignore_ascii_case("content-length") {
-            let len = value.parse().ok()?;
+        let colon = field.iter().position(|byte| *byte == b':')?;
+        let (name, value) = (&field[..colon], field[colon + 1..].trim_ascii());
+        let text = String::from_utf8_lossy(value);
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let len = text.parse().ok()?;
             // Transfer-Encoding overrides Content-Length, in any order (RFC 9112 §6.3).
             if !matches!(content, Content::Chunked) {
                 content = Content::Length(len);
             }
-        } else if name.eq_ignore_ascii_case("transfer-encoding") && value.eq_ignore_ascii_case("chunked") {
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") && text.eq_ignore_ascii_case("chunked") {
             content = Content::Chunked;
-        } else if name.eq_ignore_ascii_case("location") {
+        } else if name.eq_ignore_ascii_case(b"location") {
             location = Some(value.to_owned());
-        } else if name.eq_ignore_ascii_case("last-modified") {
-            last_modified = Some(value.to_owned());
+        } else if name.eq_ignore_ascii_case(b"last-modified") {
+            last_modified = Some(text.into_owned());
         }
     }
     if is_head_request || matches!(status, 204 | 304) {

@@ -259,6 +259,14 @@ fn the_kubelet_follows_its_own_host_only() {
     let seen = server.join().unwrap();
     assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(200)));
     assert!(seen[1].request.starts_with("GET /other HTTP/1.1\r\n"), "{seen:?}");
+    let latin1 = b"HTTP/1.1 302 Found\r\nLocation: /caf\xe9\r\nContent-Length: 0\r\n\r\n".to_vec();
+    for (answer, path) in [(redirect("/caf\u{e9}"), "/caf%C3%A9"), (latin1, "/caf%E9")] {
+        let (addr, server) = self::server(vec![answer, OK.to_vec()]);
+        let report = http(addr, "/", Prober::Kubelet).run();
+        assert_eq!(report.verdict, Verdict::Healthy, "{}", report.reason);
+        let seen = server.join().unwrap();
+        assert!(seen[1].request.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{seen:?}");
+    }
     let (report, _, _) = asked(&redirect("http://warning.invalid/"), Prober::Kubelet, |_| {});
     assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(302)));
     assert!(report.reason.contains("Probe terminated redirects"), "{}", report.reason);

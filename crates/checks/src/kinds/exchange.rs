@@ -3,6 +3,7 @@
 use crate::finding::{CUT, Issue, cause_of};
 use crate::kinds::expectations::HttpResponse;
 use crate::kinds::first_bytes::{FirstBytes, HTTP1, recording};
+use crate::kinds::http::percent_encoded;
 use crate::kinds::interim::InterimCounter;
 use crate::options::{FieldValue, Url};
 use crate::progress::{Progress, Seen, Stage};
@@ -186,7 +187,8 @@ fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
     seen.status = Some(response.status().as_u16());
     seen.version = Some(response.version());
     seen.content_length = response.body().size_hint().exact();
-    seen.location = text(LOCATION);
+    let location = response.headers().get(LOCATION);
+    seen.location = location.map(|value| percent_encoded(value.as_bytes()));
     seen.last_modified = text(LAST_MODIFIED);
 }
 

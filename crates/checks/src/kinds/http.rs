@@ -218,9 +218,8 @@ impl HttpRunner {
         if follows == FollowRedirects::No {
             return Ok(None);
         }
-        let text = location.to_str().unwrap_or_default();
-        let to = join(from, text);
-        let to = to.ok_or_else(|| {
+        let to = join(from, location.as_bytes()).ok_or_else(|| {
+            let text = String::from_utf8_lossy(location.as_bytes());
             Issue::failure(format!("status {status} redirects to {text:?}, which is not a URL"))
         })?;
         // As in the kubelet, the same host may have any port.
@@ -275,9 +274,11 @@ impl HttpRunner {
     }
 }
 
-/// Resolves a `Location` against the URL of the request (RFC 3986 5.2).
+/// Resolves a `Location` against the URL of the request (RFC 3986 5.2). Bytes outside ASCII are
+/// percent-encoded, as in Go and in browsers.
 #[must_use]
-pub fn join(from: &Url, location: &str) -> Option<Url> {
+pub fn join(from: &Url, location: impl AsRef<[u8]>) -> Option<Url> {
+    let location = percent_encoded(location.as_ref());
     let location = location.split('#').next().unwrap_or_default();
     if let Some((scheme, rest)) = split_scheme(location) {
         return Url::parse(&format!("{}:{rest}", scheme.to_ascii_lowercase())).map(without_dots);
@@ -298,6 +299,18 @@ pub fn join(from: &Url, location: &str) -> Option<Url> {
         format!("{directory}{location}")
     };
     Url::parse(&format!("{scheme}://{}{target}", from.at)).map(without_dots)
+}
+
+/// Percent-encodes the bytes outside ASCII.
+pub(crate) fn percent_encoded(location: &[u8]) -> String {
+    let mut text = String::with_capacity(location.len());
+    for byte in location {
+        match byte {
+            0..=0x7f => text.push(char::from(*byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
 }
 
 /// Removes `.` and `..` from the path (RFC 3986 5.2.4).
@@ -432,10 +445,14 @@ mod tests {
             ("1http://b/x", Some("http://a:8080/x/1http://b/x")),
             ("http://user@b/x", None),
             ("/a b", None),
-            ("/\u{e9}", None),
+            ("/\u{e9}", Some("http://a:8080/%C3%A9")),
+            ("\u{e9}?\u{e9}#\u{e9}", Some("http://a:8080/x/%C3%A9?%C3%A9")),
+            ("//\u{e9}/", None),
         ] {
             let found = join(&from, location).map(|url| url.to_string());
             assert_eq!(found.as_deref(), expected, "{location:?}");
         }
+        let latin1 = join(&from, b"/caf\xe9").map(|url| url.to_string());
+        assert_eq!(latin1.as_deref(), Some("http://a:8080/caf%E9"));
     }
 }

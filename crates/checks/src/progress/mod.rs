@@ -86,7 +86,7 @@ pub struct Seen {
     /// Whether the last response had an expected status, but failed at least one expression of
     /// `expect`; with `tcp` and `udp`, whether the bytes failed at least one requirement.
     pub fails_pattern: bool,
-    /// `Location` of the last response.
+    /// `Location` of the last response, with bytes outside ASCII percent-encoded.
     pub location: Option<String>,
     /// `Last-Modified` of the last response.
     pub last_modified: Option<String>,

@@ -170,6 +170,14 @@ fn a_redirect_without_a_location_is_the_response() {
 }
 
 #[test]
+fn bytes_outside_ascii_in_a_location_are_percent_encoded() {
+    let redirect = "HTTP/1.1 302 T\r\nLocation: /caf\u{e9}\r\nContent-Length: 0\r\n\r\n";
+    let all = sent(|check| check.follow_redirects = FollowRedirects::SameHost, &[redirect, OK]);
+    assert_eq!(all.len(), 2);
+    assert!(all[1].starts_with("GET /caf%C3%A9 HTTP/1.1\r\n"), "{all:?}");
+}
+
+#[test]
 fn content_is_sent_and_goes_where_its_method_goes() {
     let post = |check: &mut HttpCheck| {
         check.method = Method::POST;
