@@ -76,7 +76,7 @@ pub use connect::connector::{ConnectCounters, Connector};
 #[cfg(feature = "kinds")]
 pub use connect::resolver::lookup_host;
 #[cfg(feature = "kinds")]
-pub use connect::tls::{TlsClient, tls_client};
+pub use connect::tls::{TlsClient, handshake_failure, tls_client};
 pub use finding::{Finding, cause_of};
 #[cfg(feature = "kinds")]
 pub use kinds::children::{CHILDREN, Children};

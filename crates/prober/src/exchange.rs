@@ -8,7 +8,7 @@ use super::report::{Report, Verdict};
 use super::response::{Content, Head, Response};
 use super::target::Target;
 use doorbell_checks::options::{ClientTls, HostPort, Url};
-use doorbell_checks::{Seen, cause_of, is_same_origin, tls_client, url_of_location};
+use doorbell_checks::{Seen, cause_of, handshake_failure, is_same_origin, tls_client, url_of_location};
 use doorbell_config::format_duration;
 use doorbell_egress::connect_unix;
 use doorbell_egress::refuse_self_connection;
@@ -196,7 +196,7 @@ impl Exchange<'_> {
         while secured.conn.is_handshaking() {
             secured.conn.complete_io(&mut secured.sock).map_err(|error| match is_timeout(&error) {
                 true => self.timeout_error("TLS handshake"),
-                false => failed(cause_of(&error)),
+                false => failed(handshake_failure(&error)),
             })?;
         }
         self.report.seen.see_tls(&secured.conn, client.roots.as_deref());

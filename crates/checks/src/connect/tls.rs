@@ -143,16 +143,18 @@ pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsSt
     let name = ServerName::try_from(name.to_owned());
     let name = name.map_err(|_| Issue::error("the name is not valid in a certificate"))?;
     let connected = TlsConnector::from(Arc::clone(config)).connect(name, conn).await;
-    connected.map_err(|error| {
-        let reason = match error_of_tls(&error) {
-            Some(cause) => reason_of(cause),
-            None if error.kind() == ErrorKind::UnexpectedEof => {
-                "the connection ended before the handshake was complete".to_owned()
-            }
-            None => crate::finding::cause_of(&error),
-        };
-        Issue::failure(format!("TLS: {reason}"))
-    })
+    connected.map_err(|error| Issue::failure(format!("TLS: {}", handshake_failure(&error))))
+}
+
+/// The reason of a failed handshake.
+pub fn handshake_failure(error: &io::Error) -> String {
+    match error_of_tls(error) {
+        Some(cause) => reason_of(cause),
+        None if error.kind() == ErrorKind::UnexpectedEof => {
+            "the connection ended before the handshake was complete".to_owned()
+        }
+        None => crate::finding::cause_of(error),
+    }
 }
 
 /// Waits until the server has accepted or refused the certificate of this client, at most `wait`.
@@ -182,7 +184,7 @@ fn error_of_tls(error: &io::Error) -> Option<&rustls::Error> {
 /// The reason of a failed handshake. The texts of rustls for frequent causes are replaced, because
 /// they name types of rustls or times in seconds since 1970.
 fn reason_of(error: &rustls::Error) -> String {
-    use rustls::{CertificateError as Certificate, Error, InvalidMessage};
+    use rustls::{CertificateError as Certificate, Error, InvalidMessage, OtherError};
     let text = match error {
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "the server does not speak TLS here: is this the right port?"
@@ -192,6 +194,15 @@ fn reason_of(error: &rustls::Error) -> String {
         }
         Error::InvalidCertificate(Certificate::NotValidYet | Certificate::NotValidYetContext { .. }) => {
             "the certificate is not valid yet"
+        }
+        // The error of webpki has no text, only the name of its variant.
+        Error::InvalidCertificate(Certificate::Other(OtherError(cause))) => {
+            match cause.to_string().as_str() {
+                "CaUsedAsEndEntity" => {
+                    "the server uses the certificate of a certificate authority as its own: issue one with CA:FALSE"
+                }
+                variant => return format!("invalid certificate: {variant}"),
+            }
         }
         other => return other.to_string(),
     };

@@ -31,3 +31,27 @@ fn only_the_verified_chain_counts_for_the_lifetime_of_certificates() {
     }
     std::fs::remove_file(&ca).unwrap();
 }
+
+/// As `openssl req -x509` creates it: the certificate of an authority, used by a server.
+#[test]
+fn a_server_with_the_certificate_of_an_authority_is_reported_in_words() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let own = params.self_signed(&key).unwrap();
+    let ca = std::env::temp_dir().join(format!("doorbell-own-ca-{}.crt", std::process::id()));
+    std::fs::write(&ca, own.pem()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config =
+        Arc::new(config.with_no_client_auth().with_single_cert(vec![own.der().clone()], key).unwrap());
+    let addr = tls_server_with(Duration::ZERO, move || Arc::clone(&config));
+    let tls =
+        ClientTls { ca: Some(ca.clone()), server_name: Some("a.test".to_owned()), ..ClientTls::default() };
+    let finding = block_on(runner(TlsCheck { tls, ..TlsCheck::new(address(addr)) }).run());
+    std::fs::remove_file(&ca).unwrap();
+    let reason =
+        "TLS: the server uses the certificate of a certificate authority as its own: issue one with CA:FALSE";
+    assert_eq!((finding.outcome, finding.reason.as_str()), (Outcome::Failure, reason));
+}
