@@ -290,29 +290,35 @@ impl Exchange<'_> {
         Ok(stream)
     }
 
-    /// Tries the addresses until one accepts, within the deadline.
     fn dial(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let from = Instant::now();
         let addrs = self.resolve(at)?;
         self.report.phases.resolve = from.elapsed();
         let from = Instant::now();
-        let mut last = (Verdict::ConnectFailed, format!("{}: no address found", at.host));
-        for addr in addrs {
+        let none = || (Verdict::ConnectFailed, format!("{}: no address found", at.host));
+        let (socket, addr) = self.connect_to_any(&addrs).map_err(|failure| failure.unwrap_or_else(none))?;
+        self.report.phases.connect = from.elapsed();
+        self.report.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
+        Ok(Timed { socket, ends_at: self.start + self.probe.timeout })
+    }
+
+    /// Tries the addresses until one accepts. An address that drops packets must not use up the
+    /// time of those after it. Returns the last failure; `None` if there is no address.
+    fn connect_to_any(&self, addrs: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), Option<Judged>> {
+        let mut last = None;
+        for (addr, addrs_left) in addrs.iter().zip((1..=addrs.len()).rev()) {
             let left = self.left();
             if left.is_zero() {
-                return Err(self.timeout_error("connection"));
+                return Err(Some(self.timeout_error("connection")));
             }
-            match TcpStream::connect_timeout(&addr, left)
-                .and_then(|socket| refuse_self_connection(socket, addr))
-            {
-                Ok(socket) => {
-                    self.report.phases.connect = from.elapsed();
-                    self.report.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
-                    return Ok(Timed { socket, ends_at: self.start + self.probe.timeout });
-                }
-                Err(error) if error.kind() == ErrorKind::TimedOut => last = self.timeout_error("connection"),
-                Err(error) => last = (Verdict::ConnectFailed, format!("{addr}: {}", cause_of(&error))),
-            }
+            let share = left / u32::try_from(addrs_left).unwrap_or(u32::MAX);
+            let connected = TcpStream::connect_timeout(addr, share.max(Duration::from_millis(1)))
+                .and_then(|socket| refuse_self_connection(socket, *addr));
+            last = Some(match connected {
+                Ok(socket) => return Ok((socket, *addr)),
+                Err(error) if error.kind() == ErrorKind::TimedOut => self.timeout_error("connection"),
+                Err(error) => (Verdict::ConnectFailed, format!("{addr}: {}", cause_of(&error))),
+            });
         }
         Err(last)
     }
@@ -393,4 +399,52 @@ impl<S: AsFd + Write> Write for Timed<S> {
 /// Whether a socket timeout has expired, which is reported as `WouldBlock`.
 fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Prober;
+    use std::net::TcpListener;
+
+    /// A listener that drops packets, because its queue is full.
+    struct Mute {
+        addr: SocketAddr,
+        _socket: socket2::Socket,
+        _queued: Vec<std::io::Result<TcpStream>>,
+    }
+
+    impl Mute {
+        fn new() -> Self {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+            socket.listen(1).unwrap();
+            let addr = socket.local_addr().unwrap().as_socket().unwrap();
+            let queue = || TcpStream::connect_timeout(&addr, Duration::from_millis(50));
+            let queued = (0..4).map(|_| queue()).collect();
+            Self { addr, _socket: socket, _queued: queued }
+        }
+    }
+
+    fn exchange(probe: &Probe) -> Exchange<'_> {
+        Exchange { probe, start: Instant::now(), report: Report::default() }
+    }
+
+    fn probe(addr: SocketAddr, timeout: Duration) -> Probe {
+        Probe { timeout, ..Probe::of(Target::parse(&format!("tcp://{addr}")).unwrap(), Prober::Doorbell) }
+    }
+
+    #[test]
+    fn an_address_that_drops_packets_leaves_time_for_the_next() {
+        let mute = Mute::new();
+        let open = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = open.local_addr().unwrap();
+        let probe = probe(addr, Duration::from_secs(2));
+        let connected = exchange(&probe).connect_to_any(&[mute.addr, mute.addr, addr]);
+        assert_eq!(connected.unwrap().1, addr);
+        assert_eq!(exchange(&probe).connect_to_any(&[]).unwrap_err(), None);
+        let probe = Probe { timeout: Duration::from_millis(100), ..probe };
+        let late = exchange(&probe).connect_to_any(&[mute.addr, mute.addr]).unwrap_err();
+        assert_eq!(late, Some((Verdict::TimedOut, "no connection within 100ms".to_owned())));
+    }
 }

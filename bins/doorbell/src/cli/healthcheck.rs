@@ -245,8 +245,11 @@ fn request_status(target: &Target, path: &str, timeout: Duration) -> Result<u16,
         }
         Address::Name(at) => {
             let mut why = format!("{}: no address found", at.host);
-            for addr in (at.host.as_str(), at.port).to_socket_addrs().map_err(cause)? {
-                match TcpStream::connect_timeout(&addr, timeout) {
+            let addrs = Vec::from_iter((at.host.as_str(), at.port).to_socket_addrs().map_err(cause)?);
+            // An address that drops packets must not use up the time of the others.
+            let share = timeout / u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
+            for addr in addrs {
+                match TcpStream::connect_timeout(&addr, share) {
                     Ok(stream) => return request(target, stream, at.to_string(), path),
                     Err(error) => why = format!("{addr}: {}", cause_of(&error)),
                 }
