@@ -376,19 +376,33 @@ impl<S: AsFd> Timed<S> {
         }
         set_socket_timeout(&self.socket, direction, Some(left)).map_err(Into::into)
     }
+
+    /// Repeats a call that is interrupted, because with a socket timeout the kernel does not
+    /// restart it after a stop of the process (signal(7)).
+    fn timed<T>(
+        &mut self,
+        direction: Direction,
+        mut call: impl FnMut(&mut S) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        loop {
+            self.limit(direction)?;
+            match call(&mut self.socket) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
 }
 
 impl<S: AsFd + Read> Read for Timed<S> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        self.limit(Direction::Recv)?;
-        self.socket.read(buf)
+        self.timed(Direction::Recv, |socket| socket.read(buf))
     }
 }
 
 impl<S: AsFd + Write> Write for Timed<S> {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        self.limit(Direction::Send)?;
-        self.socket.write(buf)
+        self.timed(Direction::Send, |socket| socket.write(buf))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -446,5 +460,56 @@ mod tests {
         let probe = Probe { timeout: Duration::from_millis(100), ..probe };
         let late = exchange(&probe).connect_to_any(&[mute.addr, mute.addr]).unwrap_err();
         assert_eq!(late, Some((Verdict::TimedOut, "no connection within 100ms".to_owned())));
+    }
+    /// A socket whose calls are interrupted a number of times, as after SIGSTOP and SIGCONT.
+    struct Interrupted {
+        socket: std::os::unix::net::UnixStream,
+        times: u32,
+    }
+
+    impl Interrupted {
+        fn interrupt(&mut self) -> std::io::Result<()> {
+            let is_over = self.times == 0;
+            self.times = self.times.saturating_sub(1);
+            if is_over { Ok(()) } else { Err(ErrorKind::Interrupted.into()) }
+        }
+    }
+
+    impl AsFd for Interrupted {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.socket.as_fd()
+        }
+    }
+
+    impl Read for Interrupted {
+        fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+            self.interrupt()?;
+            self.socket.read(buf)
+        }
+    }
+
+    impl Write for Interrupted {
+        fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+            self.interrupt()?;
+            self.socket.write(buf)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn interrupted_calls_are_repeated_until_the_deadline() {
+        let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let ends_at = Instant::now() + Duration::from_secs(60);
+        let mut stream = Timed { socket: Interrupted { socket: near, times: 3 }, ends_at };
+        assert_eq!(stream.write(b"ab").unwrap(), 2);
+        far.write_all(b"cd").unwrap();
+        stream.socket.times = 3;
+        assert_eq!(stream.read(&mut [0; 8]).unwrap(), 2);
+        stream.socket.times = u32::MAX;
+        stream.ends_at = Instant::now() + Duration::from_millis(20);
+        assert_eq!(stream.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }
