@@ -6,9 +6,13 @@ use super::report::{Report, Verdict};
 use doorbell_checks::options::{
     Address, Check, CheckKind, EgressOptions, FieldValue, GrpcCheck, HostPort, IcmpCheck, Pace, UdpCheck,
 };
-use doorbell_checks::{Connector, GRPC_UNKNOWN, Phases, Runner, SharedResources, Stage, Trace, tls_client};
+use doorbell_checks::{
+    Connector, GRPC_UNKNOWN, Phases, Runner, SharedResources, Stage, Trace, cause_of, tls_client,
+};
 use doorbell_health::Outcome;
 use std::sync::Arc;
+use std::thread;
+use tokio::runtime::Handle;
 
 /// Calls `grpc.health.v1`.
 pub(super) fn grpc(probe: &Probe, at: &HostPort, service: &str, is_tls: bool) -> Report {
@@ -59,7 +63,23 @@ pub(super) fn session(probe: &Probe, target: &str) -> Report {
 
 /// Runs a check once. `healthy` is the reason of a success; `judge` evaluates the reason of a
 /// failure after connecting.
-fn run(probe: &Probe, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict) -> Report {
+fn run(probe: &Probe, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict + Send) -> Report {
+    if Handle::try_current().is_err() {
+        return run_here(probe, kind, healthy, judge);
+    }
+    // A runtime cannot block within another one.
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("probe".into());
+        match thread.spawn_scoped(scope, || run_here(probe, kind, healthy, judge)) {
+            Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(error) => {
+                Report { reason: format!("cannot start a thread: {}", cause_of(&error)), ..Report::default() }
+            }
+        }
+    })
+}
+
+fn run_here(probe: &Probe, kind: CheckKind, healthy: &str, judge: impl Fn(&str) -> Verdict) -> Report {
     let pace = Pace { timeout: probe.timeout, connect_timeout: probe.timeout, ..Pace::default() };
     let check = Check { pace, ..Check::new("probe", kind) };
     let mut report = Report::default();

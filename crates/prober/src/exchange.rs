@@ -37,7 +37,8 @@ struct Exchange<'a> {
 #[derive(Debug)]
 struct Timed<S> {
     socket: S,
-    ends_at: Instant,
+    /// `None` if it exceeds the range of the clock.
+    ends_at: Option<Instant>,
 }
 
 pub(super) fn run(probe: &Probe) -> Report {
@@ -299,7 +300,7 @@ impl Exchange<'_> {
         let (socket, addr) = self.connect_to_any(&addrs).map_err(|failure| failure.unwrap_or_else(none))?;
         self.report.phases.connect = from.elapsed();
         self.report.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
-        Ok(Timed { socket, ends_at: self.start + self.probe.timeout })
+        Ok(Timed { socket, ends_at: self.start.checked_add(self.probe.timeout) })
     }
 
     /// Tries the addresses until one accepts. An address that drops packets must not use up the
@@ -370,11 +371,11 @@ impl<S: AsFd> Timed<S> {
     /// Sets the remaining time as the socket timeout. Zero would mean no limit, so an expired
     /// deadline is an error.
     fn limit(&self, direction: Direction) -> std::io::Result<()> {
-        let left = self.ends_at.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let left = self.ends_at.map(|ends_at| ends_at.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
             return Err(ErrorKind::TimedOut.into());
         }
-        set_socket_timeout(&self.socket, direction, Some(left)).map_err(Into::into)
+        set_socket_timeout(&self.socket, direction, left).map_err(Into::into)
     }
 
     /// Repeats a call that is interrupted, because with a socket timeout the kernel does not
@@ -502,14 +503,14 @@ mod tests {
     #[test]
     fn interrupted_calls_are_repeated_until_the_deadline() {
         let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
-        let ends_at = Instant::now() + Duration::from_secs(60);
+        let ends_at = Instant::now().checked_add(Duration::from_secs(60));
         let mut stream = Timed { socket: Interrupted { socket: near, times: 3 }, ends_at };
         assert_eq!(stream.write(b"ab").unwrap(), 2);
         far.write_all(b"cd").unwrap();
         stream.socket.times = 3;
         assert_eq!(stream.read(&mut [0; 8]).unwrap(), 2);
         stream.socket.times = u32::MAX;
-        stream.ends_at = Instant::now() + Duration::from_millis(20);
+        stream.ends_at = Instant::now().checked_add(Duration::from_millis(20));
         assert_eq!(stream.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

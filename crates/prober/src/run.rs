@@ -7,6 +7,8 @@ use super::{checked, exchange};
 
 impl Probe {
     /// Runs the probe once. It ends within its timeout, regardless of the target's behavior.
+    ///
+    /// The call blocks: in async code, use `spawn_blocking` or a thread.
     pub fn run(&self) -> Report {
         match &self.target {
             Target::Check(text) => checked::session(self, text),

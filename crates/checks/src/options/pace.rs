@@ -125,9 +125,11 @@ impl Pace {
     /// check only runs on demand, also at least three times `cache`, and at least a minute.
     #[must_use]
     pub fn default_max_age(&self) -> Duration {
-        let age = self.longest_gap() * 3;
+        let age = self.longest_gap().saturating_mul(3);
         match self.cache {
-            Some(cache) if !self.is_scheduled => age.max(cache * 3).max(Duration::from_secs(60)),
+            Some(cache) if !self.is_scheduled => {
+                age.max(cache.saturating_mul(3)).max(Duration::from_secs(60))
+            }
             _ => age,
         }
     }
@@ -142,7 +144,7 @@ impl Pace {
     }
 
     fn default_down_interval(&self) -> Duration {
-        self.interval * 2
+        self.interval.saturating_mul(2)
     }
 
     fn default_timeout(&self) -> Duration {
@@ -278,6 +280,9 @@ mod tests {
         {
             assert_eq!(pace.default_max_age(), max_age, "{pace:?}");
         }
+        let cache = Some(Duration::MAX);
+        let longest = Pace { is_scheduled: false, cache, ..Pace::every(Duration::MAX) };
+        assert_eq!([longest.default_max_age(), longest.down_interval], [Duration::MAX; 2]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::connect::dialer::Dialer;
 use crate::finding::{Finding, severity};
 use crate::progress::Progress;
-use crate::runner::RunResult;
 use crate::runner::target::TargetRunner;
+use crate::runner::{RunResult, end_of};
 use doorbell_health::Outcome;
 use std::cmp::Reverse;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ pub(crate) const ADDRS_AT_ONCE: usize = 8;
 impl TargetRunner {
     /// Calls [`Self::run_part`] for each address, all within the timeout of one run.
     pub(crate) async fn run_all(&self, dialer: &Dialer, mut progress: Progress, start: Instant) -> RunResult {
-        let until = start + self.timeout;
+        let until = end_of(start, self.timeout);
         let addrs = match timeout_at(until, dialer.addrs(&progress)).await {
             Ok(Ok(addrs)) => addrs,
             Ok(Err(issue)) => {

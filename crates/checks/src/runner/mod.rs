@@ -25,6 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "kinds")]
 use target::TargetRunner;
+#[cfg(feature = "kinds")]
+use tokio::time::Instant;
 
 /// A check that can run any number of times, but not concurrently with itself.
 #[derive(Debug)]
@@ -45,6 +47,13 @@ pub(crate) struct RunResult {
     /// Expiry of the server's certificates, as time since 1970; the earliest of all checked
     /// addresses.
     pub(crate) certificate: Option<Duration>,
+}
+
+/// End of a run. A timeout beyond the range of the clock means no limit, as in Tokio's `timeout`:
+/// thirty years.
+#[cfg(feature = "kinds")]
+fn end_of(start: Instant, timeout: Duration) -> Instant {
+    start.checked_add(timeout).unwrap_or_else(|| start + Duration::from_secs(30 * 365 * 86_400))
 }
 
 impl Runner {

@@ -12,7 +12,7 @@ use crate::kinds::tcp::TcpRunner;
 use crate::kinds::{self, KindRunner};
 use crate::options::{Check, CheckKind};
 use crate::progress::Progress;
-use crate::runner::RunResult;
+use crate::runner::{RunResult, end_of};
 use crate::scheduler::run_requests::ChangeNotice;
 use doorbell_health::Outcome;
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl TargetRunner {
         match self.dialer().filter(|dialer| dialer.checks_all_addrs()) {
             // Boxed, so that the future of a run that does not check every address stays small.
             Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
-            None => self.run_part(progress, start, start + self.timeout).await,
+            None => self.run_part(progress, start, end_of(start, self.timeout)).await,
         }
     }
 

@@ -1,6 +1,8 @@
 //! Tests every prober with a server that records the bytes and the end of the connection.
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
+mod limits;
+
 use super::{Probe, Prober, Report, Target, Verdict};
 use clap::ValueEnum as _;
 use doorbell_checks::options::ProxyHeader;
