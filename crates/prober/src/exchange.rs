@@ -332,7 +332,11 @@ impl Exchange<'_> {
         }
         let (sender, receiver) = sync_channel(1);
         let place = (at.host.clone(), at.port);
-        std::thread::spawn(move || sender.send(place.to_socket_addrs().map(Vec::from_iter)));
+        let lookup = move || sender.send(place.to_socket_addrs().map(Vec::from_iter));
+        std::thread::Builder::new().name("lookup".into()).spawn(lookup).map_err(|error| {
+            let reason = format!("{}: cannot start a thread: {}", at.host, cause_of(&error));
+            (Verdict::ConnectFailed, reason)
+        })?;
         match receiver.recv_timeout(self.left()) {
             Ok(found) => found.map_err(|error| (Verdict::ConnectFailed, format!("{}: {error}", at.host))),
             Err(_) => Err(self.timeout_error("address")),

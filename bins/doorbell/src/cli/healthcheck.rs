@@ -113,7 +113,9 @@ fn query(args: &HealthcheckArgs, global: &Global) -> Result<String, String> {
     // A thread that misses the deadline ends with the process.
     let (sender, receiver) = sync_channel(1);
     let (request_target, request_path, timeout) = (target.clone(), path.clone(), args.timeout);
-    std::thread::spawn(move || sender.send(request_status(&request_target, &request_path, timeout)));
+    std::thread::Builder::new()
+        .spawn(move || sender.send(request_status(&request_target, &request_path, timeout)))
+        .map_err(|error| format!("cannot start a thread: {}", cause_of(&error)))?;
     let left = deadline.saturating_duration_since(Instant::now());
     let status = receiver.recv_timeout(left).unwrap_or_else(|_| {
         Err(format!("no response within {}", doorbell_proxy_config::format_duration(args.timeout)))

@@ -5,6 +5,7 @@ use super::output::{print, print_error};
 use super::signals;
 use super::trust::TrustArgs;
 use clap::Args;
+use doorbell_checks::cause_of;
 use doorbell_checks::options::ClientTls;
 use doorbell_prober::{Probe, Prober, Target, Verdict};
 use doorbell_proxy_config::format_duration;
@@ -85,7 +86,9 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
         let poller = Poller { target, tls, position, ends_at, backoff: args.backoff };
         let (sender, reasons) = (sender.clone(), Arc::clone(&reasons));
         // Probes that are running at the deadline end with the process.
-        std::thread::spawn(move || poller.poll(&sender, &reasons));
+        std::thread::Builder::new()
+            .spawn(move || poller.poll(&sender, &reasons))
+            .map_err(|error| Failure::new(NOT_STARTED, format!("cannot start a thread: {}", cause_of(&error))))?;
     }
     let mut missing = if args.any { 1 } else { args.targets.len() };
     while missing > 0 {

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 
-use super::{finish, run, scratch};
+use super::{doorbell, finish, run, scratch};
 use doorbell_testkit::peers::free_addr;
 use doorbell_testkit::skip::{self, Need};
 use std::io::{Read as _, Write as _};
@@ -272,4 +272,17 @@ fn modules_of_the_exporter_are_converted() {
         assert!(code == 78 && out.is_empty() && err.contains(expected), "{code} {err}");
     }
     assert_eq!(run(&["config", "convert"]).0, 2);
+}
+
+/// No stack of this size can be mapped, so no thread starts, as without a free process slot.
+#[test]
+fn commands_that_cannot_start_a_thread_end_with_their_exit_codes() {
+    for (args, expected) in [
+        (&["healthcheck", "--address", "127.0.0.1:1"][..], 1),
+        (&["probe", "tcp://localhost:1"], 2),
+        (&["await", "tcp://127.0.0.1:1"], 71),
+    ] {
+        let (code, out, err) = finish(doorbell(args).env("RUST_MIN_STACK", "1152921504606846976").output().unwrap());
+        assert!(code == expected && err.contains("cannot start a thread: "), "{args:?}: {code} {out}{err}");
+    }
 }
