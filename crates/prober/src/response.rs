@@ -44,7 +44,7 @@ impl Response {
             if rest[..known] != b"HTTP/"[..known] {
                 return Self::Invalid("the response is not HTTP/1");
             }
-            let Some(len) = rest.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) else {
+            let Some(len) = head_len(rest) else {
                 let is_long = rest.len() > HEAD_LEN_MAX;
                 return if is_long {
                     Self::Invalid("the head of the response is too long")
@@ -76,6 +76,17 @@ impl Head {
                 Content::UntilClose => false,
             }
     }
+}
+
+/// Length of the head, including the empty line at its end. Go, curl and HAProxy also accept lines
+/// that end without CR (RFC 9112 2.2).
+fn head_len(bytes: &[u8]) -> Option<usize> {
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    ends.map(|end| (end, &bytes[end..])).find_map(|(end, rest)| match rest {
+        [b'\n', ..] => Some(end + 1),
+        [b'\r', b'\n', ..] => Some(end + 2),
+        _ => None,
+    })
 }
 
 fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {

@@ -228,6 +228,10 @@ fn answers_of_all_kinds() {
     for (answer, expected) in [
         ("HTTP/1.1 200\r\n\r\n", Verdict::TimedOut),
         ("HTTP/1.1 204 No Content\r\n\r\n", Verdict::Healthy),
+        ("HTTP/1.1 200 OK\nContent-Length: 2\n\nok", Verdict::Healthy),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\n\r\nok", Verdict::Healthy),
+        ("HTTP/1.1 503 No\nContent-Length: 0\r\n\n", Verdict::Unhealthy),
+        ("HTTP/1.1 200 OK\nContent-Length: 2\n", Verdict::TimedOut),
         (
             "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
             Verdict::Healthy,
