@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 /// A verdict with its reason.
 type Judged = (Verdict, String);
 
+/// A connection after its TLS handshake.
+type Secured = StreamOwned<ClientConnection, Timed<TcpStream>>;
+
 /// The state of one exchange.
 struct Exchange<'a> {
     probe: &'a Probe,
@@ -66,9 +69,7 @@ impl Exchange<'_> {
             }
             Target::Tls(at) => {
                 let stream = self.connect(at)?;
-                let from = Instant::now();
                 let mut secured = self.secure(stream, &at.host, &self.probe.tls)?;
-                self.report.phases.tls += from.elapsed();
                 secured.conn.send_close_notify();
                 // A failure to send close_notify does not affect the result.
                 let _gone = secured.conn.complete_io(&mut secured.sock);
@@ -145,11 +146,8 @@ impl Exchange<'_> {
         let own: &Probe = self.probe;
         let probe = if is_first_origin { Cow::Borrowed(own) } else { Cow::Owned(own.without_credentials()) };
         let request = probe.prober.request(&probe, url);
-        self.report.sent.extend_from_slice(&request);
         let head = if url.is_https {
-            let from = Instant::now();
             let mut secured = self.secure(stream, &url.at.host, &probe.tls)?;
-            self.report.phases.tls = from.elapsed();
             let head = self.exchange(&mut secured, &request);
             stream = secured.sock;
             head
@@ -180,12 +178,19 @@ impl Exchange<'_> {
         }
     }
 
-    fn secure(
+    fn secure(&mut self, stream: Timed<TcpStream>, host: &str, tls: &ClientTls) -> Result<Secured, Judged> {
+        let from = Instant::now();
+        let secured = self.handshake(stream, host, tls);
+        self.report.phases.tls += from.elapsed();
+        secured
+    }
+
+    fn handshake(
         &mut self,
         stream: Timed<TcpStream>,
         host: &str,
         tls: &ClientTls,
-    ) -> Result<StreamOwned<ClientConnection, Timed<TcpStream>>, Judged> {
+    ) -> Result<Secured, Judged> {
         let failed = |why: String| (Verdict::ProtocolFailed, format!("TLS: {why}"));
         let client = tls_client(tls, "http/1.1").map_err(failed)?;
         let name = tls.server_name.as_deref().unwrap_or(host);
@@ -208,6 +213,7 @@ impl Exchange<'_> {
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let sent_at = Instant::now();
         sent.map_err(|error| self.io_failure(&error, "response"))?;
+        self.report.sent.extend_from_slice(request);
         let content_len_max = self.probe.prober.content_len_max();
         self.report.received.clear();
         let mut head: Option<Head> = None;
@@ -255,8 +261,8 @@ impl Exchange<'_> {
 
     fn redis(&mut self, mut stream: Timed<TcpStream>) -> Result<String, Judged> {
         const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
-        self.report.sent.extend_from_slice(PING);
         stream.write_all(PING).map_err(|error| self.io_failure(&error, "response"))?;
+        self.report.sent.extend_from_slice(PING);
         while !self.report.received.contains(&b'\n') && self.report.received.len() < 1024 {
             let mut piece = [0; 256];
             match stream.read(&mut piece) {
@@ -285,20 +291,22 @@ impl Exchange<'_> {
         if let Some(header) = self.probe.proxy_header {
             let addrs = stream.socket.local_addr().and_then(|from| Ok((from, stream.socket.peer_addr()?)));
             let addrs = addrs.map_err(|error| self.io_failure(&error, "connection"))?;
-            self.report.sent = header.bytes(Some(addrs));
-            stream.write_all(&self.report.sent).map_err(|error| self.io_failure(&error, "connection"))?;
+            let header = header.bytes(Some(addrs));
+            stream.write_all(&header).map_err(|error| self.io_failure(&error, "connection"))?;
+            self.report.sent = header;
         }
         Ok(stream)
     }
 
     fn dial(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let from = Instant::now();
-        let addrs = self.resolve(at)?;
+        let addrs = self.resolve(at);
         self.report.phases.resolve = from.elapsed();
         let from = Instant::now();
-        let none = || (Verdict::ConnectFailed, format!("{}: no address found", at.host));
-        let (socket, addr) = self.connect_to_any(&addrs).map_err(|failure| failure.unwrap_or_else(none))?;
+        let connected = self.connect_to_any(&addrs?);
         self.report.phases.connect = from.elapsed();
+        let none = || (Verdict::ConnectFailed, format!("{}: no address found", at.host));
+        let (socket, addr) = connected.map_err(|failure| failure.unwrap_or_else(none))?;
         self.report.seen = Seen { address: Some(addr.ip()), ..Seen::default() };
         Ok(Timed { socket, ends_at: self.start.checked_add(self.probe.timeout) })
     }

@@ -45,3 +45,19 @@ fn the_longest_timeout_means_no_limit() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(report.verdict, Verdict::Healthy, "{}", report.reason);
 }
+
+/// The report of a failed probe contains what was sent, and the time of the phase that failed.
+#[test]
+fn a_failed_phase_has_its_time_and_nothing_is_reported_as_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    for scheme in ["https", "tls"] {
+        let target = Target::parse(&format!("{scheme}://{addr}")).unwrap();
+        let timeout = Duration::from_millis(50);
+        let report = Probe { timeout, ..Probe::of(target, Prober::Kubelet) }.run();
+        assert_eq!((report.verdict, report.sent), (Verdict::TimedOut, Vec::new()), "{}", report.reason);
+        assert!(!report.phases.tls.is_zero(), "{:?}", report.phases);
+    }
+    let report = http(free_addr(), "/", Prober::Kubelet).run();
+    assert!(!report.phases.connect.is_zero() && report.sent.is_empty(), "{report:?}");
+}
