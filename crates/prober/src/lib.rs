@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`Target`], [`Prober`] | what is probed, and whose request is sent |
 //! | [`Probe`] | all parameters; [`Probe::run`] sends it once |
+//! | [`Problem`] | why a probe cannot be run, as [`Probe::problem`] finds it |
 //! | [`Report`], [`Verdict`] | the result; [`Report::exported`] has the metrics of blackbox_exporter |
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod exchange;
 mod exported;
 mod probe;
 mod prober;
+mod problem;
 mod report;
 mod response;
 mod run;
@@ -33,5 +35,6 @@ mod tests;
 pub use exported::{Exported, Kind};
 pub use probe::Probe;
 pub use prober::Prober;
+pub use problem::{Parameter, Problem};
 pub use report::{Report, Verdict};
 pub use target::{TARGET_FORM, Target};

@@ -5,7 +5,7 @@ use super::output::{print, print_error};
 use super::trust::TrustArgs;
 use clap::{Args, ValueEnum};
 use doorbell_checks::options::ProxyHeader;
-use doorbell_prober::{Probe, Prober, Report, TARGET_FORM, Target, Verdict};
+use doorbell_prober::{Parameter, Probe, Prober, Problem, Report, TARGET_FORM, Target, Verdict};
 use doorbell_proxy_config::{format_duration, parse_duration};
 use doorbell_proxy_server::exit::{Exit, Failure};
 use serde_json::json;
@@ -122,12 +122,8 @@ enum ProbeForm {
 struct Statuses(Vec<RangeInclusive<u16>>);
 
 pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
-    if matches!(args.target, Target::Http(_)) && !args.prober.speaks_http() {
-        let message = "grpc_health_probe supports gRPC only: use grpc://HOST:PORT/SERVICE";
-        return Err(Failure::new(Exit::Failure, message));
-    }
     let probe = probe_of(&args);
-    if let Some(why) = unused_option(&args, &probe) {
+    if let Some(why) = problem_of(&args, &probe) {
         return Err(Failure::new(Exit::Failure, why));
     }
     let mut exit = Exit::Success;
@@ -164,33 +160,29 @@ fn probe_of(args: &ProbeArgs) -> Probe {
     }
 }
 
-/// Returns an error for an option that does not apply to this target.
-fn unused_option(args: &ProbeArgs, probe: &Probe) -> Option<String> {
-    let target = &probe.target;
-    let is_http = matches!(target, Target::Http(_));
-    let has_fields = is_http || matches!(target, Target::Grpc { .. });
-    for (option, is_given, applies) in [
-        ("--expect-status", args.expect_status.is_some(), is_http),
-        ("--header", !args.header.is_empty(), has_fields),
-        ("--host", args.host.is_some(), has_fields),
-        (
-            "--send-proxy",
-            args.send_proxy.is_some(),
-            !matches!(
-                target,
-                Target::Check(_) | Target::Grpc { .. } | Target::Icmp(_) | Target::Udp(_) | Target::Unix(_)
-            ),
-        ),
-        ("--send-state", args.send_state, is_http),
-    ] {
-        if is_given && !applies {
-            return Some(format!("{option} has no effect on {target}"));
+/// Returns an error for options that are invalid, or that do not apply to this target.
+fn problem_of(args: &ProbeArgs, probe: &Probe) -> Option<String> {
+    match probe.problem() {
+        None => args.trust.unused_option(std::slice::from_ref(&probe.target), args.prober),
+        Some(Problem::NoEffect(parameter, target)) => {
+            Some(format!("{} has no effect on {target}", option_of(parameter)))
         }
+        Some(Problem::NotOfProber(parameter)) => {
+            Some(format!("{} is a feature of HAProxy: add --as haproxy", option_of(parameter)))
+        }
+        Some(other) => Some(other.to_string()),
     }
-    if args.send_state && !args.prober.has_state() {
-        return Some("--send-state is a feature of HAProxy: add --as haproxy".into());
+}
+
+/// The option that sets a parameter.
+const fn option_of(parameter: Parameter) -> &'static str {
+    match parameter {
+        Parameter::Headers => "--header",
+        Parameter::Host => "--host",
+        Parameter::ProxyHeader => "--send-proxy",
+        Parameter::SendState => "--send-state",
+        Parameter::Statuses => "--expect-status",
     }
-    args.trust.unused_option(std::slice::from_ref(target), args.prober)
 }
 
 #[expect(clippy::disallowed_methods, reason = "commands wait in real time")]

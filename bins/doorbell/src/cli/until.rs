@@ -86,9 +86,9 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
         let poller = Poller { target, tls, position, ends_at, backoff: args.backoff };
         let (sender, reasons) = (sender.clone(), Arc::clone(&reasons));
         // Probes that are running at the deadline end with the process.
-        std::thread::Builder::new()
-            .spawn(move || poller.poll(&sender, &reasons))
-            .map_err(|error| Failure::new(NOT_STARTED, format!("cannot start a thread: {}", cause_of(&error))))?;
+        std::thread::Builder::new().spawn(move || poller.poll(&sender, &reasons)).map_err(|error| {
+            Failure::new(NOT_STARTED, format!("cannot start a thread: {}", cause_of(&error)))
+        })?;
     }
     let mut missing = if args.any { 1 } else { args.targets.len() };
     while missing > 0 {

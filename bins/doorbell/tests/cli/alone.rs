@@ -282,7 +282,8 @@ fn commands_that_cannot_start_a_thread_end_with_their_exit_codes() {
         (&["probe", "tcp://localhost:1"], 2),
         (&["await", "tcp://127.0.0.1:1"], 71),
     ] {
-        let (code, out, err) = finish(doorbell(args).env("RUST_MIN_STACK", "1152921504606846976").output().unwrap());
+        let (code, out, err) =
+            finish(doorbell(args).env("RUST_MIN_STACK", "1152921504606846976").output().unwrap());
         assert!(code == expected && err.contains("cannot start a thread: "), "{args:?}: {code} {out}{err}");
     }
 }

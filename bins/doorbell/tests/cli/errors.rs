@@ -242,6 +242,8 @@ fn options_without_effect_on_a_target_are_refused() {
             "--send-state has no effect on tcp://127.0.0.1:1",
         ),
         (&["http://127.0.0.1:1", "--send-state"], "--send-state is a feature of HAProxy: add --as haproxy"),
+        (&["grpc://127.0.0.1:1", "--as", "haproxy"], "haproxy does not support gRPC"),
+        (&["tcp://127.0.0.1:1", "--as", "grpc-health-probe"], "grpc_health_probe supports gRPC only"),
     ] {
         let (code, out, err) = run(&[&["probe"], args].concat());
         assert!(code == 1 && out.is_empty() && err.contains(said), "{args:?}: {code} {err}");

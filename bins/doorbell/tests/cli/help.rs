@@ -131,9 +131,10 @@ fn a_dump_does_not_mention_a_start() {
 
 #[test]
 fn probers_have_alternative_names() {
-    let closed = format!("grpc://{}", doorbell_testkit::peers::free_addr());
+    let closed = doorbell_testkit::peers::free_addr();
     for name in ["alb", "blackbox_exporter", "grpc_health_probe", "apache", "keepalived", "route53"] {
-        let (code, out, err) = run(&["probe", &closed, "--as", name]);
+        let scheme = if name == "grpc_health_probe" { "grpc" } else { "http" };
+        let (code, out, err) = run(&["probe", &format!("{scheme}://{closed}"), "--as", name]);
         assert!(code == 2 && err.contains("connect-failed"), "{name}: {code} {out}{err}");
     }
     let (code, _, err) = run(&["probe", "http://127.0.0.1:1/", "--as", "grpc-health-probe"]);

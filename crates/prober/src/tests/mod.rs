@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
 
 mod limits;
+mod problems;
 
 use super::{Probe, Prober, Report, Target, Verdict};
 use clap::ValueEnum as _;
@@ -397,8 +398,6 @@ fn grpc_server() -> (SocketAddr, JoinHandle<hyper::http::request::Parts>) {
 fn grpc_probes_send_the_user_agent_of_the_prober() {
     let own = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
     for (prober, agent) in [
-        (Prober::Apache, ""),
-        (Prober::Azure, ""),
         (Prober::Blackbox, "grpc-go/1.72.1"),
         (Prober::Consul, "grpc-go/1.72.1"),
         (Prober::Doorbell, own),
@@ -406,10 +405,7 @@ fn grpc_probes_send_the_user_agent_of_the_prober() {
         (Prober::Envoy, "Envoy/HC"),
         (Prober::Gcp, "GoogleHC/1.0"),
         (Prober::GrpcHealthProbe, "grpc_health_probe grpc-go/1.72.1"),
-        (Prober::Haproxy, ""),
-        (Prober::Keepalived, ""),
         (Prober::Kubelet, "kube-probe/1.34 grpc-go/1.72.1"),
-        (Prober::Route53, ""),
     ] {
         let (addr, server) = grpc_server();
         let report = Probe::of(Target::parse(&format!("grpc://{addr}/shop.Cart")).unwrap(), prober).run();
