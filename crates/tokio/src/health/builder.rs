@@ -62,6 +62,22 @@ impl PendingCheck {
             alias: None,
         }
     }
+
+    /// A check that runs, each time for at most `timeout`.
+    fn with_timeout(
+        name: &str,
+        config: CheckConfig,
+        severity: Severity,
+        timeout: Duration,
+        create: CreateRun,
+    ) -> Self {
+        let owned = name.to_owned();
+        let create = match timeout.is_zero() {
+            true => Box::new(move |_: &mut RunContext, _| Err(HealthError::Timeout { name: owned })),
+            false => create,
+        };
+        Self::new(name, config, severity, create)
+    }
 }
 
 /// Configures and starts a [`Health`]; see [`Health::builder`].
@@ -110,14 +126,11 @@ impl HealthBuilder {
         }
         let owned = name.to_owned();
         let create: CreateRun = Box::new(move |context, (position, stats)| {
-            if timeout.is_zero() {
-                return Err(HealthError::Timeout { name: owned });
-            }
             let Some(runtime) = &context.runtime else { return Err(HealthError::NoRuntime { name: owned }) };
             let runner = Arc::new(Runner::call(Call::new(runtime.clone(), timeout, function)));
             Ok(Some(Run::every(position, &owned, &context.instance, jitter, runner, stats)))
         });
-        self.checks.push(PendingCheck::new(name, config, severity, create));
+        self.checks.push(PendingCheck::with_timeout(name, config, severity, timeout, create));
         self
     }
 
@@ -130,6 +143,9 @@ impl HealthBuilder {
 
     /// Adds a check of a built-in kind. It runs on the thread of the checks, not on the runtime.
     /// Needs the feature `checks`.
+    ///
+    /// If `max_age` is the default of [`Pace::every`](doorbell_checks::options::Pace::every), it is
+    /// computed again from all fields, because a run may last longer than the interval.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -144,8 +160,12 @@ impl HealthBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "checks")]
-    pub fn target(mut self, check: doorbell_checks::options::Check) -> Self {
-        let (name, severity) = (check.name.clone(), check.severity);
+    pub fn target(mut self, mut check: doorbell_checks::options::Check) -> Self {
+        let pace = &mut check.pace;
+        if pace.max_age == doorbell_checks::options::Pace::every(pace.interval).max_age {
+            pace.max_age = pace.default_max_age();
+        }
+        let (name, severity, timeout) = (check.name.clone(), check.severity, check.pace.timeout);
         let config = crate::registry::check_config(&check);
         #[cfg(feature = "alias")]
         let alias = match &check.kind {
@@ -156,7 +176,7 @@ impl HealthBuilder {
         self.checks.push(PendingCheck {
             #[cfg(feature = "alias")]
             alias,
-            ..PendingCheck::new(&name, config, severity, create)
+            ..PendingCheck::with_timeout(&name, config, severity, timeout, create)
         });
         self
     }
@@ -474,5 +494,28 @@ impl fmt::Debug for HealthBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.checks.iter().map(|check| check.name.as_str()).collect();
         f.debug_struct("HealthBuilder").field("checks", &names).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "checks"))]
+mod tests {
+    use super::*;
+    use doorbell_checks::options::{Check as TargetCheck, CheckKind, Pace};
+
+    #[test]
+    fn a_result_stays_valid_during_a_run_that_takes_longer_than_the_interval() {
+        let second = Duration::from_secs(1);
+        let max_age = |pace: Pace| {
+            let check =
+                TargetCheck { pace, ..TargetCheck::new("db", CheckKind::parse("tcp://a:1").unwrap()) };
+            HealthBuilder::default().target(check).checks[0].config.max_age()
+        };
+        assert_eq!(max_age(Pace::every(second)), second * 6);
+        assert_eq!(max_age(Pace { timeout: second * 8, ..Pace::every(second) }), second * 24);
+        let own = Pace { timeout: second * 8, max_age: second * 9, ..Pace::every(second) };
+        assert_eq!(max_age(own), second * 9);
+        let own = Check::every(second).timeout(second * 8);
+        let builder = HealthBuilder::default().check("db", own, || async { Ok::<(), &str>(()) });
+        assert_eq!(builder.checks[0].config.max_age(), second * 24);
     }
 }

@@ -32,3 +32,22 @@ async fn a_probe_triggers_a_run_on_demand() {
     })
     .await;
 }
+
+#[test]
+fn a_check_without_time_is_refused() {
+    let with_timeout = |timeout| {
+        let pace = Pace { timeout, ..Pace::every(Duration::from_secs(60)) };
+        let check = Check { pace, ..Check::new("file", FileCheck::new("/proc/self/stat".into())) };
+        Health::builder().target(check).build()
+    };
+    assert_eq!(with_timeout(Duration::ZERO).unwrap_err().to_string(), "check file: the timeout is 0");
+    with_timeout(Duration::from_nanos(1)).unwrap();
+}
+
+/// The longest times mean no limit.
+#[test]
+fn the_longest_times_are_accepted() {
+    let pace = Pace { timeout: Duration::MAX, ..Pace::every(Duration::MAX) };
+    let check = Check { pace, ..Check::new("file", FileCheck::new("/proc/self/stat".into())) };
+    Health::builder().target(check).build().unwrap();
+}
