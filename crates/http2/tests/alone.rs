@@ -7,9 +7,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use doorbell::http::{Limits, MessageStart, Service};
+use doorbell::protocol::ListenerProtocol;
+use doorbell::tls::Acceptor;
 use doorbell::{Engine, Http1, Listen, Replied, Request, Responder, Server, Status};
-use doorbell_http2::{Common, ListenerOptions, Plan};
+use doorbell_http2::{Common, Http2, ListenerOptions, Plan};
+use h2::client::SendRequest;
+use hyper::Response;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -23,13 +29,89 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Hello;
 
 impl Service for Hello {
-    fn call<'a>(&self, _request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
-        reply.status(Status::OK).content(b"hello\n")
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
+        match request.path() {
+            "/cookie" => {
+                let value = request.header("cookie").unwrap_or_default().to_vec();
+                reply.status(Status::OK).header("X-Cookie", value).empty()
+            }
+            _ => reply.status(Status::OK).content(b"hello\n"),
+        }
     }
 
     fn hands_over(&self, start: MessageStart<'_>) -> bool {
         matches!(start, MessageStart::Http2)
     }
+}
+
+/// A server with one listener, and its HTTP/2.
+struct Stand {
+    server: Server,
+    http2: Http2,
+}
+
+impl Stand {
+    fn start(engine: Engine) -> Self {
+        Self::start_with(engine, ListenerOptions::new(Limits::default()), Http1::new(Hello), None)
+    }
+
+    fn start_with(engine: Engine, options: ListenerOptions, http: Http1, acceptor: Option<Acceptor>) -> Self {
+        let mut plan = Plan::new(16, None, Arc::new(Common::default()));
+        plan.add(options, http.clone(), acceptor.clone());
+        let protocol: ListenerProtocol = match acceptor {
+            Some(acceptor) => {
+                http.tls(acceptor).hand_over_if(|hello| hello.alpn.contains(&&b"h2"[..])).into()
+            }
+            None => http.into(),
+        };
+        let place = SocketAddr::from(([127, 0, 0, 1], 0));
+        let builder = Server::builder().engine(engine).listen(Listen::tcp(place), protocol);
+        let server = plan.attach(builder).start().unwrap();
+        Self { server, http2: plan.start() }
+    }
+
+    fn addr(&self) -> SocketAddr {
+        self.server.tcp_addr(0).unwrap()
+    }
+
+    /// Runs a client of the server.
+    fn run<T>(&self, client: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, client).await.expect("the client ends") })
+    }
+
+    async fn connect(&self) -> SendRequest<Bytes> {
+        handshake(tokio::net::TcpStream::connect(self.addr()).await.unwrap()).await
+    }
+
+    fn end(self) {
+        self.http2.drain(PATIENCE);
+        self.server.drain(PATIENCE).unwrap();
+        self.http2.end();
+    }
+}
+
+async fn handshake<S>(stream: S) -> SendRequest<Bytes>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+fn get(path: &str) -> hyper::http::request::Builder {
+    hyper::Request::get(format!("http://a{path}"))
+}
+
+/// Sends a request without a body, and waits for the head of its reply.
+async fn ask(
+    client: &SendRequest<Bytes>,
+    request: hyper::http::request::Builder,
+) -> Response<h2::RecvStream> {
+    let mut client = client.clone().ready().await.unwrap();
+    let (reply, _body) = client.send_request(request.body(()).unwrap(), true).unwrap();
+    reply.await.expect("a reply")
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -51,16 +133,9 @@ fn next(client: &mut TcpStream, kind: u8) -> Vec<u8> {
     }
 }
 
-fn served(engine: Engine) {
-    let http = || Http1::new(Hello);
-    let mut plan = Plan::new(16, None, Arc::new(Common::default()));
-    plan.add(ListenerOptions::new(Limits::default()), http(), None);
-    let place = SocketAddr::from(([127, 0, 0, 1], 0));
-    let builder = Server::builder().engine(engine).listen(Listen::tcp(place), http());
-    let server = plan.attach(builder).start().unwrap();
-    let http2 = plan.start();
-
-    let mut client = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+fn a_connection_is_served_and_drained(engine: Engine) {
+    let stand = Stand::start(engine);
+    let mut client = TcpStream::connect(stand.addr()).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     // GET / of the authority `a` (RFC 7541, appendix A: 2, 6, 4 and 1).
     let request = frame(HEADERS, 5, 1, b"\x82\x86\x84\x41\x01a");
@@ -69,21 +144,46 @@ fn served(engine: Engine) {
     assert_eq!(headers.first(), Some(&0x88), "status 200: {headers:x?}");
     assert_eq!(next(&mut client, DATA), b"hello\n");
 
-    http2.drain(PATIENCE);
+    stand.http2.drain(PATIENCE);
     assert_eq!(next(&mut client, GOAWAY)[4..8], [0; 4], "no error");
     drop(client);
-    server.drain(PATIENCE).unwrap();
-    http2.end();
+    stand.end();
 }
 
-#[test]
-fn epoll_hands_over() {
-    served(Engine::Epoll);
+fn split_cookies_are_joined(engine: Engine) {
+    let stand = Stand::start(engine);
+    stand.run(async {
+        let client = stand.connect().await;
+        for (split, joined) in [(&["a=1"][..], "a=1"), (&["a=1", "b=2", "c=3; d=4"], "a=1; b=2; c=3; d=4")] {
+            let request =
+                split.iter().fold(get("/cookie"), |request, cookie| request.header("cookie", *cookie));
+            assert_eq!(ask(&client, request).await.headers()["x-cookie"], joined);
+        }
+    });
+    stand.end();
 }
 
-#[test]
-fn io_uring_hands_over() {
-    if doorbell_testkit::skip::io_uring() {
-        served(Engine::IoUring);
-    }
+macro_rules! on_both_drivers {
+    ($($test:ident,)*) => {
+        mod epoll {
+            $(#[test]
+            fn $test() {
+                super::$test(doorbell::Engine::Epoll);
+            })*
+        }
+
+        mod io_uring {
+            $(#[test]
+            fn $test() {
+                if doorbell_testkit::skip::io_uring() {
+                    super::$test(doorbell::Engine::IoUring);
+                }
+            })*
+        }
+    };
+}
+
+on_both_drivers! {
+    a_connection_is_served_and_drained,
+    split_cookies_are_joined,
 }

@@ -55,11 +55,12 @@ thread_local! {
     }) };
 }
 
-/// Fields that are specific to a connection, or added by this module (RFC 9113 8.2.2 and 8.3.1), or
-/// that describe the body, which is dropped.
-const NOT_COPIED: [HeaderName; 8] = [
+/// Fields that are specific to a connection, or added by this module (RFC 9113 8.2.2, 8.2.3 and
+/// 8.3.1), or that describe the body, which is dropped.
+const NOT_COPIED: [HeaderName; 9] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
+    header::COOKIE,
     header::EXPECT,
     header::HOST,
     header::TE,
@@ -317,6 +318,11 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     }
     for (name, value) in parts.headers.iter().filter(|(name, _)| !NOT_COPIED.contains(name)) {
         put(name.as_str().as_bytes(), value.as_bytes());
+    }
+    // Clients split `Cookie`, so that HPACK compresses its parts; in HTTP/1.1 it is one line.
+    let cookies: Vec<_> = parts.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if !cookies.is_empty() {
+        put(b"cookie", &cookies.join(&b"; "[..]));
     }
     head.extend_from_slice(b"\r\n");
 }
