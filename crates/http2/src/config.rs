@@ -1,6 +1,6 @@
 //! The settings of a listener's HTTP/2 connections: service, acceptor and limits.
 
-use super::flood_limits::Budget;
+use super::flood_limits::{Budget, OPEN_MAX};
 use super::grpc::GrpcService;
 use doorbell::Http1;
 use doorbell::http::Limits;
@@ -14,6 +14,11 @@ use std::time::Duration;
 /// Receive window of a stream and of a connection.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONN_WINDOW: u32 = 256 << 10;
+
+/// Maximum of [`ListenerOptions::concurrent_streams_max`]. A client may open more streams until it
+/// knows the maximum; the difference to [`OPEN_MAX`] allows for these.
+const STREAMS_MAX: u32 = 1000;
+const _: () = assert!((STREAMS_MAX as usize) < OPEN_MAX, "what is announced is no flood");
 
 /// Maximum size of a header list (RFC 9113 6.5.2), and of the send buffer of a stream.
 const HEADER_LIST_MAX: u32 = 16 << 10;
@@ -35,7 +40,8 @@ pub struct ListenerOptions {
     /// Limits of bodies, `idle_timeout` and `conn_age_max`; `header_timeout` is the maximum time
     /// until the first HTTP/2 frame. The other fields have no effect over HTTP/2.
     pub limits: Limits,
-    /// Maximum number of concurrent requests of a connection. Default 100.
+    /// Maximum number of concurrent requests of a connection: 1 to 1000. A value out of this range
+    /// is replaced by its nearer end. Default 100.
     pub concurrent_streams_max: u32,
     /// Maximum number of requests of a connection, which then gets GOAWAY. Default 10,000.
     pub streams_max: u32,
@@ -119,7 +125,7 @@ impl Http2Config {
             requests_client_cert: options.requests_client_cert,
             hsts: options.hsts,
             budget: Budget { streams: options.streams_max, ..Budget::default() },
-            builder: builder(options.concurrent_streams_max),
+            builder: builder(options.concurrent_streams_max.clamp(1, STREAMS_MAX)),
             conns_per_ip_max: options.conns_per_ip_max,
             client_v6_len: options.client_v6_len,
             times: Times {

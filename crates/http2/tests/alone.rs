@@ -48,6 +48,7 @@ impl Service for Hello {
 struct Stand {
     server: Server,
     http2: Http2,
+    common: Arc<Common>,
 }
 
 impl Stand {
@@ -56,7 +57,8 @@ impl Stand {
     }
 
     fn start_with(engine: Engine, options: ListenerOptions, http: Http1, acceptor: Option<Acceptor>) -> Self {
-        let mut plan = Plan::new(16, None, Arc::new(Common::default()));
+        let common = Arc::new(Common::default());
+        let mut plan = Plan::new(16, None, Arc::clone(&common));
         plan.add(options, http.clone(), acceptor.clone());
         let protocol: ListenerProtocol = match acceptor {
             Some(acceptor) => {
@@ -67,7 +69,7 @@ impl Stand {
         let place = SocketAddr::from(([127, 0, 0, 1], 0));
         let builder = Server::builder().engine(engine).listen(Listen::tcp(place), protocol);
         let server = plan.attach(builder).start().unwrap();
-        Self { server, http2: plan.start() }
+        Self { server, http2: plan.start(), common }
     }
 
     fn addr(&self) -> SocketAddr {
@@ -82,6 +84,11 @@ impl Stand {
 
     async fn connect(&self) -> SendRequest<Bytes> {
         handshake(tokio::net::TcpStream::connect(self.addr()).await.unwrap()).await
+    }
+
+    /// The counters that are not 0.
+    fn counted(&self) -> Vec<(&'static str, u64)> {
+        self.common.counters().fields().filter(|&(_, count)| count > 0).collect()
     }
 
     fn end(self) {
@@ -163,6 +170,31 @@ fn split_cookies_are_joined(engine: Engine) {
     stand.end();
 }
 
+fn as_many_streams_as_announced_may_be_open(engine: Engine) {
+    for (configured, announced) in [(0, 1), (1, 1), (5000, 1000)] {
+        let options =
+            ListenerOptions { concurrent_streams_max: configured, ..ListenerOptions::new(Limits::default()) };
+        let stand = Stand::start_with(engine, options, Http1::new(Hello), None);
+        stand.run(async {
+            let client = stand.connect().await;
+            // After a reply, the client knows the settings.
+            assert_eq!(ask(&client, get("/")).await.status(), 200);
+            assert_eq!(client.current_max_send_streams(), announced, "{configured}");
+            let mut open = Vec::new();
+            for _ in 0..announced {
+                let request = hyper::Request::post("http://a/").body(()).unwrap();
+                open.push(client.clone().ready().await.unwrap().send_request(request, false).unwrap());
+            }
+            for (reply, mut body) in open {
+                body.send_data(Bytes::new(), true).unwrap();
+                assert_eq!(reply.await.expect("a reply").status(), 200);
+            }
+        });
+        assert_eq!(stand.counted(), [], "{configured}");
+        stand.end();
+    }
+}
+
 macro_rules! on_both_drivers {
     ($($test:ident,)*) => {
         mod epoll {
@@ -185,5 +217,6 @@ macro_rules! on_both_drivers {
 
 on_both_drivers! {
     a_connection_is_served_and_drained,
+    as_many_streams_as_announced_may_be_open,
     split_cookies_are_joined,
 }

@@ -25,7 +25,7 @@ const TINY_LEN: u32 = 16;
 const WINDOW_LEN: u32 = 65_535;
 
 /// Maximum number of open streams. Refused streams count until they are reset.
-const OPEN_MAX: usize = 1024;
+pub(super) const OPEN_MAX: usize = 1024;
 
 /// Limits of a connection for each window of ten seconds, unless noted.
 #[derive(Clone, Debug)]
