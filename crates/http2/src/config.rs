@@ -56,8 +56,6 @@ pub struct ListenerOptions {
     /// Whether a certificate is requested from clients; the lack of one may then be the reason for
     /// a refusal.
     pub requests_client_cert: bool,
-    /// Default `Strict-Transport-Security` of replies.
-    pub hsts: Option<HeaderValue>,
 }
 
 impl ListenerOptions {
@@ -73,7 +71,6 @@ impl ListenerOptions {
             write_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(1),
             requests_client_cert: false,
-            hsts: None,
         }
     }
 }
@@ -86,6 +83,7 @@ pub(crate) struct Http2Config {
     pub(super) acceptor: Option<Acceptor>,
     pub(super) grpc_service: Option<GrpcService>,
     pub(super) requests_client_cert: bool,
+    /// Default `Strict-Transport-Security` of replies.
     pub(super) hsts: Option<HeaderValue>,
     pub(super) budget: Budget,
     pub(super) builder: Builder<TokioExecutor>,
@@ -118,12 +116,14 @@ impl Http2Config {
         grpc_service: Option<GrpcService>,
     ) -> Self {
         let limits = options.limits;
+        // Only over TLS (RFC 6797 7.2).
+        let hsts = acceptor.as_ref().and_then(|_| HeaderValue::from_bytes(http.hsts_value()?).ok());
         Self {
             http,
             acceptor,
             grpc_service,
             requests_client_cert: options.requests_client_cert,
-            hsts: options.hsts,
+            hsts,
             budget: Budget { streams: options.streams_max, ..Budget::default() },
             builder: builder(options.concurrent_streams_max.clamp(1, STREAMS_MAX)),
             conns_per_ip_max: options.conns_per_ip_max,

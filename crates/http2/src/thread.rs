@@ -75,7 +75,8 @@ impl Plan {
         self.configs.push(None);
     }
 
-    /// Adds the server's next listener, whose HTTP/2 requests are served by `http`.
+    /// Adds the server's next listener, whose HTTP/2 requests are served by `http`. With an
+    /// acceptor, the replies have its [`Http1::hsts`].
     pub fn add(&mut self, options: ListenerOptions, http: Http1, acceptor: Option<Acceptor>) {
         let config = Http2Config::new(options, http, acceptor, self.grpc_service.clone());
         self.configs.push(Some(Arc::new(config)));

@@ -10,12 +10,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use doorbell::http::{Limits, MessageStart, Service};
 use doorbell::protocol::ListenerProtocol;
-use doorbell::tls::Acceptor;
+use doorbell::tls::{Acceptor, CertPair, TlsConfig};
 use doorbell::{Engine, Http1, Listen, Replied, Request, Responder, Server, Status};
 use doorbell_http2::{Common, Http2, ListenerOptions, Plan};
 use h2::client::SendRequest;
 use hyper::Response;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -170,6 +174,47 @@ fn split_cookies_are_joined(engine: Engine) {
     stand.end();
 }
 
+fn strict_transport_security_is_that_of_the_service(engine: Engine) {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let pair = CertPair::from_pem(cert.pem().as_bytes(), signing_key.serialize_pem().as_bytes()).unwrap();
+    let acceptor = Acceptor::new(&TlsConfig::new(pair).alpn_handed(["h2"])).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let connector = TlsConnector::from(Arc::new(config));
+
+    let (options, http) =
+        (ListenerOptions::new(Limits::default()), Http1::new(Hello).hsts("max-age=1").unwrap());
+    let stand = Stand::start_with(engine, options.clone(), http.clone(), Some(acceptor));
+    stand.run(async {
+        let stream = tokio::net::TcpStream::connect(stand.addr()).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let client = handshake(connector.connect(name, stream).await.unwrap()).await;
+        for (request, status) in [(get("/"), 200), (get("/%00"), 400)] {
+            let reply = ask(&client, request).await;
+            assert_eq!(reply.status(), status);
+            assert_eq!(reply.headers()["strict-transport-security"], "max-age=1");
+        }
+        // This crate itself refuses a body that is too large.
+        let large = hyper::Request::post("http://a/").header("content-length", 1 << 30);
+        let (reply, _body) = client.clone().send_request(large.body(()).unwrap(), false).unwrap();
+        let reply = reply.await.unwrap();
+        assert_eq!(
+            (reply.status().as_u16(), &reply.headers()["strict-transport-security"]),
+            (413, &"max-age=1".parse().unwrap())
+        );
+    });
+    stand.end();
+
+    let plain = Stand::start_with(engine, options, http, None);
+    plain.run(async {
+        let reply = ask(&plain.connect().await, get("/")).await;
+        assert!(!reply.headers().contains_key("strict-transport-security"), "{reply:?}");
+    });
+    plain.end();
+}
+
 fn as_many_streams_as_announced_may_be_open(engine: Engine) {
     for (configured, announced) in [(0, 1), (1, 1), (5000, 1000)] {
         let options =
@@ -219,4 +264,5 @@ on_both_drivers! {
     a_connection_is_served_and_drained,
     as_many_streams_as_announced_may_be_open,
     split_cookies_are_joined,
+    strict_transport_security_is_that_of_the_service,
 }

@@ -51,6 +51,11 @@ impl Http1 {
         Ok(self)
     }
 
+    /// Returns the value of [`Self::hsts`], for the replies of another protocol over TLS.
+    pub fn hsts_value(&self) -> Option<&[u8]> {
+        self.hsts.as_ref().map(DefaultField::value)
+    }
+
     pub(crate) const fn answer_before_body(&mut self) {
         self.limits.answer_before_body = true;
     }

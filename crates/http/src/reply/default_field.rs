@@ -24,6 +24,12 @@ impl DefaultField {
         self.0.bytes.get(..self.0.name_len).unwrap_or_default()
     }
 
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        let line = self.0.bytes.strip_suffix(b"\r\n").unwrap_or_default();
+        line.get(self.0.name_len + b": ".len()..).unwrap_or_default()
+    }
+
     pub(super) fn line(&self) -> &[u8] {
         &self.0.bytes
     }

@@ -5,7 +5,6 @@ use doorbell_grpc::OVERALL;
 use doorbell_http2::{Common, GrpcOptions, ListenerOptions, Plan};
 use doorbell_probes::Registry;
 use doorbell_proxy_config::model::{AlbReply, ClientAuthMode, Config};
-use hyper::header::HeaderValue;
 use std::sync::Arc;
 
 /// Creates the plan; `None` if no listener has HTTP/2.
@@ -39,8 +38,6 @@ pub(crate) fn listener_options(config: &Config, position: usize, limits: Limits)
         write_timeout: config.connections.write_timeout,
         linger_timeout: config.connections.linger_timeout,
         requests_client_cert: tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None),
-        // The configuration has validated the value.
-        hsts: tls.and_then(|tls| tls.hsts.as_ref()).and_then(|value| HeaderValue::from_str(value).ok()),
     }
 }
 

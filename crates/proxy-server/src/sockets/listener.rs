@@ -117,10 +117,7 @@ fn protocol(
     let acceptor = shared.acceptor.clone();
     Ok(match listener.protocol {
         Protocol::Http1 => {
-            let mut http = routes(materials, listener, shared, HttpVersion::Http1)?;
-            if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
-                http = http.hsts(hsts).map_err(Failure::bad_config)?;
-            }
+            let http = routes(materials, listener, shared, HttpVersion::Http1)?;
             server_stats.refusals.push(http.refusals());
             match plan {
                 Some(plan) if listener.http2 => {
@@ -173,7 +170,11 @@ fn routes(
         (false, _) => duplicate(watched),
     };
     materials.services.add(&listener.name, version, routes, service);
-    Ok(http.limits(limits))
+    let http = http.limits(limits);
+    match materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
+        Some(hsts) => http.hsts(hsts).map_err(Failure::bad_config),
+        None => Ok(http),
+    }
 }
 
 /// Returns a service twice: for the server, and for connections from the previous configuration.
