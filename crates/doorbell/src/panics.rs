@@ -8,14 +8,16 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 
 /// A caught panic. Dropping it never panics.
 #[derive(Debug)]
-pub(crate) struct Panic(Option<Box<dyn Any + Send>>);
+pub struct Panic(Option<Box<dyn Any + Send>>);
 
-/// Calls `f` and catches its panic.
+/// Calls `f` and catches its panic. A program that drives a [`Protocol`](crate::protocol::Protocol)
+/// without a worker passes the panic of a handler to
+/// [`handle_panic`](crate::protocol::Protocol::handle_panic).
 ///
 /// # Errors
 /// The panic, if `f` panicked.
 #[inline]
-pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panic> {
+pub fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panic> {
     std::panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panic(Some(payload)))
 }
 

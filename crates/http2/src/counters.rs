@@ -42,12 +42,18 @@ counters! {
     control_flood,
     /// Ended: too many bytes of header blocks.
     header_flood,
+    /// Requests refused: a handler called `hand_over`, which is impossible inside HTTP/2 (503).
+    hand_over_refused,
     /// Invalid replies of handlers, replaced by a 500.
     handler_misuses,
+    /// Panics of handlers (500).
+    handler_panics,
     /// TLS handshakes that failed, timed out or were refused.
     handshakes_refused,
     /// Ended: idle timeout.
     idle,
+    /// Requests whose job panicked (500).
+    jobs_panicked,
     /// Requests refused: the queue of the compute lane was full.
     jobs_refused,
     /// Requests whose job timed out.

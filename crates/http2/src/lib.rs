@@ -40,7 +40,10 @@
 //! | [`Common`], [`Counters`] | what servers that replace each other share |
 //! | [`is_grpc`], [`GrpcAdmission`] | how a handler admits a gRPC call |
 //!
-//! Handlers get requests without their bodies, which are read within the limits and dropped. Every
+//! Handlers get requests without their bodies, which are read within the limits and dropped. After a
+//! panic of a handler, its request gets a 500. A request inside HTTP/2 cannot be handed over: if a
+//! handler does so, as `HandOverAll`, `Front` and `Probes` of `doorbell-tokio` do, the request gets a
+//! 503 with `Retry-After`. In both cases the connection continues, and [`Counters`] counts it. Every
 //! connection has limits against floods of frames, resets and bytes, from measurements of attacks
 //! and of other servers.
 //!

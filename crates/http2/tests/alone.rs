@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use doorbell::http::{Limits, MessageStart, Service};
+use doorbell::http::{Limits, MessageStart, RequestError, Service};
 use doorbell::protocol::ListenerProtocol;
 use doorbell::tls::{Acceptor, CertPair, TlsConfig};
 use doorbell::{Engine, Http1, Listen, Replied, Request, Responder, Server, Status};
@@ -39,12 +39,14 @@ impl Service for Hello {
                 let value = request.header("cookie").unwrap_or_default().to_vec();
                 reply.status(Status::OK).header("X-Cookie", value).empty()
             }
+            "/hand-over" => reply.hand_over(),
+            "/panic" => panic!("a panic of a handler"),
             _ => reply.status(Status::OK).content(b"hello\n"),
         }
     }
 
     fn hands_over(&self, start: MessageStart<'_>) -> bool {
-        matches!(start, MessageStart::Http2)
+        matches!(start, MessageStart::Http2 | MessageStart::Unknown(RequestError::MethodUnknown))
     }
 }
 
@@ -215,6 +217,24 @@ fn strict_transport_security_is_that_of_the_service(engine: Engine) {
     plain.end();
 }
 
+fn a_panic_is_a_500_and_a_hand_over_a_503(engine: Engine) {
+    let stand = Stand::start(engine);
+    stand.run(async {
+        let client = stand.connect().await;
+        assert_eq!(ask(&client, get("/panic")).await.status(), 500);
+        for request in [get("/hand-over"), get("/").method("BREW")] {
+            let reply = ask(&client, request).await;
+            assert_eq!(
+                (reply.status().as_u16(), reply.headers()["retry-after"].as_bytes()),
+                (503, &b"1"[..])
+            );
+        }
+        assert_eq!(ask(&client, get("/")).await.status(), 200, "the connection continues");
+    });
+    assert_eq!(stand.counted(), [("http2_hand_over_refused", 2), ("http2_handler_panics", 1)]);
+    stand.end();
+}
+
 fn as_many_streams_as_announced_may_be_open(engine: Engine) {
     for (configured, announced) in [(0, 1), (1, 1), (5000, 1000)] {
         let options =
@@ -262,6 +282,7 @@ macro_rules! on_both_drivers {
 
 on_both_drivers! {
     a_connection_is_served_and_drained,
+    a_panic_is_a_500_and_a_hand_over_a_503,
     as_many_streams_as_announced_may_be_open,
     split_cookies_are_joined,
     strict_transport_security_is_that_of_the_service,

@@ -27,6 +27,8 @@ pub use server_size::ServerSize;
 #[cfg(feature = "tls")]
 pub use tls::{HelloInfo, Tls, TlsConn};
 
+pub use crate::panics::{Panic, caught};
+
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
 use crate::offload::Outcome;

@@ -26,7 +26,7 @@ impl Refusal {
             }
             StatusCode::FORBIDDEN => Status::permission_denied("permission denied"),
             StatusCode::TOO_MANY_REQUESTS => Status::resource_exhausted("rate limit exceeded"),
-            StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("too many concurrent requests"),
+            StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("service unavailable"),
             StatusCode::INTERNAL_SERVER_ERROR => Status::internal("internal error"),
             // Any other status is the reply to a request without a gRPC route.
             _ => Status::unimplemented("unknown service"),

@@ -19,11 +19,11 @@ use super::counters::{Counters, count};
 use super::counting_stream::Account;
 use super::grpc::Call;
 use bytes::Bytes;
-use doorbell::Http1;
 use doorbell::http::parse::is_same_authority;
 use doorbell::http::{Client, Date, Later, Limits, Next, Out, StaticReply, Status, Time};
-use doorbell::protocol::{Awaited, Io, Local, Protocol};
+use doorbell::protocol::{Awaited, Io, Local, Protocol, caught};
 use doorbell::time::{Clock as _, OsClock};
+use doorbell::{CloseReason, Http1};
 use doorbell_probes::ReplyParts;
 use http_body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -165,8 +165,13 @@ async fn wait(context: &RequestContext<'_>, mut conn: Conn, mut later: Box<Later
                 }
             }
         };
+        if answer.is_panic() {
+            count(&context.counters.jobs_panicked);
+        }
         let served = SCRATCH.with_borrow_mut(|scratch| {
-            scratch.step(context, OsClock.now(), |io| context.http.handle_answer(&mut conn, answer, io))
+            scratch.step(context, &mut conn, OsClock.now(), |conn, io| {
+                context.http.handle_answer(conn, answer, io)
+            })
         });
         match served {
             Served::Reply(reply) => return RequestOutcome::Reply(reply),
@@ -179,8 +184,9 @@ fn time_out(context: &RequestContext<'_>, conn: &mut Conn, awaited: Awaited) -> 
     count(&context.counters.jobs_timed_out);
     // The timer may fire slightly before the clock reaches the deadline.
     let now = OsClock.now().max(awaited.deadline());
-    let served = SCRATCH
-        .with_borrow_mut(|scratch| scratch.step(context, now, |io| context.http.handle_timeout(conn, io)));
+    let served = SCRATCH.with_borrow_mut(|scratch| {
+        scratch.step(context, conn, now, |conn, io| context.http.handle_timeout(conn, io))
+    });
     awaited.timed_out();
     match served {
         Served::Reply(reply) => reply,
@@ -259,27 +265,45 @@ impl Scratch {
         let mut head = std::mem::take(&mut self.head);
         head.clear();
         write_head(parts, &mut head);
-        let served = self.step(context, OsClock.now(), |io| context.http.handle_input(conn, &head, io));
+        let served =
+            self.step(context, conn, OsClock.now(), |conn, io| context.http.handle_input(conn, &head, io));
         self.head = head;
         served
     }
 
-    /// Runs one step of the state machine of a request, and takes its output.
-    fn step(&mut self, context: &RequestContext<'_>, now: Time, run: impl FnOnce(Io<'_>) -> Next) -> Served {
+    /// Runs one step of the state machine of a request, and takes its output. A panic of the service
+    /// becomes a 500. A stream cannot be handed over, because the connection stays here: the request
+    /// gets a 503, as one inside TLS does on a worker.
+    fn step(
+        &mut self,
+        context: &RequestContext<'_>,
+        conn: &mut Conn,
+        now: Time,
+        run: impl FnOnce(&mut Conn, Io<'_>) -> Next,
+    ) -> Served {
         self.input.clear();
-        // After a panic of a service, the buffers may contain its partial output.
         self.out.clear();
-        self.out.drop_unfinished();
-        let io = Io {
+        let date = Date::new(OsClock.unix_secs());
+        let mut io = Io {
             now,
-            date: &Date::new(OsClock.unix_secs()),
+            date: &date,
             input: &mut self.input,
             out: &mut self.out,
             draining: false,
             local: &mut self.local,
             client: context.client,
         };
-        let _next = run(io);
+        let _next = match caught(|| run(conn, io.reborrow())) {
+            Err(_panic) => {
+                count(&context.counters.handler_panics);
+                context.http.handle_panic(conn, io)
+            }
+            Ok(Next::HandOver) => {
+                count(&context.counters.hand_over_refused);
+                context.http.handle_overload(conn, CloseReason::NotTaken, io)
+            }
+            Ok(next) => next,
+        };
         context.counters.count_misuses(self.out.take_misuses());
         if let Some(later) = self.out.take_later() {
             return Served::Later(later);
