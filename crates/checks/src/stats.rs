@@ -61,7 +61,7 @@ impl Durations {
         if let Some(count) = self.buckets.get_mut(bucket) {
             *count += 1;
         }
-        self.sum_us += took_us;
+        self.sum_us = self.sum_us.saturating_add(took_us);
     }
 }
 

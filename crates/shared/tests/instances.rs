@@ -518,3 +518,21 @@ fn nonsense_is_ignored() {
     assert_eq!(machine.counters().ignored, 4);
     assert_eq!(machine.poll(ms(2)), None);
 }
+
+/// Another instance can send any number: a wrong time must not end the thread of this instance.
+#[test]
+fn numbers_in_messages_are_limited() {
+    let mut machine = ShareMachine::new(options(), Duration::ZERO);
+    assert!(matches!(machine.poll(Duration::ZERO), Some(Action::Lease(_))));
+    let mut huge = result(u64::MAX, u64::MAX);
+    huge.result.iter_mut().for_each(|result| (result.latency_us, result.next_ms) = (u64::MAX, u64::MAX));
+    machine.received(ms(1), &huge.encode());
+    let Some(Action::Take(taken)) = machine.poll(ms(1)) else { panic!("a result") };
+    assert_eq!(taken.result.map(|result| Duration::from_micros(result.latency_us)), Some(MAX_AGE));
+    // This instance gets the lease with the token of the message.
+    let lease = Lease { is_own: true, token: u64::MAX, remaining: ms(500), latest: None };
+    machine.leased(ms(2), Some(lease));
+    machine.ran(ms(3), INTERVAL, result(u64::MAX, 1).result);
+    let all: Vec<Action> = std::iter::from_fn(|| machine.poll(ms(3))).collect();
+    assert!(all.iter().any(|action| matches!(action, Action::Publish(_))), "{all:?}");
+}

@@ -32,6 +32,7 @@ use crate::scheduler::sink::{PanicSafe, ResultSink};
 use crate::scheduler::work::Work;
 use crate::stats::CheckStats;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -215,7 +216,8 @@ impl Plan {
         u32::try_from(Descriptors::all(each, self.in_flight_max) + FDS_PER_RUNTIME).unwrap_or(u32::MAX)
     }
 
-    /// Starts the thread.
+    /// Starts the thread. If the scheduler panics, the thread continues to call
+    /// [`ResultSink::tick`], so that results become stale.
     ///
     /// # Errors
     /// The system refuses a thread or an epoll descriptor.
@@ -230,7 +232,12 @@ impl Plan {
         let sink = PanicSafe(sink);
         let run = move || {
             if goes.recv().is_ok() {
-                end(runtime, |runtime| runtime.block_on(self.run(&sink, stopped)));
+                end(runtime, |runtime| {
+                    let run = AssertUnwindSafe(|| runtime.block_on(self.run(&sink, stopped.clone())));
+                    if catch_unwind(run).is_err() {
+                        runtime.block_on(expire(&sink, stopped));
+                    }
+                });
             }
         };
         let thread = std::thread::Builder::new().name("checks".into()).spawn(run)?;
@@ -275,6 +282,17 @@ impl Plan {
         pushes.close();
         while let Ok((check, finding)) = pushes.try_recv() {
             pushed(check, &finding);
+        }
+    }
+}
+
+/// Continues after a panic without checks: their results become stale, instead of being reported as
+/// current until the process ends. The heartbeat stops, so that a watchdog can restart the process.
+async fn expire(sink: &impl ResultSink, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = sleep_until(sink.instant(sink.deadline())) => sink.tick(),
+            _stopped = stopped.wait_for(|stopped| *stopped) => return,
         }
     }
 }

@@ -8,7 +8,7 @@
 //! An instance without the lease runs the check for itself if the store is unavailable, or if the
 //! last result would otherwise exceed its maximum age. Such a result is not shared.
 
-use super::message::{Message, SharedResult};
+use super::message::{Message, SharedResult, micros};
 use crate::store::{Lease, LeaseRequest, Publication, Stamp};
 use doorbell_link::Jitter;
 use std::collections::VecDeque;
@@ -278,26 +278,28 @@ impl ShareMachine {
     }
 
     /// Applies a result of another instance if it is newer than all previous ones.
-    fn take(&mut self, now: Duration, age: Duration, message: Message) {
-        let Some(result) = &message.result else {
+    fn take(&mut self, now: Duration, age: Duration, mut message: Message) {
+        let stamp = message.stamp();
+        let Some(result) = &mut message.result else {
             self.counters.ignored += 1;
             return;
         };
-        if message.stamp() <= self.newest {
+        if stamp <= self.newest {
             self.counters.fenced += 1;
             return;
         }
-        (self.newest, self.newest_at) = (message.stamp(), now);
+        (self.newest, self.newest_at) = (stamp, now);
         let found_at = now.saturating_sub(age);
         if self.found_at.is_some_and(|last| last >= found_at) {
             return;
         }
-        // `next_ms` was sent by another instance, so it is limited.
+        // Times in a message have no upper bound.
         let next = Duration::from_millis(result.next_ms).min(self.options.max_age);
+        result.latency_us = result.latency_us.min(micros(self.options.max_age));
         (self.found_at, self.next_run) = (Some(found_at), found_at + next);
         // A stale result is not applied, but determines the time of the next run.
         let is_current = age <= next.max(self.options.interval);
-        if is_current && message.stamp() != self.applied && self.actions.len() < ACTIONS_MAX {
+        if is_current && stamp != self.applied && self.actions.len() < ACTIONS_MAX {
             self.counters.taken += 1;
             self.actions.push_back(Action::Take(message));
         }
@@ -313,7 +315,7 @@ impl ShareMachine {
             return;
         };
         self.counters.runs += 1;
-        let stamp = Stamp { token, round: round + 1 };
+        let stamp = Stamp { token, round: round.saturating_add(1) };
         self.role = Role::Holder { token, round: stamp.round, until };
         (self.newest, self.newest_at) = (self.newest.max(stamp), now);
         let Some(result) = result else { return };

@@ -70,11 +70,15 @@ impl SharedResult {
     pub fn new(outcome: Outcome, latency: Duration, reason: &str, next: Duration) -> Self {
         Self {
             outcome,
-            latency_us: u64::try_from(latency.as_micros()).unwrap_or(u64::MAX),
+            latency_us: micros(latency),
             reason: at_most(reason, REASON_LEN_MAX).to_owned(),
             next_ms: u64::try_from(next.as_millis()).unwrap_or(u64::MAX),
         }
     }
+}
+
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
