@@ -11,7 +11,8 @@ const VERSION: u8 = 1;
 /// Maximum size of a description that is decoded.
 const ANNOUNCEMENT_LEN_MAX: usize = 64 << 10;
 
-/// Maximum number of listed endpoints; further ones are only counted.
+/// Maximum number of listed endpoints; further ones are only counted. Those that are not up are
+/// listed first.
 const ENDPOINTS_MAX: usize = 64;
 
 /// Maximum length of a text in bytes; the rest is cut off.
@@ -52,7 +53,9 @@ impl Announcement {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let text = |text: &str| at_most(text, TEXT_LEN_MAX).to_owned();
-        let endpoints = self.endpoints.iter().take(ENDPOINTS_MAX);
+        let mut endpoints: Vec<&EndpointState> = self.endpoints.iter().collect();
+        endpoints.sort_by_key(|one| one.state == State::Up);
+        let endpoints = endpoints.into_iter().take(ENDPOINTS_MAX);
         let limited = Self {
             version: text(&self.version),
             zone: text(&self.zone),
@@ -122,5 +125,19 @@ mod tests {
         let read = Announcement::decode(&large.encode()).expect("it is limited");
         assert_eq!((read.endpoints.len(), read.endpoints_total), (ENDPOINTS_MAX, 1_000));
         assert_eq!(read.zone.len(), TEXT_LEN_MAX);
+    }
+
+    #[test]
+    fn endpoints_that_are_not_up_are_listed_first() {
+        let endpoint = |at: u64| EndpointState {
+            name: at.to_string(),
+            state: if at % 9 == 8 { State::Down } else { State::Up },
+            note: String::new(),
+        };
+        let all = Announcement { endpoints: (0..72).map(endpoint).collect(), ..announcement() };
+        let read = Announcement::decode(&all.encode()).expect("it is valid");
+        let names: Vec<&str> = read.endpoints.iter().map(|one| &*one.name).collect();
+        assert_eq!(names.len(), ENDPOINTS_MAX);
+        assert_eq!(names[..10], ["8", "17", "26", "35", "44", "53", "62", "71", "0", "1"]);
     }
 }

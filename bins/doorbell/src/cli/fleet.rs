@@ -142,7 +142,8 @@ impl InstanceView {
         Self { name, zone, version, lifecycle, started_unix_ms, config_hash, endpoints, endpoints_total }
     }
 
-    /// The names and states of the endpoints that are not up, and the number of those that are up.
+    /// The names and states of the endpoints that are not up, the number of those that are up, and
+    /// the number of those that the announcement does not list.
     fn summary(&self) -> Cell {
         let is_up = |one: &&EndpointView| one.state == State::Up.as_str();
         let up = self.endpoints.iter().filter(is_up).count();
@@ -150,7 +151,10 @@ impl InstanceView {
             "" => format!("{} {}", one.name, one.state),
             note => format!("{} {} ({note})", one.name, one.state),
         });
-        let all: Vec<String> = others.chain([format!("{up} up")]).collect();
+        let listed = u64::try_from(self.endpoints.len()).unwrap_or(u64::MAX);
+        let unlisted = self.endpoints_total.saturating_sub(listed);
+        let unlisted = (unlisted > 0).then(|| format!("{unlisted} not listed"));
+        let all: Vec<String> = others.chain([format!("{up} up")]).chain(unlisted).collect();
         let is_down = |one: &EndpointView| one.state == State::Down.as_str();
         let tone = match &self.endpoints {
             all if all.iter().any(is_down) => Tone::Bad,
@@ -221,6 +225,14 @@ mod tests {
             endpoints_total: states.len() as u64,
         };
         (name.to_owned(), announcement.encode())
+    }
+
+    #[test]
+    fn endpoints_beyond_the_maximum_are_counted() {
+        let states = [("e", State::Up, ""); 71].into_iter().chain([("readyz", State::Down, "")]);
+        let fleet = FleetView::of(vec![announced("web-1", "", "ready", &states.collect::<Vec<_>>())]);
+        let text = shown(&fleet, false, 61_000, Paint { on: false });
+        assert!(text.contains("  readyz down, 63 up, 8 not listed\n"), "{text}");
     }
 
     #[test]
