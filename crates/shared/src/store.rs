@@ -92,7 +92,8 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
         receive: impl FnMut(usize, Vec<u8>) + Send,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Stores the description of an instance, which expires after `lasts`.
+    /// Stores the description of an instance, which expires after `lasts`. All instances use the same
+    /// duration.
     fn announce(
         &self,
         instance: String,
@@ -100,6 +101,10 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
         lasts: Duration,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Returns all descriptions that have not expired, with the names of their instances.
-    fn announced(&self) -> impl Future<Output = Result<Vec<(String, Vec<u8>)>, StoreError>> + Send;
+    /// Returns all descriptions that have not expired, with the names of their instances. `lasts` is
+    /// the duration with which they were stored.
+    fn announced(
+        &self,
+        lasts: Duration,
+    ) -> impl Future<Output = Result<Vec<(String, Vec<u8>)>, StoreError>> + Send;
 }

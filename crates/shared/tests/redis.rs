@@ -119,6 +119,35 @@ async fn a_result_is_stored_once_for_each_stamp_and_by_the_holder_only() {
     assert!(publish(result("c", 4_000_000_000_000_001, 1, b"newest")).await);
 }
 
+/// Keys as they remain after the clock of the server was set back by an hour.
+#[tokio::test]
+async fn a_clock_that_is_set_back_keeps_neither_a_lease_nor_a_result() {
+    let Some(peer) = Peer::start(&[]) else { return };
+    let redis = client(&peer).await;
+    let token = redis.lease(ask("a", LONG)).await.unwrap().token;
+    assert!(redis.publish(result("a", token, 1, b"one")).await.unwrap());
+    assert!(redis.lease(ask("b", LONG)).await.unwrap().latest.is_some());
+    let key = "doorbell:lease:db:1";
+    for command in [&["PEXPIRE", key, "3600000"][..], &["PERSIST", key]] {
+        assert_eq!(peer.cli(command), "1");
+        let lease = redis.lease(ask("b", LONG)).await.unwrap();
+        assert!(!lease.is_own && lease.remaining == LONG, "{lease:?}");
+        let ttl: u128 = peer.cli(&["PTTL", key]).parse().unwrap();
+        assert!(ttl <= LONG.as_millis(), "{ttl}");
+    }
+    // The age of the result is unknown, but its token still precedes all later ones.
+    let key = "doorbell:check:db:1";
+    let at: u64 = peer.cli(&["HGET", key, "at"]).parse().unwrap();
+    let later = (at + 3_600_000_000).to_string();
+    let _set = peer.cli(&["HSET", key, "at", &later, "token", &later]);
+    assert_eq!(redis.lease(ask("b", LONG)).await.unwrap().latest, None);
+    let _deleted = peer.cli(&["DEL", "doorbell:lease:db:1"]);
+    let lease = redis.lease(ask("b", LONG)).await.unwrap();
+    assert_eq!((lease.token, &lease.latest), (at + 3_600_000_001, &None));
+    assert!(redis.publish(result("b", lease.token, 1, b"two")).await.unwrap());
+    assert_eq!(latest(&redis.lease(ask("a", LONG)).await.unwrap()), Some(&b"two"[..]));
+}
+
 #[tokio::test]
 async fn nonsense_in_the_keys_is_an_error_or_no_lease() {
     let Some(peer) = Peer::start(&[]) else { return };
@@ -249,30 +278,35 @@ async fn instances_in_another_database_are_not_followed() {
 async fn instances_are_listed_until_they_expire() {
     let Some(peer) = Peer::start(&[]) else { return };
     let redis = client(&peer).await;
-    assert_eq!(redis.announced().await, Ok(vec![]));
-    for (name, value, lasts) in
-        [("b", "1", LONG), ("a", "2", LONG), ("c", "3", Duration::from_millis(1)), ("a", "4", LONG)]
-    {
-        redis.announce(name.into(), value.into(), lasts).await.unwrap();
+    assert_eq!(redis.announced(LONG).await, Ok(vec![]));
+    for (name, value) in [("b", "1"), ("a", "2"), ("c", "3"), ("d", "3"), ("a", "4")] {
+        redis.announce(name.into(), value.into(), LONG).await.unwrap();
     }
     let listed = async || {
-        let all = redis.announced().await.unwrap();
+        let mut all = redis.announced(LONG).await.unwrap();
+        all.sort();
         all.into_iter()
             .map(|(name, value)| format!("{name}{}", String::from_utf8_lossy(&value)))
             .collect::<Vec<_>>()
     };
-    while listed().await.len() > 2 {
+    assert_eq!(listed().await, ["a4", "b1", "c3", "d3"]);
+    // One has expired, and one was announced before the clock was set back by an hour.
+    let scores = "doorbell:fleet:until";
+    let last: f64 = peer.cli(&["ZSCORE", scores, "d"]).parse().unwrap();
+    let _set = peer.cli(&["ZADD", scores, "1", "c", &(last + 3_600_000.0).to_string(), "d"]);
+    assert_eq!(peer.cli(&["PEXPIRE", "doorbell:fleet", "3600000"]), "1");
+    assert_eq!(listed().await, ["a4", "b1"]);
+    // The next announcement removes both.
+    redis.announce("b".into(), "5".into(), LONG).await.unwrap();
+    assert_eq!(listed().await, ["a4", "b5"]);
+    assert_eq!(peer.cli(&["HLEN", "doorbell:fleet"]), "2");
+    assert_eq!(peer.cli(&["ZCARD", scores]), "2");
+    let ttl: u128 = peer.cli(&["PTTL", "doorbell:fleet"]).parse().unwrap();
+    assert!(ttl <= LONG.as_millis(), "an abandoned view expires: {ttl}");
+    redis.announce("b".into(), "6".into(), Duration::from_millis(1)).await.unwrap();
+    while !listed().await.is_empty() {
         sleep(Duration::from_millis(1)).await;
     }
-    let mut all = listed().await;
-    all.sort();
-    assert_eq!(all, ["a4", "b1"]);
-    // The next announcement removes what has expired.
-    redis.announce("b".into(), "5".into(), LONG).await.unwrap();
-    assert_eq!(peer.cli(&["HLEN", "doorbell:fleet"]), "2");
-    assert_eq!(peer.cli(&["ZCARD", "doorbell:fleet:until"]), "2");
-    let ttl: i64 = peer.cli(&["PTTL", "doorbell:fleet"]).parse().unwrap();
-    assert!(ttl > 0, "an abandoned view expires: {ttl}");
 }
 
 #[tokio::test]
@@ -285,12 +319,8 @@ async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
     let mut options = options(&peer, PATIENT);
     options.server.db = 3;
     let refused = |options: RedisOptions| async move {
-        let (_redis, commands) = Redis::new(options, Arc::default());
-        let (sender, mut told) = mpsc::unbounded_channel();
-        tokio::spawn(commands.run(move |state| {
-            let _ended = sender.send(state.map_err(StoreError::clone));
-        }));
-        told.recv().await.expect("a state").expect_err("no login").0
+        let (_redis, mut states) = reporting(options);
+        states.recv().await.expect("a state").expect_err("no login").0
     };
     let error = refused(options.clone()).await;
     assert!(error.starts_with("SELECT: NOAUTH"), "{error}");
@@ -354,8 +384,10 @@ async fn a_server_that_refuses_to_write_is_an_error() {
         [(&[][..], &["CONFIG", "SET", "maxmemory", "1"][..], "OOM"), (&disk, &["BGSAVE"], "MISCONF")]
     {
         let Some(peer) = Peer::start(arguments) else { return };
-        let redis = client(&peer).await;
+        let (redis, mut states) = reporting(options(&peer, PATIENT));
+        connected(&redis).await;
         let token = redis.lease(ask("a", LONG)).await.unwrap().token;
+        assert!(redis.status().is_usable());
         let _caused = peer.cli(cause);
         // Saving fails in the background.
         let mut rounds = 1..;

@@ -109,7 +109,7 @@ impl Source {
                 // The first failure is reported, because the command does not wait for a recovery.
                 states.recv().await.unwrap_or_else(|| Err(StoreError("no connection".to_owned())))?;
             }
-            redis.announced().await
+            redis.announced(sharing::ANNOUNCEMENT_LASTS).await
         });
         let announced =
             announced.map_err(|error| Failure::new(Exit::Unavailable, format!("{}: {error}", self.url)))?;

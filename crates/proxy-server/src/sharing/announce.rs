@@ -12,7 +12,7 @@ const COMPARE_EVERY: Duration = Duration::from_secs(1);
 const REPEAT_AFTER: Duration = Duration::from_secs(5);
 
 /// Lifetime of an announcement. Afterwards, the instance is no longer listed.
-const LASTS: Duration = Duration::from_secs(15);
+pub const LASTS: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(store: &impl SharedStore, name: String, describe: Describe) {
     let mut last: Option<(Vec<u8>, Instant)> = None;

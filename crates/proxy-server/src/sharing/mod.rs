@@ -7,6 +7,7 @@
 mod announce;
 mod checks;
 
+pub use announce::LASTS as ANNOUNCEMENT_LASTS;
 pub(crate) use checks::SharedChecks;
 
 use crate::prepared_thread::PreparedThread;

@@ -86,8 +86,8 @@ impl SharedStore for Redis {
         Ok(())
     }
 
-    async fn announced(&self) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.eval(scripts::ANNOUNCED, self.fleet(), Vec::new()).await
+    async fn announced(&self, lasts: Duration) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.eval(scripts::ANNOUNCED, self.fleet(), vec![millis(lasts).into_bytes()]).await
     }
 }
 
