@@ -7,11 +7,12 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub struct Status {
     is_connected: AtomicBool,
+    /// Whether the store recently replied with an error, although it is connected.
+    is_failing: AtomicBool,
     commands: AtomicU64,
     errors: AtomicU64,
     refused: AtomicU64,
     connections: AtomicU64,
-    /// Reason for the end of the last connection or attempt to connect; empty while connected.
     last_error: Mutex<String>,
 }
 
@@ -35,7 +36,14 @@ impl Status {
         self.is_connected.load(Ordering::Acquire)
     }
 
-    /// Reason for the end of the last connection or attempt to connect; empty while connected.
+    /// Whether the store is connected, and no command or subscription has failed for a minute.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.is_connected() && !self.is_failing.load(Ordering::Acquire)
+    }
+
+    /// Reason for the end of the last connection or attempt to connect, or the last error while the
+    /// store is connected; empty while the store is usable.
     #[must_use]
     pub fn last_error(&self) -> String {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -56,8 +64,28 @@ impl Status {
     #[cfg(feature = "redis")]
     pub(crate) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.usable();
         self.is_connected.store(true, Ordering::Release);
+    }
+
+    /// Ends the failure that [`Self::failing`] began.
+    #[cfg(feature = "redis")]
+    pub(crate) fn usable(&self) {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.is_failing.store(false, Ordering::Release);
+    }
+
+    /// Records an error although the store is connected. Returns true if the state or the error is
+    /// new.
+    #[cfg(feature = "redis")]
+    pub(crate) fn failing(&self, why: &crate::store::StoreError) -> bool {
+        let was_failing = self.is_failing.swap(true, Ordering::AcqRel);
+        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        // The text of an error also contains the script.
+        let code = |text: &str| text.split(' ').next().map(str::to_owned);
+        let is_new = !was_failing || code(&last) != code(&why.0);
+        last.clone_from(&why.0);
+        is_new
     }
 
     /// Records the end of a connection or of an attempt to connect. Returns true if the state or

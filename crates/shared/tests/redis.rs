@@ -38,6 +38,16 @@ fn start(options: RedisOptions) -> Redis {
     redis
 }
 
+/// Also returns the reported states.
+fn reporting(options: RedisOptions) -> (Redis, mpsc::UnboundedReceiver<Result<(), StoreError>>) {
+    let (redis, commands) = Redis::new(options, Arc::default());
+    let (sender, states) = mpsc::unbounded_channel();
+    tokio::spawn(commands.run(move |state| {
+        let _ended = sender.send(state.map_err(StoreError::clone));
+    }));
+    (redis, states)
+}
+
 async fn connected(redis: &Redis) {
     while !redis.status().is_connected() {
         sleep(Duration::from_millis(5)).await;
@@ -337,7 +347,7 @@ async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
     redis.announce("a".into(), b"1".to_vec(), Duration::from_millis(1)).await.unwrap();
     sleep(Duration::from_millis(20)).await;
     redis.announce("b".into(), b"1".to_vec(), LONG).await.unwrap();
-    assert_eq!(redis.announced().await.unwrap().len(), 1);
+    assert_eq!(redis.announced(LONG).await.unwrap().len(), 1);
     let other = peer.cli(&["--user", "doorbell", "--pass", "se\"cret", "GET", "other:key"]);
     assert!(other.contains("NOPERM"), "{other}");
 }
@@ -398,8 +408,40 @@ async fn a_server_that_refuses_to_write_is_an_error() {
             }
         };
         assert!(error.0.contains(expected), "{error}");
-        assert!(redis.status().is_connected());
+        assert!(redis.status().is_connected() && !redis.status().is_usable());
+        assert_eq!(redis.status().last_error(), error.0);
+        // Another error of the same kind, and commands that write nothing.
+        assert!(redis.announce("a".into(), b"1".to_vec(), LONG).await.is_err());
+        assert_eq!(redis.announced(LONG).await, Ok(vec![]));
+        assert!(!redis.status().is_usable());
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        tokio::time::resume();
+        assert_eq!(redis.announced(LONG).await, Ok(vec![]));
+        assert!(redis.status().is_usable() && redis.status().last_error().is_empty());
+        let reported: Vec<_> = std::iter::from_fn(|| states.try_recv().ok()).collect();
+        assert_eq!(reported, [Ok(()), Err(error), Ok(())]);
     }
+}
+
+/// The user may do everything but receive messages.
+#[tokio::test]
+async fn a_server_that_refuses_to_send_messages_is_an_error() {
+    let acl = "doorbell on nopass ~* +@all";
+    let mut arguments = vec!["--user"];
+    arguments.extend(acl.split(' '));
+    let Some(peer) = Peer::start(&arguments) else { return };
+    let mut options = options(&peer, PATIENT);
+    (options.server.username, options.server.password) = ("doorbell".into(), "any".into());
+    let (redis, mut states) = reporting(options);
+    connected(&redis).await;
+    let follower = redis.clone();
+    tokio::spawn(async move { follower.follow(vec!["db:1".into()], |_, _| {}).await });
+    assert_eq!(states.recv().await, Some(Ok(())));
+    let error = states.recv().await.expect("a state").unwrap_err();
+    assert!(error.0.starts_with("NOPERM"), "{error}");
+    assert!(redis.lease(ask("a", LONG)).await.unwrap().is_own);
+    assert!(redis.status().is_connected() && !redis.status().is_usable());
 }
 
 /// After a failover, the address may lead to another server, although the former one keeps its
@@ -447,13 +489,9 @@ async fn nonsense_closes_the_connection() {
             }
         });
         let options = RedisOptions { server: server(addr), prefix: String::new(), timeout: PATIENT, seed: 1 };
-        let (redis, commands) = Redis::new(options, Arc::default());
-        let (sender, mut told) = mpsc::unbounded_channel();
-        tokio::spawn(commands.run(move |state| {
-            let _ended = sender.send(state.map_err(StoreError::clone));
-        }));
+        let (redis, mut states) = reporting(options);
         let why = loop {
-            match told.recv().await.expect("a state") {
+            match states.recv().await.expect("a state") {
                 Ok(()) => assert!(redis.lease(ask("a", LONG)).await.is_err()),
                 Err(why) => break why.0,
             }
@@ -485,7 +523,7 @@ async fn a_thousand_instances_are_one_view() {
         redis.announce(format!("web-{at}"), announcement.encode(), LONG).await.unwrap();
     }
     let begin = Instant::now();
-    let all = redis.announced().await.unwrap();
+    let all = redis.announced(LONG).await.unwrap();
     assert!(all.iter().all(|(_, value)| Announcement::decode(value).as_ref() == Some(&announcement)));
     let took = begin.elapsed();
     assert_eq!(all.len(), 1_000);

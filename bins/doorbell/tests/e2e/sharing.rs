@@ -13,6 +13,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto, run};
 on_auto! {
     one_instance_runs_the_check_and_the_others_follow
     a_store_that_hangs_or_is_away_delays_nothing
+    a_store_that_refuses_to_write_is_shown
     a_reload_changes_what_is_shared
 }
 
@@ -111,6 +112,24 @@ fn a_store_that_hangs_or_is_away_delays_nothing(engine: &str) {
     await_that("both check for themselves", || all.iter().all(|one| one.is("up", None)));
     let output = run(&binary(), &["fleet", "-c", &all[0].file]);
     assert_eq!(output.status.code(), Some(69), "{output:?}");
+}
+
+fn a_store_that_refuses_to_write_is_shown(engine: &str) {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let scratch = Scratch::new();
+    let target = scratch.write("db", "");
+    let one = Instance::start(engine, "web-1", &redis, &target);
+    await_that("it runs the check", || one.is("up", None));
+    let status = one.say(&["status"]);
+    assert!(status.contains(" errors") && !status.contains("the store cannot be used"), "{status}");
+    assert_eq!(redis.cli(&["CONFIG", "SET", "maxmemory", "1"]), "OK");
+    await_that("the status shows it", || one.say(&["status"]).contains("errors; the store cannot be used"));
+    assert!(
+        one.doorbell.process.log().contains("continuing without it: OOM"),
+        "{}",
+        one.doorbell.process.log()
+    );
+    assert!(one.is("up", None));
 }
 
 fn a_reload_changes_what_is_shared(engine: &str) {

@@ -117,6 +117,18 @@ impl Running {
         named.filter_map(|(at, check)| Some((check.name, shared.view(at)?))).collect()
     }
 
+    /// Counters of the store that instances share; empty without `[shared]`.
+    pub(super) fn sharing_counters(&self) -> Vec<(String, u64)> {
+        let Some(shared) = &self.shared_checks else { return Vec::new() };
+        let store = shared.status().counters();
+        let counters = [
+            ("shared_commands", store.commands),
+            ("shared_errors", store.errors),
+            ("shared_failing_live", u64::from(!shared.status().is_usable())),
+        ];
+        counters.map(|(name, count)| (name.to_owned(), count)).into()
+    }
+
     pub(super) fn workers(&self) -> Vec<WorkerView> {
         let view = |(worker, stats): (u16, doorbell::Snapshot)| {
             let incident = self.incidents.lock().get(&worker).cloned().unwrap_or_default();

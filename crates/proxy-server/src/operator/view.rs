@@ -81,6 +81,7 @@ impl Operator {
             status.checks = running.registry.check_counts();
             status.counters = running.counters();
             status.counters.extend(self.history_counters());
+            status.counters.extend(running.sharing_counters());
         }
         status
     }

@@ -236,11 +236,11 @@ fn log_limit(name: &str, state: Result<(), &StoreError>) {
     }
 }
 
-/// Logs the state of the connection.
+/// Logs whether the store can be used.
 fn log(state: Result<(), &StoreError>) {
     static LOST: crate::log::Throttle = crate::log::Throttle::new();
     match state {
-        Ok(()) => tracing::info!("shared: store connected"),
+        Ok(()) => tracing::info!("shared: store available"),
         Err(why) => {
             if let Some(suppressed) = LOST.turn() {
                 tracing::warn!(suppressed, "shared: store unavailable, continuing without it: {why}");

@@ -18,6 +18,10 @@ const QUEUE_MAX: usize = 1024;
 /// Maximum number of commands that wait for a reply; further ones wait in the queue.
 const PIPELINE_MAX: usize = 256;
 
+/// Time without errors after which the store counts as usable again. Most commands of a store that
+/// refuses to write still succeed.
+const USABLE_AFTER: Duration = Duration::from_secs(60);
+
 /// Options of the client.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
@@ -42,6 +46,10 @@ pub struct Redis {
 #[derive(Debug)]
 pub struct Commands {
     queue: mpsc::Receiver<Request>,
+    /// Why following failed.
+    failures: mpsc::Receiver<StoreError>,
+    /// Time of the last error of a command or a subscription, until the store is usable again.
+    failed_at: Option<Instant>,
     context: Arc<Context>,
 }
 
@@ -52,6 +60,7 @@ struct Context {
     /// Requests a reconnect after a reply of an unexpected type: later replies may belong to other
     /// commands.
     renew: Notify,
+    failures: mpsc::Sender<StoreError>,
 }
 
 /// A script with its arguments.
@@ -74,8 +83,10 @@ impl Redis {
     #[must_use]
     pub fn new(options: RedisOptions, status: Arc<Status>) -> (Self, Commands) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let context = Arc::new(Context { options, status, renew: Notify::new() });
-        (Self { queue: sender, context: Arc::clone(&context) }, Commands { queue, context })
+        let (failed, failures) = mpsc::channel(1);
+        let context = Arc::new(Context { options, status, renew: Notify::new(), failures: failed });
+        let redis = Self { queue: sender, context: Arc::clone(&context) };
+        (redis, Commands { queue, failures, failed_at: None, context })
     }
 
     /// Connection state and counters.
@@ -120,12 +131,20 @@ impl Redis {
         self.context.renew.notify_one();
         not_reply()
     }
+
+    /// Reports why the connection for messages ended.
+    pub(super) fn lost_messages(&self, why: StoreError) {
+        self.status().failed();
+        // An earlier reason that was not handled yet has the same effect.
+        let _full = self.context.failures.try_send(why);
+    }
 }
 
 impl Commands {
     /// Connects, sends commands, and reconnects after a pause when the connection fails. Completes
-    /// when all clients are dropped. `changed` is called when the connection opens or fails, and
-    /// for each new reason.
+    /// when all clients are dropped. `changed` is called when the connection opens or fails, when
+    /// commands or the connection for messages fail, for each new reason, and when the store is
+    /// usable again.
     pub async fn run(mut self, mut changed: impl FnMut(Result<(), &StoreError>)) {
         let mut backoff = Backoff::new(self.context.options.seed);
         loop {
@@ -136,7 +155,10 @@ impl Commands {
                 Ok(conn) => {
                     self.context.status.connected();
                     changed(Ok(()));
-                    let Some(ended) = self.serve(conn, &mut backoff).await else { return };
+                    // They concern the former connection.
+                    while self.failures.try_recv().is_ok() {}
+                    self.failed_at = None;
+                    let Some(ended) = self.serve(conn, &mut backoff, &mut changed).await else { return };
                     ended
                 }
             };
@@ -153,7 +175,12 @@ impl Commands {
 
     /// Sends commands until the connection fails, and returns the reason and the results of pending
     /// commands; `None` if all clients are dropped.
-    async fn serve(&mut self, mut conn: Conn, backoff: &mut Backoff) -> Option<(StoreError, Vec<Done>)> {
+    async fn serve(
+        &mut self,
+        mut conn: Conn,
+        backoff: &mut Backoff,
+        changed: &mut impl FnMut(Result<(), &StoreError>),
+    ) -> Option<(StoreError, Vec<Done>)> {
         let mut unsent = Vec::new();
         let why = loop {
             tokio::select! {
@@ -168,9 +195,13 @@ impl Commands {
                     if let Some(why) = conn.state.ended() {
                         break why;
                     }
-                    unsent.drain(..).for_each(|done| self.reply(done));
+                    for done in unsent.drain(..) {
+                        self.replied(done.1.as_ref().map(|_| ()), changed);
+                        self.reply(done);
+                    }
                     backoff.reset();
                 }
+                Some(why) = self.failures.recv() => self.replied(Err(&why), changed),
                 () = self.context.renew.notified() => break conn.state.end(not_reply()),
             }
         };
@@ -180,6 +211,25 @@ impl Commands {
             unsent.extend(done.ok().flatten());
         }
         Some((why, unsent))
+    }
+
+    /// Records a reply to a command, or the end of the connection for messages.
+    fn replied(
+        &mut self,
+        result: Result<(), &StoreError>,
+        changed: &mut impl FnMut(Result<(), &StoreError>),
+    ) {
+        let status = &self.context.status;
+        if let Err(why) = result {
+            self.failed_at = Some(Instant::now());
+            if status.failing(why) {
+                changed(Err(why));
+            }
+        } else if self.failed_at.is_some_and(|at| at.elapsed() >= USABLE_AFTER) {
+            self.failed_at = None;
+            status.usable();
+            changed(Ok(()));
+        }
     }
 
     fn reply(&self, (reply, result): Done) {

@@ -73,9 +73,8 @@ impl SharedStore for Redis {
         let channels: Vec<Vec<u8>> = checks.iter().map(|check| self.channel(check)).collect();
         let mut backoff = Backoff::new(self.options().seed);
         loop {
-            let Err(_reported) = self.listen(&channels, &mut backoff, &mut received).await;
-            // The connection for commands reports the reason. Here, failures are only counted.
-            self.status().failed();
+            let Err(why) = self.listen(&channels, &mut backoff, &mut received).await;
+            self.lost_messages(why);
             sleep(backoff.pause()).await;
         }
     }

@@ -38,6 +38,7 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
     fact("driver", driver(&status.workers));
     fact("traffic", traffic(status));
     fact("history", history(status, paint));
+    fact("shared", shared(status, paint));
     fact("checks", checks_in_words(status, paint));
     let left = |left_ms: Option<u64>| {
         left_ms.map_or_else(|| "until ended".to_owned(), |left| format!("{} left", length(left)))
@@ -126,6 +127,18 @@ fn history(status: &Status, paint: Paint) -> String {
     let text =
         format!("{} rows stored, {} waiting, {} dropped", count(written), count(waiting), count(dropped));
     match number("history_failing_live") {
+        0 => text,
+        _ => paint.text(Tone::Warn, &format!("{text}; the store cannot be used")),
+    }
+}
+
+/// State of the store that instances share; empty if no store is configured.
+fn shared(status: &Status, paint: Paint) -> String {
+    let counter = |name: &str| status.counters.get(name).copied();
+    let Some(commands) = counter("shared_commands") else { return String::new() };
+    let number = |name: &str| counter(name).unwrap_or(0);
+    let text = format!("{} commands, {} errors", count(commands), count(number("shared_errors")));
+    match number("shared_failing_live") {
         0 => text,
         _ => paint.text(Tone::Warn, &format!("{text}; the store cannot be used")),
     }

@@ -172,7 +172,7 @@ impl Scrape {
         }
         (self.http2, self.http2_live) = (server_stats.http2_served(), server_stats.http2_live());
         self.sharing = running.shared_checks.as_ref().map(|shared| SharingSample {
-            is_connected: shared.status().is_connected(),
+            is_usable: shared.status().is_usable(),
             store: shared.status().counters(),
             checks: running.shared_views(),
             dropped: shared.dropped(),

@@ -6,7 +6,7 @@ use doorbell_shared::{ShareCounters, ShareView, StoreCounters};
 /// State of the store, and of each shared check by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharingSample {
-    pub(super) is_connected: bool,
+    pub(super) is_usable: bool,
     pub(super) store: StoreCounters,
     pub(super) checks: Vec<(String, ShareView)>,
     pub(super) dropped: u64,
@@ -14,8 +14,8 @@ pub(super) struct SharingSample {
 
 pub(super) fn gather(sample: Option<&SharingSample>, families: &mut Families) {
     let Some(sample) = sample else { return };
-    let help = "1 if the shared store is connected.";
-    families.gauge("doorbell_shared_up", help).count([], u64::from(sample.is_connected));
+    let help = "1 if the shared store is connected, and no command or subscription has failed for a minute.";
+    families.gauge("doorbell_shared_up", help).count([], u64::from(sample.is_usable));
     let StoreCounters { commands, errors, refused, connections } = sample.store;
     let help = "Connections to the shared store that were opened.";
     families.counter("doorbell_shared_connections", help).count([], connections);

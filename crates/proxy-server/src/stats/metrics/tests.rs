@@ -235,7 +235,7 @@ fn sharing() -> SharingSample {
         ..ShareView::default()
     };
     SharingSample {
-        is_connected: true,
+        is_usable: true,
         store: StoreCounters { commands: 90, errors: 2, refused: 5, connections: 3 },
         checks: vec![("db".to_owned(), view(true, 10)), ("cache".to_owned(), view(false, 20))],
         dropped: 1,
