@@ -36,7 +36,7 @@
 //! | items | purpose |
 //! |---|---|
 //! | [`SharedStore`], [`StoreError`] | the interface of a store |
-//! | [`Lease`], [`LeaseRequest`], [`Publication`], [`Stamp`], [`Stored`] | leases and results in the store |
+//! | [`Lease`], [`LeaseRequest`], [`Publication`], [`Notification`], [`Stamp`], [`Stored`] | leases and results in the store |
 //! | [`Status`], [`StoreCounters`] | connection state and counters |
 //! | [`ShareMachine`], [`ShareOptions`], [`Action`], [`ShareCounters`] | decides which instance runs a check, and which results are valid |
 //! | [`Message`], [`SharedResult`] | messages between instances, in frozen formats |
@@ -59,4 +59,4 @@ pub use check::{Action, Message, ShareCounters, ShareMachine, ShareOptions, Shar
 pub use check::{Local, ShareView, Shares};
 pub use fleet::{Announcement, EndpointState};
 pub use status::{Status, StoreCounters};
-pub use store::{Lease, LeaseRequest, Publication, SharedStore, Stamp, StoreError, Stored};
+pub use store::{Lease, LeaseRequest, Notification, Publication, SharedStore, Stamp, StoreError, Stored};

@@ -69,6 +69,19 @@ pub struct Publication {
     pub keep: Duration,
 }
 
+/// A message that the holder of a lease sends to all followers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// Identifies the check and its options.
+    pub check: String,
+    /// Identifies the process that holds the lease; differs after a restart.
+    pub holder: String,
+    /// The fencing token of the holder.
+    pub token: u64,
+    /// The encoded message.
+    pub message: Vec<u8>,
+}
+
 /// A store that all instances use. Every function except [`Self::follow`] fails at once while the
 /// store is unavailable; otherwise it completes within the timeout of the store.
 pub trait SharedStore: Clone + Send + Sync + 'static {
@@ -81,8 +94,9 @@ pub trait SharedStore: Clone + Send + Sync + 'static {
     /// the lease, or if a result with the same or a later stamp is stored.
     fn publish(&self, result: Publication) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Sends a message to the followers of a check. The message may be lost.
-    fn notify(&self, check: String, message: Vec<u8>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Sends a message to all followers. Returns `false` if the sender does not hold the lease. The
+    /// message may be lost.
+    fn notify(&self, notification: Notification) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Passes all messages and results of these checks to `receive`, with the position of the check
     /// in `checks`. Reconnects after each failure, and never completes.

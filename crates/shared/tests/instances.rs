@@ -2,8 +2,8 @@
 
 use doorbell_link::Outcome;
 use doorbell_shared::{
-    Action, Lease, LeaseRequest, Message, Publication, ShareMachine, ShareOptions, SharedResult, Stamp,
-    Stored,
+    Action, Lease, LeaseRequest, Message, Notification, Publication, ShareMachine, ShareOptions,
+    SharedResult, Stamp, Stored,
 };
 use doorbell_testkit::figures;
 use std::collections::{BTreeMap, HashMap};
@@ -15,6 +15,9 @@ const MAX_AGE: Duration = Duration::from_secs(3);
 
 /// Longest delay of a request or message in one direction.
 const DELAY_MAX_MS: u64 = 10;
+
+/// Longest delay of a message that a network failure delays.
+const LATE_MAX_MS: u64 = 3_000;
 
 /// Longest duration of a run.
 const RUN_MAX_MS: u64 = 40;
@@ -57,20 +60,24 @@ impl Store {
         if self.is_down {
             return None;
         }
-        let is_holder = self.lease.as_ref().is_some_and(|(token, holder, until)| {
-            *until > now && *token == result.stamp.token && *holder == result.holder
-        });
+        let is_holder = self.is_holder(now, &result.holder, result.stamp.token);
         let is_new = self.result.as_ref().is_none_or(|(stamp, ..)| *stamp < result.stamp);
         if is_holder && is_new {
             self.result = Some((result.stamp, now, result.value.clone()));
         }
         Some(is_holder && is_new)
     }
+
+    fn is_holder(&self, now: Duration, holder: &str, token: u64) -> bool {
+        let lease = self.lease.as_ref().filter(|(.., until)| *until > now);
+        lease.is_some_and(|(own, by, _)| *own == token && by == holder)
+    }
 }
 
 /// Event at an instance or the store.
 enum Event {
     AskLease(LeaseRequest),
+    AskNotify(Notification),
     Leased(Option<Lease>),
     AskPublish(Publication),
     Published(Stamp, Option<bool>),
@@ -99,6 +106,8 @@ struct World {
     store: Store,
     instances: Vec<Instance>,
     loss_percent: u64,
+    /// Percentage of messages that a network failure delays, before or after the store.
+    late_percent: u64,
     runs: u64,
     /// Times at which a lease got a new holder.
     takeovers: Vec<(Duration, usize)>,
@@ -115,6 +124,7 @@ impl World {
             store: Store::default(),
             instances: Vec::new(),
             loss_percent: 1,
+            late_percent: 0,
             runs: 0,
             takeovers: Vec::new(),
             oldest: Duration::ZERO,
@@ -162,6 +172,10 @@ impl World {
         ms(1 + self.chance(DELAY_MAX_MS))
     }
 
+    fn delay_of_message(&mut self) -> Duration {
+        if self.chance(100) < self.late_percent { ms(1 + self.chance(LATE_MAX_MS)) } else { self.delay() }
+    }
+
     fn run_until(&mut self, end: Duration) {
         while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= end) {
             let ((at, _), (to, event)) = entry.remove_entry();
@@ -191,6 +205,12 @@ impl World {
                 }
                 return;
             }
+            Event::AskNotify(Notification { holder, token, message, .. }) => {
+                if !self.store.is_down && self.store.is_holder(now, &holder, token) {
+                    self.broadcast(&message);
+                }
+                return;
+            }
             _ => {}
         }
         let instance = &mut self.instances[to];
@@ -206,7 +226,14 @@ impl World {
         match event {
             Event::Leased(lease) => machine.leased(now, lease),
             Event::Published(stamp, accepted) => machine.published(now, stamp, accepted),
-            Event::Notified(bytes) => machine.received(now, &bytes),
+            Event::Notified(bytes) => {
+                let was_holder = machine.is_holder();
+                machine.received(now, &bytes);
+                let keeps = machine.is_holder() || !was_holder;
+                let lease = self.store.lease.as_ref().filter(|(.., until)| *until > now);
+                let is_own = lease.is_some_and(|(_, holder, _)| *holder == format!("h{to}"));
+                assert!(keeps || !is_own, "a message ends the lease of {to}");
+            }
             Event::Ran => {
                 let result = SharedResult::new(Outcome::Success, ms(10), "", INTERVAL);
                 // Distinguishes results.
@@ -216,7 +243,9 @@ impl World {
                 self.found(to);
             }
             Event::Wake => self.instances[to].wakes_at = Duration::MAX,
-            Event::AskLease(_) | Event::AskPublish(_) => unreachable!("the store has taken it"),
+            Event::AskLease(_) | Event::AskNotify(_) | Event::AskPublish(_) => {
+                unreachable!("the store has taken it")
+            }
         }
         self.act(to);
     }
@@ -231,10 +260,9 @@ impl World {
                     let lasts = ms(5 + self.chance(RUN_MAX_MS));
                     self.after(lasts, at, Event::Ran);
                 }
-                Action::Notify(message) => {
-                    if !self.store.is_down {
-                        self.broadcast(&message.encode());
-                    }
+                Action::Notify(notification) => {
+                    let delay = self.delay_of_message();
+                    self.after(delay, at, Event::AskNotify(notification));
                 }
                 Action::Take(message) => {
                     let before = self.instances[at].accepted.insert(message.stamp(), message.encode());
@@ -258,7 +286,7 @@ impl World {
     fn broadcast(&mut self, bytes: &[u8]) {
         for to in 0..self.instances.len() {
             if self.chance(100) >= self.loss_percent {
-                let delay = self.delay();
+                let delay = self.delay_of_message();
                 self.after(delay, to, Event::Notified(bytes.to_vec()));
             }
         }
@@ -334,6 +362,32 @@ fn two_hundred_instances_survive_fifty_killed_holders() {
         assert!(INTERVAL >= slowest, "{slowest:?}");
         assert!(world.oldest <= MAX_AGE, "{:?}", world.oldest);
         assert!(world.total(|machine| machine.counters().taken) > 200 * 100);
+    }
+}
+
+/// Messages that a network failure delays by up to three intervals do not end the lease of a later
+/// holder.
+#[test]
+fn late_messages_of_a_former_holder_change_nothing() {
+    let seeds = if figures::is_long() { 0..20 } else { 0..1 };
+    for seed in seeds {
+        let mut world = World::new(seed, 20);
+        world.late_percent = 20;
+        for _ in 0..50 {
+            let pause = INTERVAL * 4 + ms(world.chance(1_000));
+            world.run_until(world.now + pause);
+            let holder = world.holder();
+            world.instances[holder].lives = false;
+            world.add();
+        }
+        world.run_until(world.now + 2 * INTERVAL);
+        world.assert_one_result_for_each_stamp();
+        let own = world.total(|machine| machine.counters().own_runs);
+        println!(
+            "seed {seed}: {} runs, {own} of them for one instance, oldest {:?}",
+            world.runs, world.oldest
+        );
+        assert!(world.oldest <= MAX_AGE, "{:?}", world.oldest);
     }
 }
 
@@ -434,6 +488,25 @@ fn results_are_accepted_in_order_and_once() {
             (taken.len() as u64, (received.len() - taken.len()) as u64)
         );
     }
+}
+
+/// The first run of a new holder must not be wasted by a message of the former holder that was
+/// delayed.
+#[test]
+fn a_late_message_of_the_former_holder_does_not_end_the_lease() {
+    let mut machine = ShareMachine::new(options(), Duration::ZERO);
+    assert!(matches!(machine.poll(Duration::ZERO), Some(Action::Lease(_))));
+    let latest = Some(Stored { value: result(10, 3).encode(), age: INTERVAL });
+    machine.leased(ms(1), Some(Lease { is_own: true, token: 11, remaining: ms(600), latest }));
+    while machine.poll(ms(1)).is_some() {}
+    for late in [Message { result: None, ..result(10, 3) }, result(10, 4)] {
+        machine.received(ms(2), &late.encode());
+        assert!(machine.is_holder(), "{late:?}");
+    }
+    machine.ran(ms(3), INTERVAL, result(11, 1).result);
+    assert!(matches!(machine.poll(ms(3)), Some(Action::Publish(_))));
+    machine.received(ms(4), &result(12, 1).encode());
+    assert!(!machine.is_holder(), "a later holder");
 }
 
 #[test]

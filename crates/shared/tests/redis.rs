@@ -3,8 +3,8 @@
 use doorbell_link::{Outcome, State};
 use doorbell_shared::redis::{Redis, RedisOptions, Server};
 use doorbell_shared::{
-    Announcement, EndpointState, Lease, LeaseRequest, Local, Message, Publication, ShareOptions,
-    SharedResult, SharedStore as _, Shares, Stamp, Status, StoreError,
+    Announcement, EndpointState, Lease, LeaseRequest, Local, Message, Notification, Publication,
+    ShareOptions, SharedResult, SharedStore as _, Shares, Stamp, Status, StoreError,
 };
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::redis::Redis as Peer;
@@ -67,6 +67,10 @@ fn ask(holder: &str, lasts: Duration) -> LeaseRequest {
 fn result(holder: &str, token: u64, round: u64, value: &[u8]) -> Publication {
     let stamp = Stamp { token, round };
     Publication { check: "db:1".into(), holder: holder.into(), stamp, value: value.into(), keep: KEEP }
+}
+
+fn message(holder: &str, token: u64, message: &[u8]) -> Notification {
+    Notification { check: "db:1".into(), holder: holder.into(), token, message: message.into() }
 }
 
 /// The value of the last result, and its order.
@@ -185,15 +189,32 @@ async fn followers_get_messages_and_results_and_follow_again_after_a_restart() {
         follower.follow(checks, |at, message| sender.send((at, message)).unwrap()).await;
     });
     for _ in 0..2 {
+        connected(&redis).await;
+        let mut tokens = Vec::new();
+        for check in ["db:1", "unknown:3", "other:2"] {
+            let request = LeaseRequest { check: check.into(), ..ask("a", LONG) };
+            // The connection may not have noticed yet that the server was restarted.
+            while let Err(_reconnects) = redis.lease(request.clone()).await {
+                sleep(Duration::from_millis(5)).await;
+            }
+            tokens.push(redis.lease(request).await.unwrap().token);
+        }
+        let message = |check: usize, text: &[u8]| {
+            let name = ["db:1", "unknown:3", "other:2"][check];
+            Notification { check: name.into(), ..message("a", tokens[check], text) }
+        };
         // Messages before the subscription are lost.
         while received.try_recv().is_err() {
-            let _not_connected = redis.notify("db:1".into(), b"alive".into()).await;
+            assert!(redis.notify(message(0, b"alive")).await.unwrap());
             sleep(Duration::from_millis(5)).await;
         }
-        let token = redis.lease(ask("a", LONG)).await.unwrap().token;
-        assert!(redis.publish(result("a", token, 1, b"result")).await.unwrap());
-        redis.notify("unknown:3".into(), b"not followed".into()).await.unwrap();
-        redis.notify("other:2".into(), b"last".into()).await.unwrap();
+        assert!(redis.publish(result("a", tokens[0], 1, b"result")).await.unwrap());
+        assert!(redis.notify(message(1, b"not followed")).await.unwrap());
+        // A former holder, whose message was delayed.
+        let former = Notification { token: tokens[2] - 1, ..message(2, b"former") };
+        assert!(!redis.notify(former).await.unwrap());
+        assert!(!redis.notify(Notification { holder: "b".into(), ..message(2, b"other") }).await.unwrap());
+        assert!(redis.notify(message(2, b"last")).await.unwrap());
         let mut last = Vec::new();
         while last.last() != Some(&(0, b"last".to_vec())) {
             last.extend(received.recv().await);
@@ -267,14 +288,14 @@ async fn instances_in_another_database_are_not_followed() {
     tokio::spawn(async move {
         follower.follow(vec!["db:1".into()], |_, message| sender.send(message).unwrap()).await;
     });
+    let token = own.lease(ask("a", LONG)).await.unwrap().token;
     while received.try_recv().is_err() {
-        own.notify("db:1".into(), b"own".to_vec()).await.unwrap();
+        assert!(own.notify(message("a", token, b"own")).await.unwrap());
         sleep(Duration::from_millis(5)).await;
     }
-    other.notify("db:1".into(), b"other".to_vec()).await.unwrap();
-    let token = other.lease(ask("a", LONG)).await.unwrap().token;
-    assert!(other.publish(result("a", token, 1, b"other")).await.unwrap());
-    let token = own.lease(ask("a", LONG)).await.unwrap().token;
+    let other_token = other.lease(ask("a", LONG)).await.unwrap().token;
+    assert!(other.notify(message("a", other_token, b"other")).await.unwrap());
+    assert!(other.publish(result("a", other_token, 1, b"other")).await.unwrap());
     assert!(own.publish(result("a", token, 1, b"last")).await.unwrap());
     loop {
         match &*received.recv().await.unwrap() {
@@ -343,7 +364,7 @@ async fn users_are_limited_to_the_prefix_and_the_documented_commands() {
     let token = redis.lease(ask("a", LONG)).await.unwrap().token;
     assert!(redis.lease(ask("a", LONG)).await.unwrap().is_own);
     assert!(redis.publish(result("a", token, 1, b"one")).await.unwrap());
-    redis.notify("db:1".into(), b"alive".into()).await.unwrap();
+    assert!(redis.notify(message("a", token, b"alive")).await.unwrap());
     redis.announce("a".into(), b"1".to_vec(), Duration::from_millis(1)).await.unwrap();
     sleep(Duration::from_millis(20)).await;
     redis.announce("b".into(), b"1".to_vec(), LONG).await.unwrap();

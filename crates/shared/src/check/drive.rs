@@ -160,8 +160,7 @@ async fn drive(
                     shares.show(check, &machine, Some(Some(from)));
                 }
                 other => {
-                    let id = shares.checks[check].options.check.clone();
-                    calls.spawn(call(store.clone(), id, other));
+                    calls.spawn(call(store.clone(), other));
                 }
             }
         }
@@ -188,16 +187,17 @@ async fn drive(
 }
 
 /// Calls the store.
-async fn call(store: impl SharedStore, check: String, action: Action) -> Event {
+async fn call(store: impl SharedStore, action: Action) -> Event {
     match action {
         Action::Lease(request) => Event::Leased(store.lease(request).await.ok()),
         Action::Publish(result) => {
             let stamp = result.stamp;
             Event::Published(stamp, store.publish(result).await.ok())
         }
-        Action::Notify(message) => {
-            // A lost message is replaced by the next one, or by the reply to a lease request.
-            let _lost = store.notify(check, message.encode()).await;
+        Action::Notify(notification) => {
+            // A lost message is replaced by the next one, or by the reply to a lease request. The
+            // next lease request also shows that the lease is lost.
+            let _lost = store.notify(notification).await;
             Event::Notified
         }
         Action::Run | Action::Take(_) => Event::Notified,

@@ -9,7 +9,7 @@
 //! last result would otherwise exceed its maximum age. Such a result is not shared.
 
 use super::message::{Message, SharedResult, micros};
-use crate::store::{Lease, LeaseRequest, Publication, Stamp};
+use crate::store::{Lease, LeaseRequest, Notification, Publication, Stamp};
 use doorbell_link::Jitter;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub enum Action {
     /// Apply the result of another instance.
     Take(Message),
     /// Send a message to the followers.
-    Notify(Message),
+    Notify(Notification),
 }
 
 /// Counters of a shared check.
@@ -257,10 +257,16 @@ impl ShareMachine {
             self.counters.ignored += 1;
             return;
         };
-        if matches!(self.role, Role::Holder { token, .. } if token == message.token) {
+        let own = match self.role {
+            Role::Holder { token, .. } => Some(token),
+            Role::Follower => None,
+        };
+        if own == Some(message.token) {
             return;
         }
-        if message.token < self.newest.token {
+        // Until the first result of this instance, the newest one is that of the former holder, which
+        // may have sent this message before its lease ended.
+        if message.token < self.newest.token.max(own.unwrap_or_default()) {
             self.counters.fenced += u64::from(message.result.is_some());
             return;
         }
@@ -348,8 +354,13 @@ impl ShareMachine {
     }
 
     fn notify(&mut self, token: u64, round: u64) {
-        let from = self.options.instance.clone();
-        self.push(Action::Notify(Message { token, round, from, result: None }));
+        let message = Message { token, round, from: self.options.instance.clone(), result: None };
+        self.push(Action::Notify(Notification {
+            check: self.options.check.clone(),
+            holder: self.options.holder.clone(),
+            token,
+            message: message.encode(),
+        }));
     }
 
     fn push(&mut self, action: Action) {

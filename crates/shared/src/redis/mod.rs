@@ -19,7 +19,7 @@ pub use client::{Commands, Redis, RedisOptions};
 pub use limits::SharedLimit;
 pub use server::Server;
 
-use crate::store::{Lease, LeaseRequest, Publication, SharedStore, StoreError, Stored};
+use crate::store::{Lease, LeaseRequest, Notification, Publication, SharedStore, StoreError, Stored};
 use client::late;
 use doorbell_link::Backoff;
 use futures_util::StreamExt as _;
@@ -63,10 +63,14 @@ impl SharedStore for Redis {
         Ok(published == 1)
     }
 
-    async fn notify(&self, check: String, message: Vec<u8>) -> Result<(), StoreError> {
-        let arguments = [self.channel(&check), message];
-        let _receivers: i64 = self.eval(scripts::NOTIFY, Vec::new(), arguments.into()).await?;
-        Ok(())
+    async fn notify(
+        &self,
+        Notification { check, holder, token, message }: Notification,
+    ) -> Result<bool, StoreError> {
+        let keys = vec![self.key("lease:", &check)];
+        let arguments = [holder.into_bytes(), token.to_string().into_bytes(), self.channel(&check), message];
+        let sent: i64 = self.eval(scripts::NOTIFY, keys, arguments.into()).await?;
+        Ok(sent == 1)
     }
 
     async fn follow(&self, checks: Vec<String>, mut received: impl FnMut(usize, Vec<u8>) + Send) {

@@ -52,8 +52,13 @@ redis.call('PUBLISH', ARGV[6], ARGV[4])
 return 1
 ";
 
-/// Arguments: channel, message.
-pub(super) const NOTIFY: &str = "return redis.call('PUBLISH', ARGV[1], ARGV[2])";
+/// Key: the lease of a check. Arguments: holder, token, channel, message. Returns 1, or 0 if the
+/// message was refused.
+pub(super) const NOTIFY: &str = r"
+if redis.call('GET', KEYS[1]) ~= ARGV[2] .. ' ' .. ARGV[1] then return 0 end
+redis.call('PUBLISH', ARGV[3], ARGV[4])
+return 1
+";
 
 /// Keys: values by instance, expiries by instance. Arguments: instance, value, duration in
 /// milliseconds. Also removes up to 100 expired instances, and up to 100 that were announced before
