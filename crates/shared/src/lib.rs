@@ -14,7 +14,8 @@
 //!
 //! let seconds = Duration::from_secs;
 //! let options = ShareOptions {
-//!     check: "db".into(),
+//!     name: "db".into(),
+//!     check: "db:1".into(),
 //!     instance: "web-1".into(),
 //!     holder: "web-1 7".into(),
 //!     interval: seconds(5),

@@ -2,8 +2,8 @@
 
 use doorbell_link::Outcome;
 use doorbell_shared::{
-    Action, Lease, LeaseRequest, Message, Notification, Publication, ShareMachine, ShareOptions,
-    SharedResult, Stamp, Stored,
+    Action, Lease, LeaseRequest, Message, Notification, Publication, ShareCounters, ShareMachine,
+    ShareOptions, SharedResult, Stamp, Stored,
 };
 use doorbell_testkit::figures;
 use std::collections::{BTreeMap, HashMap};
@@ -144,6 +144,7 @@ impl World {
     fn add(&mut self) {
         let at = self.instances.len();
         let options = ShareOptions {
+            name: "db".into(),
             check: "db".into(),
             instance: format!("i{at}"),
             holder: format!("h{at}"),
@@ -442,6 +443,7 @@ fn a_silent_holder_does_not_make_others_stale() {
 
 fn options() -> ShareOptions {
     ShareOptions {
+        name: "db".into(),
         check: "db".into(),
         instance: "a".into(),
         holder: "a-1".into(),
@@ -565,12 +567,14 @@ fn a_result_is_applied_once_by_successive_machines() {
         assert!(matches!(first.poll(Duration::ZERO), Some(Action::Lease(_))));
         first.leased(ms(1), Some(lease(is_own)));
         assert!(is_taken(&mut first, ms(1)));
-        let mut second = ShareMachine::after(options(), first.newest(), Duration::ZERO);
+        let mut second = ShareMachine::after(options(), first.newest(), first.counters(), Duration::ZERO);
         assert!(matches!(second.poll(Duration::ZERO), Some(Action::Lease(_))));
         second.leased(ms(1), Some(lease(is_own)));
         assert!(!is_taken(&mut second, ms(1)));
         second.received(ms(2), &result(6, 1).encode());
         assert!(is_taken(&mut second, ms(2)), "a newer one");
+        let ShareCounters { taken, leases, .. } = second.counters();
+        assert_eq!((taken, leases), (2, 2 * u64::from(is_own)), "the counters continue");
     }
 }
 

@@ -4,7 +4,7 @@ use doorbell_link::{Outcome, State};
 use doorbell_shared::redis::{Redis, RedisOptions, Server};
 use doorbell_shared::{
     Announcement, EndpointState, Lease, LeaseRequest, Local, Message, Notification, Publication,
-    ShareOptions, SharedResult, SharedStore as _, Shares, Stamp, Status, StoreError,
+    ShareOptions, ShareView, SharedResult, SharedStore as _, Shares, Stamp, Status, StoreError,
 };
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::redis::Redis as Peer;
@@ -246,6 +246,7 @@ async fn a_result_is_not_applied_again_after_a_reload() {
     let message = Message { token, round: 1, from: "other".into(), result: Some(failure) };
     assert!(redis.publish(result("other", token, 1, &message.encode())).await.unwrap());
     let options = ShareOptions {
+        name: "db".into(),
         check: "db:1".into(),
         instance: "a".into(),
         holder: "a 1".into(),
@@ -264,14 +265,22 @@ async fn a_result_is_not_applied_again_after_a_reload() {
     thread.abort();
     let _ended = thread.await;
     let _deleted = peer.cli(&["DEL", "doorbell:lease:db:1"]);
-    let after = Shares::new(vec![options]);
+    // There is no thread that could take it.
+    before.ran(0, LONG, None);
+    let after = Shares::new(vec![options.clone()]);
     after.continue_from(&before);
     tokio::spawn(Arc::clone(&after).run(redis.clone(), Arc::clone(&taken)));
     while !after.view(0).unwrap().is_holder {
         sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(count(), 1);
-    assert_eq!(after.view(0).unwrap().from.as_deref(), Some("other"), "it is still shown");
+    let view = after.view(0).unwrap();
+    assert_eq!(view.from.as_deref(), Some("other"), "it is still shown");
+    assert_eq!((view.counters.taken, view.counters.leases, after.dropped()), (1, 1, 1));
+    let changed = Shares::new(vec![ShareOptions { check: "db:2".into(), ..options }]);
+    changed.continue_from(&after);
+    let expected = ShareView { counters: view.counters, ..ShareView::default() };
+    assert_eq!((changed.view(0), changed.dropped()), (Some(expected), 1));
 }
 
 /// A server has databases for keys, but none for channels.

@@ -98,6 +98,7 @@ pub(super) fn options(config: &Config, settings: &Settings, run: u64) -> (Vec<us
     let options = checks.map(|(at, check)| {
         let fingerprint = fingerprint(&json["check"][&check.name]);
         let options = ShareOptions {
+            name: check.name.clone(),
             check: format!("{}:{fingerprint:016x}", check.name),
             instance: instance.clone(),
             holder: format!("{instance} {run:016x}"),

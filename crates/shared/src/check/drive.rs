@@ -76,15 +76,20 @@ impl Shares {
         Arc::new(Self { checks: checks.into_iter().map(share).collect(), dropped: AtomicU64::new(0) })
     }
 
-    /// Continues the work of `earlier`, whose [`Self::run`] must have ended: the newest result of
-    /// each check is not applied again.
+    /// Continues the work of `earlier`, whose [`Self::run`] must have ended: its counters, and those
+    /// of each check, even if the options of the check differ. The newest result of a check with the
+    /// same options is not applied again.
     pub fn continue_from(&self, earlier: &Self) {
+        self.dropped.fetch_add(earlier.dropped(), Ordering::Relaxed);
         for share in &self.checks {
-            let known = earlier.checks.iter().find(|known| known.options.check == share.options.check);
-            if let Some(known) = known {
-                let ShareView { from, newest, .. } = lock(&known.view).clone();
-                *lock(&share.view) = ShareView { from, newest, ..ShareView::default() };
+            let known = earlier.checks.iter().find(|known| known.options.name == share.options.name);
+            let Some(known) = known else { continue };
+            let ShareView { from, newest, counters, .. } = lock(&known.view).clone();
+            let mut view = ShareView { counters, ..ShareView::default() };
+            if known.options.check == share.options.check {
+                (view.from, view.newest) = (from, newest);
             }
+            *lock(&share.view) = view;
         }
     }
 
@@ -123,7 +128,8 @@ impl Shares {
         Some(lock(&self.checks.get(check)?.view).clone())
     }
 
-    /// Number of dropped events: messages, or reports of runs.
+    /// Number of dropped events: messages, or reports of runs. Includes those of earlier shared
+    /// checks whose work these continue.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -147,9 +153,9 @@ async fn drive(
     local: Arc<impl Local>,
 ) {
     let origin = Instant::now();
-    let known = lock(&shares.checks[check].view).newest;
+    let ShareView { newest, counters, .. } = lock(&shares.checks[check].view).clone();
     let options = shares.checks[check].options.clone();
-    let mut machine = ShareMachine::after(options, known, Duration::ZERO);
+    let mut machine = ShareMachine::after(options, newest, counters, Duration::ZERO);
     let mut calls = JoinSet::new();
     loop {
         while let Some(action) = machine.poll(origin.elapsed()) {

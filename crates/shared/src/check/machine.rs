@@ -26,6 +26,8 @@ const ACTIONS_MAX: usize = 64;
 /// The options of a shared check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareOptions {
+    /// Name of the check. Its counters continue if its other options change.
+    pub name: String,
     /// Identifies the check and its options in the store.
     pub check: String,
     /// Name of this instance.
@@ -137,11 +139,11 @@ impl ShareMachine {
         }
     }
 
-    /// Creates a check that continues the work of an earlier [`ShareMachine`], whose newest result
-    /// was `applied`.
+    /// Creates a check that continues the work and the counters of an earlier [`ShareMachine`],
+    /// whose newest result was `applied`.
     #[must_use]
-    pub fn after(options: ShareOptions, applied: Stamp, now: Duration) -> Self {
-        Self { applied, ..Self::new(options, now) }
+    pub fn after(options: ShareOptions, applied: Stamp, counters: ShareCounters, now: Duration) -> Self {
+        Self { applied, counters, ..Self::new(options, now) }
     }
 
     /// The stamp of the newest result, own or of another instance.
@@ -375,7 +377,7 @@ impl ShareMachine {
         matches!(self.role, Role::Holder { .. })
     }
 
-    /// Returns the counters since the start of the machine.
+    /// Returns the counters, including those of earlier machines whose work this one continues.
     #[must_use]
     pub const fn counters(&self) -> ShareCounters {
         self.counters
