@@ -2,7 +2,7 @@
 //!
 //! A drain changes only what probers see; requests are served as before.
 
-use super::lifecycle::Drain;
+use super::drains::{Drain, TargetDrains};
 use super::maintenance::{ALL, TARGETS_MAX};
 use super::{Operator, OperatorInner, end_of, lasts, one_line, unix_ms, with_note};
 use crate::operator::millis;
@@ -21,7 +21,8 @@ enum DrainTarget {
 
 impl Operator {
     /// Drains one endpoint or all, until the drain is cancelled, its time limit is reached or the
-    /// program ends. With `is_kept` the drain survives a restart.
+    /// program ends. With `is_kept` the drain survives a restart. Drains with and without `is_kept`
+    /// do not replace each other.
     pub(crate) fn drain(
         &self,
         target: &str,
@@ -39,17 +40,17 @@ impl Operator {
         };
         let until = end_of(for_time, now, &ends)?;
         let lasts = lasts(for_time, &ends);
-        let drain = Drain { reason: one_line(reason), since: now, until, is_kept };
+        let drain = Drain { reason: one_line(reason), since: now, until };
         let done = match &drain_target {
             DrainTarget::All => {
-                let change = inner.life.set_drain(drain, now);
+                let change = inner.life.set_drain(drain, is_kept, now);
                 self.record(&inner, change);
                 self.publish_drain(&inner);
                 tracing::info!(reason, "draining {lasts}: not ready, requests are still served");
                 format!("draining {lasts}: not ready, requests are still served")
             }
             DrainTarget::Endpoint(name) => {
-                self.drain_one(&mut inner, name, drain)?;
+                self.drain_one(&mut inner, name, drain, is_kept)?;
                 tracing::info!(reason, "{name}: draining {lasts}: requests are still served");
                 format!("{name}: draining {lasts}: not ready, requests are still served")
             }
@@ -113,38 +114,44 @@ impl Operator {
         "all drains ended".into()
     }
 
-    fn drain_one(&self, inner: &mut OperatorInner, endpoint: &str, drain: Drain) -> Result<(), Refusal> {
+    fn drain_one(
+        &self,
+        inner: &mut OperatorInner,
+        endpoint: &str,
+        drain: Drain,
+        is_kept: bool,
+    ) -> Result<(), Refusal> {
         if !inner.drains.has_capacity_for(endpoint) {
             let text = format!("too many draining endpoints: the maximum is {TARGETS_MAX}");
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
-        let drain = inner.drains.set(endpoint, drain).clone();
-        inner.registries().for_each(|registry| registry.drain_one(endpoint, Some(&drain.reason)));
-        let left =
-            |until: Duration| unix_ms().saturating_add(millis(until.saturating_sub(self.0.clock.now())));
-        self.0.event_log.record(EventKind::Drain {
-            endpoint: endpoint.to_owned(),
-            on: true,
-            reason: drain.reason,
-            until_unix_ms: drain.until.map(left),
-        });
+        inner.drains.set(endpoint, drain, is_kept);
+        self.publish_drain_of(inner, endpoint);
         Ok(())
     }
 
-    /// Ends the drain of one endpoint; false if it had none.
+    /// Ends the drains of one endpoint; false if it had none.
     fn undrain_one(&self, inner: &mut OperatorInner, endpoint: &str) -> bool {
         let was_draining = inner.drains.end(endpoint);
         if was_draining {
-            self.publish_undrain(inner, endpoint);
+            self.publish_drain_of(inner, endpoint);
         }
         was_draining
     }
 
-    /// Publishes and records the end of an endpoint's drain.
-    fn publish_undrain(&self, inner: &OperatorInner, endpoint: &str) {
-        inner.registries().for_each(|registry| registry.drain_one(endpoint, None));
-        let (endpoint, reason) = (endpoint.to_owned(), String::new());
-        self.0.event_log.record(EventKind::Drain { endpoint, on: false, reason, until_unix_ms: None });
+    /// Publishes and records the drain of one endpoint, or its end.
+    fn publish_drain_of(&self, inner: &OperatorInner, endpoint: &str) {
+        let drains = inner.drains.get(endpoint);
+        let reason = drains.and_then(TargetDrains::reason);
+        inner.registries().for_each(|registry| registry.drain_one(endpoint, reason));
+        let left =
+            |until: Duration| unix_ms().saturating_add(millis(until.saturating_sub(self.0.clock.now())));
+        self.0.event_log.record(EventKind::Drain {
+            endpoint: endpoint.to_owned(),
+            on: reason.is_some(),
+            reason: reason.unwrap_or_default().to_owned(),
+            until_unix_ms: drains.and_then(TargetDrains::until).map(left),
+        });
     }
 
     /// Publishes the drain of all endpoints with its reason, or the end of that drain. During a
@@ -162,12 +169,22 @@ impl Operator {
     pub(super) fn expire_drains(&self, inner: &mut OperatorInner, now: Duration) -> bool {
         let ended = inner.drains.expire(now);
         for endpoint in &ended {
-            tracing::info!("{endpoint}: drain ended: time limit reached");
-            self.publish_undrain(inner, endpoint);
+            match inner.drains.get(endpoint) {
+                None => tracing::info!("{endpoint}: drain ended: time limit reached"),
+                Some(_) => {
+                    tracing::info!("{endpoint}: one drain ended: time limit reached; another continues")
+                }
+            }
+            self.publish_drain_of(inner, endpoint);
         }
-        let Some(change) = inner.life.end_drain_if_due(now) else { return !ended.is_empty() };
+        let Some(change) = inner.life.end_drains_if_due(now) else { return !ended.is_empty() };
         self.record(inner, change);
-        tracing::info!("drain of all endpoints ended: time limit reached");
+        match inner.life.drains().is_empty() {
+            true => tracing::info!("drain of all endpoints ended: time limit reached"),
+            false => {
+                tracing::info!("one drain of all endpoints ended: time limit reached; another continues")
+            }
+        }
         self.publish_drain(inner);
         true
     }
@@ -182,7 +199,7 @@ impl Operator {
         let Ok(drain_target) = inner.drain_target(target) else { return false };
         let since = match &drain_target {
             DrainTarget::All => inner.drain_since(),
-            DrainTarget::Endpoint(name) => inner.drains.get(name).map(|drain| drain.since),
+            DrainTarget::Endpoint(name) => inner.drains.get(name).and_then(TargetDrains::since),
         };
         drop(inner);
         let Some(since) = since else { return false };
@@ -194,7 +211,7 @@ impl Operator {
 impl OperatorInner {
     /// Start of the drain of all endpoints, if one is in progress.
     pub(super) fn drain_since(&self) -> Option<Duration> {
-        let since = self.life.drain().map_or_else(|| self.life.since(), |drain| drain.since);
+        let since = self.life.drains().since().unwrap_or_else(|| self.life.since());
         self.life.is_draining().then_some(since)
     }
 

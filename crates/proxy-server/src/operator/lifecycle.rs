@@ -1,11 +1,12 @@
 //! The lifecycle of the program as a state machine: commands and signals are the input, state
 //! transitions the output.
 //!
-//! An operator's drain lasts until it is cancelled or its time limit is reached; a stop drains for
+//! A drain by command lasts until it is cancelled or its time limit is reached; a stop drains for
 //! `drain_delay` before listeners close. The drain and the stop can be cancelled until the
 //! listeners close. When the command of `doorbell run` exits, a drain starts that cannot be
 //! cancelled.
 
+use super::drains::{Drain, TargetDrains};
 use doorbell_control::Lifecycle;
 use std::time::Duration;
 
@@ -13,37 +14,13 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Life {
     serving: bool,
-    drain: Option<Drain>,
+    drains: TargetDrains,
     stop: Option<Stop>,
     closing: bool,
     /// How the command of `doorbell run` exited, if it has.
     command_exit: Option<String>,
     /// Time at which the current state was reached.
     since: Duration,
-}
-
-/// A drain by an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Drain {
-    pub(super) reason: String,
-    pub(super) since: Duration,
-    /// The end, if the drain has a time limit.
-    pub(super) until: Option<Duration>,
-    /// Whether the drain is kept across a restart.
-    pub(super) is_kept: bool,
-}
-
-impl Drain {
-    pub(super) fn is_over(&self, now: Duration) -> bool {
-        self.until.is_some_and(|until| until <= now)
-    }
-
-    /// Returns this drain as the continuation of `before`: with the start of `before`, and kept if
-    /// either drain is kept.
-    pub(super) fn continuing(self, before: Option<&Self>) -> Self {
-        let Some(before) = before else { return self };
-        Self { since: before.since, is_kept: self.is_kept || before.is_kept, ..self }
-    }
 }
 
 /// A requested stop.
@@ -74,7 +51,7 @@ impl Life {
 
     /// Whether all endpoints drain.
     pub(super) const fn is_draining(&self) -> bool {
-        self.drain.is_some() || self.stop.is_some() || self.closing || self.command_exit.is_some()
+        !self.drains.is_empty() || self.stop.is_some() || self.closing || self.command_exit.is_some()
     }
 
     /// Whether listeners are closing; nothing can be cancelled then.
@@ -82,8 +59,9 @@ impl Life {
         self.closing
     }
 
-    pub(super) const fn drain(&self) -> Option<&Drain> {
-        self.drain.as_ref()
+    /// The drains of all endpoints by command.
+    pub(super) const fn drains(&self) -> &TargetDrains {
+        &self.drains
     }
 
     pub(super) const fn stop(&self) -> Option<&Stop> {
@@ -93,14 +71,13 @@ impl Life {
     /// The reason of the drain or stop.
     pub(super) fn reason(&self) -> &str {
         let stop = self.stop.as_ref().map(|stop| stop.reason.as_str());
-        let drain = || Some(self.drain.as_ref()?.reason.as_str());
-        stop.or(self.command_exit.as_deref()).or_else(drain).unwrap_or_default()
+        stop.or(self.command_exit.as_deref()).or_else(|| self.drains.reason()).unwrap_or_default()
     }
 
     /// The operator's reason (may be empty) for the drain of all endpoints; `None` without such a
     /// drain.
     pub(super) fn drain_reason(&self) -> Option<&str> {
-        self.is_draining().then(|| self.drain.as_ref().map_or("", |drain| &drain.reason))
+        self.is_draining().then(|| self.drains.reason().unwrap_or_default())
     }
 
     /// How the command of `doorbell run` exited, if it has.
@@ -113,23 +90,24 @@ impl Life {
         self.change_state(now, |life| life.serving = true)
     }
 
-    /// Starts an operator's drain, or changes the current one, which keeps its start.
-    pub(super) fn set_drain(&mut self, drain: Drain, now: Duration) -> StateChange {
-        self.change_state(now, |life| life.drain = Some(drain.continuing(life.drain.as_ref())))
+    /// Starts a drain by command ([`TargetDrains::set`]).
+    pub(super) fn set_drain(&mut self, drain: Drain, is_kept: bool, now: Duration) -> StateChange {
+        self.change_state(now, |life| life.drains.set(drain, is_kept))
     }
 
-    /// Ends an operator's drain if its time limit is reached; `None` if there is no such drain. A
-    /// stop continues to drain.
-    pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Option<StateChange> {
-        self.drain.as_ref().filter(|drain| drain.is_over(now))?;
-        Some(self.change_state(now, |life| life.drain = None))
+    /// Ends the drains by command whose time limit is reached; `None` if there are none. Another
+    /// drain, or a stop, continues to drain.
+    pub(super) fn end_drains_if_due(&mut self, now: Duration) -> Option<StateChange> {
+        let mut has_ended = false;
+        let change = self.change_state(now, |life| has_ended = life.drains.expire(now));
+        has_ended.then_some(change)
     }
 
-    /// Requests a stop after a drain of length `delay`; the elapsed time of an operator's drain
+    /// Requests a stop after a drain of length `delay`; the elapsed time of a drain by command
     /// counts towards `delay`.
     pub(super) fn set_stop(&mut self, reason: String, delay: Duration, now: Duration) -> StateChange {
         self.change_state(now, |life| {
-            let begun = life.drain.as_ref().map_or(now, |drain| drain.since);
+            let begun = life.drains.since().unwrap_or(now);
             let closes_at = begun.saturating_add(delay).max(now);
             life.stop.get_or_insert(Stop { reason, closes_at });
         })
@@ -143,11 +121,11 @@ impl Life {
         })
     }
 
-    /// Cancels an operator's drain and a stop, unless listeners are already closing.
+    /// Cancels the drains by command and a stop, unless listeners are already closing.
     pub(super) fn cancel(&mut self, now: Duration) -> StateChange {
         self.change_state(now, |life| {
             if !life.closing {
-                life.drain = None;
+                life.drains = TargetDrains::default();
                 life.stop = None;
             }
         })
@@ -192,7 +170,7 @@ mod tests {
     }
 
     fn drain(reason: &str, since: u64) -> Drain {
-        Drain { reason: reason.to_owned(), since: at(since), until: None, is_kept: true }
+        Drain { reason: reason.to_owned(), since: at(since), until: None }
     }
 
     fn serving() -> Life {
@@ -227,34 +205,33 @@ mod tests {
     #[test]
     fn an_operators_drain_lasts_and_counts_for_the_delay_of_a_stop() {
         let mut life = serving();
-        assert_eq!(life.set_drain(drain("kernel", 10), at(10)), Some((Ready, Draining)));
-        assert_eq!(life.set_drain(drain("new kernel", 12), at(12)), None);
+        assert_eq!(life.set_drain(drain("kernel", 10), true, at(10)), Some((Ready, Draining)));
+        assert_eq!(life.set_drain(drain("new kernel", 12), true, at(12)), None);
         assert_eq!(life.close_if_due(at(999)), None);
         assert_eq!(life.reason(), "new kernel");
         assert_eq!(life.set_stop("SIGTERM".to_owned(), DELAY, at(13)), None);
         assert_eq!(life.stop().map(|stop| stop.closes_at), Some(at(15)));
         assert_eq!(life.reason(), "SIGTERM");
         let mut long = serving();
-        long.set_drain(drain("", 10), at(10));
+        long.set_drain(drain("", 10), true, at(10));
         long.set_stop(String::new(), DELAY, at(60));
         assert_eq!(long.close_if_due(at(60)), Some((Draining, Stopping)));
     }
 
     #[test]
     fn a_limited_drain_ends_and_a_stop_does_not() {
-        let until = |secs, is_kept| Drain { until: Some(at(secs)), is_kept, ..drain("short", 10) };
+        let until = |secs| Drain { until: Some(at(secs)), ..drain("short", 10) };
         let mut life = serving();
-        life.set_drain(until(20, false), at(10));
-        assert_eq!(life.end_drain_if_due(at(19)), None);
-        assert_eq!(life.end_drain_if_due(at(20)), Some(Some((Draining, Ready))));
-        life.set_drain(until(20, true), at(15));
-        life.set_drain(until(40, false), at(16));
-        let kept = life.drain().map(|drain| (drain.since, drain.is_kept));
-        assert_eq!(kept, Some((at(10), true)), "the start does not change");
-        assert_eq!(life.end_drain_if_due(at(20)), None, "the last end counts");
+        life.set_drain(until(20), false, at(10));
+        assert_eq!(life.end_drains_if_due(at(19)), None);
+        assert_eq!(life.end_drains_if_due(at(20)), Some(Some((Draining, Ready))));
+        life.set_drain(until(20), true, at(15));
+        life.set_drain(until(40), true, at(16));
+        assert_eq!(life.drains().since(), Some(at(10)), "the start does not change");
+        assert_eq!(life.end_drains_if_due(at(20)), None, "the last end counts");
         life.set_stop("SIGTERM".to_owned(), DELAY, at(39));
         assert_eq!(life.drain_reason(), Some("short"));
-        assert_eq!(life.end_drain_if_due(at(40)), Some(None), "the stop keeps draining");
+        assert_eq!(life.end_drains_if_due(at(40)), Some(None), "the stop keeps draining");
         assert_eq!(
             (life.state(), life.drain_reason()),
             (Draining, Some("")),
@@ -263,9 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn a_drain_of_an_operator_and_one_of_a_hook_end_separately() {
+        let mut life = serving();
+        life.set_drain(Drain { until: Some(at(20)), ..drain("kernel", 10) }, true, at(10));
+        life.set_drain(drain("hook", 15), false, at(15));
+        assert_eq!(life.drain_reason(), Some("kernel"));
+        assert_eq!(life.end_drains_if_due(at(20)), Some(None), "the drain of the hook continues");
+        assert_eq!((life.drain_reason(), life.drains().since()), (Some("hook"), Some(at(10))));
+        assert_eq!(life.cancel(at(21)), Some((Draining, Ready)));
+    }
+
+    #[test]
     fn a_restored_drain_applies_from_the_first_reply_on() {
         let mut life = Life::default();
-        assert_eq!(life.set_drain(drain("kept", 0), at(0)), Some((Starting, Draining)));
+        assert_eq!(life.set_drain(drain("kept", 0), true, at(0)), Some((Starting, Draining)));
         assert_eq!(life.set_serving(at(1)), None);
         assert_eq!(life.cancel(at(2)), Some((Draining, Ready)));
     }
@@ -274,7 +262,7 @@ mod tests {
     fn the_drain_of_a_lost_command_cannot_be_cancelled() {
         let mut life = serving();
         assert_eq!(life.record_command_exit("exit status: 7".to_owned(), at(10)), Some((Ready, Draining)));
-        life.set_drain(drain("kernel", 11), at(11));
+        life.set_drain(drain("kernel", 11), true, at(11));
         assert_eq!((life.cancel(at(12)), life.reason()), (None, "exit status: 7"));
         assert!(life.is_draining() && !life.is_closing());
         life.set_stop("SIGTERM".to_owned(), DELAY, at(20));

@@ -143,8 +143,8 @@ impl Operator {
         let mut inner = self.lock();
         registry.report_to(&self.0.event_log);
         registry.drain(inner.life.drain_reason());
-        for (endpoint, drain) in inner.drains.all() {
-            registry.drain_one(endpoint, Some(&drain.reason));
+        for (endpoint, drains) in inner.drains.all() {
+            registry.drain_one(endpoint, drains.reason());
         }
         inner.candidate = Arc::downgrade(registry);
         let now = self.0.clock.now();

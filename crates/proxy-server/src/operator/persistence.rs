@@ -1,7 +1,7 @@
 //! Saves drains and maintenance to the state file and restores them.
 
 use super::clock::millis;
-use super::lifecycle::Drain;
+use super::drains::Drain;
 use super::maintenance::{ALL, Hold, TARGETS_MAX};
 use super::state_file::{Moment, SavedHold, SavedState, StateFile};
 use super::{HOLD_MAX, Operator, OperatorInner, lasts, one_line};
@@ -39,11 +39,11 @@ impl Operator {
             let left = until.map(|until| Duration::from_secs(until.saturating_sub(now).as_secs()));
             lasts(left, ends)
         };
-        if let Some(drain) = inner.life.drain() {
+        if let Some(drain) = inner.life.drains().kept() {
             let lasts = left(drain.until, "doorbell undrain");
             tracing::warn!(reason = drain.reason, "drain restored {lasts}");
         }
-        for (endpoint, drain) in inner.drains.all() {
+        for (endpoint, drain) in inner.kept_drains() {
             let lasts = left(drain.until, &format!("doorbell undrain {endpoint}"));
             tracing::warn!(reason = drain.reason, "{endpoint}: drain restored {lasts}");
         }
@@ -78,14 +78,19 @@ impl Operator {
 }
 
 impl OperatorInner {
+    /// The drains of single endpoints that are kept across a restart.
+    fn kept_drains(&self) -> impl Iterator<Item = (&str, &Drain)> {
+        self.drains.all().filter_map(|(endpoint, drains)| Some((endpoint, drains.kept()?)))
+    }
+
     fn saved_state(&self, now: Duration) -> SavedState {
         let saved = |target: &str, reason: &str, until: Option<Duration>| SavedHold {
             target: target.to_owned(),
             reason: reason.to_owned(),
             left_ms: until.map(|until| millis(until.saturating_sub(now))),
         };
-        let drains = self.life.drain().map(|drain| (ALL, drain)).into_iter().chain(self.drains.all());
-        let drains = drains.filter(|(_, drain)| drain.is_kept);
+        let all = self.life.drains().kept().map(|drain| (ALL, drain));
+        let drains = all.into_iter().chain(self.kept_drains());
         let maintenance = self.maintenance.of_source(HoldSource::Operator);
         SavedState {
             moment: Moment::now(),
@@ -112,14 +117,14 @@ impl OperatorInner {
         }
         for SavedHold { target, reason, left_ms } in saved.drains.into_iter().take(TARGETS_MAX) {
             let Some(until) = until(left_ms) else { continue };
-            let drain = Drain { reason: one_line(&reason), since: now, until, is_kept: true };
+            let drain = Drain { reason: one_line(&reason), since: now, until };
             // No event is recorded, because the drain continues across the restart.
             match target.as_str() {
                 ALL => {
-                    let _change = self.life.set_drain(drain, now);
+                    let _change = self.life.set_drain(drain, true, now);
                 }
                 endpoint => {
-                    self.drains.set(endpoint, drain);
+                    self.drains.set(endpoint, drain, true);
                 }
             }
         }

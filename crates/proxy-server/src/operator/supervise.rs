@@ -77,8 +77,7 @@ impl Operator {
     pub(crate) fn next_deadline_in(&self) -> Option<Duration> {
         let inner = self.lock();
         let closes = inner.life.stop().filter(|_| !inner.life.is_closing()).map(|stop| stop.closes_at);
-        let drains =
-            inner.life.drain().and_then(|drain| drain.until).into_iter().chain(inner.drains.next_end());
+        let drains = inner.life.drains().next_end().into_iter().chain(inner.drains.next_end());
         let maintenance = inner.maintenance.next_end().into_iter().chain(inner.windows.evaluate_at());
         let next = closes.into_iter().chain(drains).chain(maintenance).chain(inner.save_again_at).min()?;
         Some(next.saturating_sub(self.0.clock.now()))

@@ -354,6 +354,38 @@ fn drains_and_maintenance_survive_a_restart() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// A hook drains while an operator's drains are in effect, and then the process is killed.
+#[test]
+fn a_drain_by_a_hook_leaves_the_drain_of_an_operator_as_it_is() {
+    let path = std::env::temp_dir().join(format!("doorbell-hook-{}", std::process::id()));
+    let hour = Some(Duration::from_secs(3600));
+    let (operator, registry) = operator_kept_in(&path);
+    for target in ["all", "second"] {
+        operator.drain(target, "kernel", hour, true).unwrap();
+        operator.drain(target, "of a hook", None, false).unwrap();
+    }
+    operator.drain("readyz", "of a hook", None, false).unwrap();
+    let status = operator.status();
+    assert_eq!((&*status.reason, status.drain_ends_in_ms), ("kernel", None));
+    operator.maintain("readyz", "saves the state", None).unwrap();
+    drop((operator, registry));
+    let (operator, registry) = operator_kept_in(&path);
+    let is_hour = |left: Option<u64>| left.is_some_and(|left| left <= 3_600_000);
+    let status = operator.status();
+    assert!(status.reason == "kernel" && is_hour(status.drain_ends_in_ms), "{status:?}");
+    assert!(status.drains.len() == 1 && is_hour(status.drains[0].left_ms), "{status:?}");
+    operator.drain("all", "of a hook", None, false).unwrap();
+    operator.drain("all", "over", Some(Duration::ZERO), true).unwrap();
+    operator.expire_due();
+    assert_eq!(operator.status().reason, "of a hook");
+    assert_eq!(endpoint(&registry, "readyz").note, "saves the state");
+    assert_eq!(StateFile::new(&path).load().unwrap().drains.len(), 1, "that of `second`");
+    operator.undrain("all").unwrap();
+    assert_eq!(operator.status().lifecycle, Lifecycle::Starting, "both have ended");
+    drop((operator, registry));
+    std::fs::remove_file(&path).unwrap();
+}
+
 #[test]
 fn a_state_that_could_not_be_saved_is_saved_later() {
     let path = std::env::temp_dir().join(format!("doorbell-operator-full-{}", std::process::id()));

@@ -52,7 +52,7 @@ impl Operator {
             reason: life.reason().to_owned(),
             stops_in_ms: stop.map(|stop| left(stop.closes_at)),
             observed_in_ms: inner.drain_since().map(|begun| left(begun.saturating_add(delay))),
-            drain_ends_in_ms: life.drain().and_then(|drain| drain.until).map(left),
+            drain_ends_in_ms: life.drains().until().map(left),
             generation: inner.generation,
             refused_reload: inner.refused_reload.as_ref().map(|(reason, at)| RefusedReloadView {
                 reason: reason.clone(),
