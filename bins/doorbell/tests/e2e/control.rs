@@ -179,7 +179,12 @@ fn a_stop_can_be_cancelled_until_listeners_close(engine: &str) {
     assert_eq!(control.probe("/readyz").0, 503);
     control.say(&["ready"]);
     assert_eq!(control.probe("/readyz").0, 200, "`ready` ends every drain and maintenance");
-    // After two cancelled stops signals still work, and the count of SIGTERM starts from zero.
+    // The first SIGTERM after a quit is not a second one.
+    control.say(&["quit"]);
+    control.doorbell.process.signal(Signal::TERM);
+    wait_until(LIMIT, || control.doorbell.process.log().contains("SIGTERM: the stop continues")).unwrap();
+    control.say(&["undrain"]);
+    // After three cancelled stops signals still work, and the count of SIGTERM starts from zero.
     control.doorbell.process.signal(Signal::TERM);
     wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();
     control.doorbell.process.signal(Signal::TERM);

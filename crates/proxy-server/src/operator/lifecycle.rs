@@ -29,6 +29,8 @@ pub(super) struct Stop {
     pub(super) reason: String,
     /// Time at which listeners close.
     pub(super) closes_at: Duration,
+    /// Whether SIGTERM requested the stop, or was received since.
+    has_sigterm: bool,
 }
 
 /// A transition: the old and the new state, if they differ.
@@ -109,8 +111,13 @@ impl Life {
         self.change_state(now, |life| {
             let begun = life.drains.since().unwrap_or(now);
             let closes_at = begun.saturating_add(delay).max(now);
-            life.stop.get_or_insert(Stop { reason, closes_at });
+            life.stop.get_or_insert(Stop { reason, closes_at, has_sigterm: false });
         })
+    }
+
+    /// Records SIGTERM during a stop; false if it is not the first one, or if there is no stop.
+    pub(super) fn is_first_sigterm(&mut self) -> bool {
+        self.stop.as_mut().is_some_and(|stop| !std::mem::replace(&mut stop.has_sigterm, true))
     }
 
     /// Records that the command of `doorbell run` has exited: starts a drain that cannot be
@@ -141,7 +148,11 @@ impl Life {
     /// Enters [`Lifecycle::Stopping`] immediately.
     pub(super) fn close(&mut self, reason: &str, now: Duration) -> StateChange {
         self.change_state(now, |life| {
-            life.stop.get_or_insert_with(|| Stop { reason: reason.to_owned(), closes_at: now });
+            life.stop.get_or_insert_with(|| Stop {
+                reason: reason.to_owned(),
+                closes_at: now,
+                has_sigterm: false,
+            });
             life.closing = true;
         })
     }

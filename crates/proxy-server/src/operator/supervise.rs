@@ -2,6 +2,7 @@
 //! maintenance.
 
 use super::Operator;
+use crate::parent;
 use doorbell_proxy_config::format_duration;
 use std::time::Duration;
 
@@ -24,6 +25,24 @@ impl Operator {
             "draining: not ready, requests are still served; a second signal stops immediately"
         );
         true
+    }
+
+    /// Starts a stop on SIGTERM. The first SIGTERM during a stop by a command changes nothing. False
+    /// if this is a further SIGTERM of the same stop.
+    pub(crate) fn begin_stop_on_sigterm(&self) -> bool {
+        let has_begun = self.begin_stop("SIGTERM");
+        let mut inner = self.lock();
+        let is_first = inner.life.is_first_sigterm();
+        let is_closing = inner.life.is_closing();
+        drop(inner);
+        if is_first && !has_begun {
+            tracing::info!("SIGTERM: the stop continues; a second signal stops immediately");
+        }
+        if is_first && is_closing {
+            // `doorbell run` stops its command when listeners close after SIGTERM.
+            parent::send_report(parent::ServerReport::Closing);
+        }
+        is_first
     }
 
     /// Records that the command of `doorbell run` has exited; the instance never becomes ready

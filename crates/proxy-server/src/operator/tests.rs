@@ -97,6 +97,21 @@ fn undrain_cancels_a_stop_until_it_closes() {
     }
 }
 
+#[test]
+fn the_first_sigterm_after_a_quit_does_not_skip_the_drain() {
+    let (operator, _registry) = operator();
+    operator.quit(false).unwrap();
+    assert!(operator.begin_stop_on_sigterm(), "the first one");
+    assert_eq!(
+        (operator.status().lifecycle, operator.status().reason),
+        (Lifecycle::Draining, "doorbell quit".into())
+    );
+    assert!(!operator.begin_stop_on_sigterm(), "the second one");
+    operator.undrain("all").unwrap();
+    assert!(operator.begin_stop_on_sigterm(), "the count starts from zero");
+    assert!(!operator.begin_stop_on_sigterm());
+}
+
 /// Drains of one endpoint and of all are independent, in any order.
 #[test]
 fn an_endpoint_drains_alone_until_it_is_cancelled() {

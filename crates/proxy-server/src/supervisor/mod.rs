@@ -110,7 +110,7 @@ fn handle(message: Message, operator: &Operator, generations: &Generations) -> R
         }
         Message::Signal(SIGUSR1) => state_log::log_state(operator),
         Message::Signal(SIGUSR2) => generations.reopen_logs(),
-        Message::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
+        Message::Signal(SIGTERM) if operator.begin_stop_on_sigterm() => {}
         Message::Signal(_) | Message::StopNow => return Ok(Next::StopNow("stop".to_owned())),
     }
     Ok(Next::Continue)
