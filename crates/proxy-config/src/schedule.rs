@@ -2,7 +2,9 @@
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
 use doorbell_config::{Entry, Problem, Text};
-use jiff::tz::TimeZone;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
@@ -22,6 +24,17 @@ const STARTS_MAX: usize = 24 * 60 + 1;
 pub struct Schedule {
     text: String,
     crontab: Crontab,
+    /// Set if the hour and the minute are fixed.
+    fixed: Option<FixedTime>,
+}
+
+/// A schedule with a fixed hour and minute. When the clocks change, its starts follow Vixie cron: a
+/// skipped start is taken at the moment after the gap, and of a repeated start the first counts.
+#[derive(Clone)]
+struct FixedTime {
+    /// The schedule in UTC, in which no time is skipped or repeated.
+    crontab: Crontab,
+    zone: TimeZone,
 }
 
 /// The default time zone: `TZ`, then `/etc/localtime`, then UTC.
@@ -68,16 +81,9 @@ impl Schedule {
             }
             _ => {}
         }
-        let mut options = ParseOptions::default();
-        options.fallback_timezone_option = FallbackTimezoneOption::System;
-        let crontab = parse_crontab_with(text, options).map_err(|error| {
-            // The last line of the message gives the reason; the other lines show the position of
-            // the error.
-            let drawn = error.to_string();
-            let why = drawn.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-            why.trim_matches(['|', '^', ' ', '~']).to_owned()
-        })?;
-        let schedule = Self { text: text.to_owned(), crontab };
+        let crontab = parse_crontab(text)?;
+        let fixed = FixedTime::parse(&fields)?;
+        let schedule = Self { text: text.to_owned(), crontab, fixed };
         // A schedule that never occurs, such as February 30, is an error.
         schedule.next(0).ok_or("it never occurs")?;
         Ok(schedule)
@@ -103,9 +109,64 @@ impl Schedule {
 
     /// Returns the first occurrence after a moment.
     fn next(&self, after_unix_ms: u64) -> Option<u64> {
-        let after = MakeTimestamp::from_millisecond(i64::try_from(after_unix_ms).ok()?).ok()?;
-        u64::try_from(self.crontab.find_next(after).ok()?.timestamp().as_millisecond()).ok()
+        let after = Timestamp::from_millisecond(i64::try_from(after_unix_ms).ok()?).ok()?;
+        let next = match &self.fixed {
+            Some(fixed) => fixed.next(after)?,
+            None => self.crontab.find_next(MakeTimestamp(after)).ok()?.timestamp(),
+        };
+        u64::try_from(next.as_millisecond()).ok()
     }
+}
+
+impl FixedTime {
+    /// Parses the fields of a schedule; `None` if the hour or the minute is not fixed.
+    fn parse(fields: &[&str]) -> Result<Option<Self>, String> {
+        let (times, zone) = fields.split_at(FIELDS.min(fields.len()));
+        if times.iter().take(2).any(|field| field.starts_with('*')) {
+            return Ok(None);
+        }
+        let zone = zone.first().map_or_else(|| Ok(TimeZone::system()), |name| TimeZone::get(name));
+        let zone = zone.map_err(|error| error.to_string())?;
+        Ok(Some(Self { crontab: parse_crontab(&format!("{} UTC", times.join(" ")))?, zone }))
+    }
+
+    /// Returns the first start after a moment.
+    fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        let mut local = self.zone.to_datetime(after);
+        // A repeated time has its start before `after` during the second pass.
+        loop {
+            let utc = Offset::UTC.to_timestamp(local).ok()?;
+            local = self.crontab.find_next(MakeTimestamp(utc)).ok()?.datetime();
+            let start = self.start_at(local)?;
+            if start > after {
+                return Some(start);
+            }
+        }
+    }
+
+    /// The moment of a local time.
+    fn start_at(&self, local: DateTime) -> Option<Timestamp> {
+        let moment = self.zone.to_ambiguous_timestamp(local);
+        let is_skipped = matches!(moment.offset(), AmbiguousOffset::Gap { .. });
+        // For a skipped time, this moment is before the gap.
+        let earlier = moment.earlier().ok()?;
+        if is_skipped {
+            return Some(self.zone.following(earlier).next()?.timestamp());
+        }
+        Some(earlier)
+    }
+}
+
+fn parse_crontab(text: &str) -> Result<Crontab, String> {
+    let mut options = ParseOptions::default();
+    options.fallback_timezone_option = FallbackTimezoneOption::System;
+    parse_crontab_with(text, options).map_err(|error| {
+        // The last line of the message gives the reason; the other lines show the position of the
+        // error.
+        let drawn = error.to_string();
+        let why = drawn.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        why.trim_matches(['|', '^', ' ', '~']).to_owned()
+    })
 }
 
 /// Whether this is a field of a schedule (a day of the week, a number, a star) rather than a time
@@ -218,17 +279,41 @@ mod tests {
         }
     }
 
-    /// A skipped time starts no window, and a repeated time starts two. In Berlin the clocks change
-    /// from 02:00 to 03:00 on 2026-03-29 and from 03:00 to 02:00 on 2026-10-25, at 01:00 UTC.
+    /// In Berlin the clocks change from 02:00 to 03:00 on 2026-03-29 and from 03:00 to 02:00 on
+    /// 2026-10-25, at 01:00 UTC.
     #[test]
-    fn a_time_that_is_skipped_begins_no_window_and_one_that_comes_twice_two() {
+    fn a_skipped_start_is_taken_after_the_gap_and_a_repeated_one_once() {
         const HOUR: u64 = 60 * MINUTE;
-        let nightly = Schedule::parse("30 2 * * * Europe/Berlin").unwrap();
-        let after = |start: u64| nightly.next(start).unwrap() - start;
         // 2026-03-28 12:00 and 2026-10-24 12:00 UTC.
         let (spring, autumn) = (1_774_699_200_000, 1_792_843_200_000);
-        assert_eq!(after(spring), 36 * HOUR + 30 * MINUTE, "there is no 02:30 on the 29th");
-        assert_eq!(after(autumn), 12 * HOUR + 30 * MINUTE);
-        assert_eq!(after(autumn + 12 * HOUR + 30 * MINUTE), HOUR, "it repeats in winter time");
+        let starts = |text: &str, after: u64| {
+            let schedule = Schedule::parse(text).unwrap();
+            let starts = std::iter::successors(Some(after), |start| schedule.next(*start)).skip(1);
+            starts.take(3).map(|start| (start - after) / MINUTE).collect::<Vec<_>>()
+        };
+        let nightly = "30 2 * * * Europe/Berlin";
+        assert_eq!(starts(nightly, spring), [13 * 60, 36 * 60 + 30, 60 * 60 + 30]);
+        assert_eq!(starts(nightly, spring + 13 * HOUR - 1)[0], 0);
+        assert_eq!(starts(nightly, autumn), [12 * 60 + 30, 37 * 60 + 30, 61 * 60 + 30]);
+        assert_eq!(starts(nightly, autumn + 13 * HOUR)[0], 24 * 60 + 30, "during the second pass");
+        // Several skipped starts are one.
+        assert_eq!(starts("0,30 1-3 * * * Europe/Berlin", spring + 12 * HOUR), [30, 60, 90]);
+        // Intervals continue as they are.
+        for start in [spring, autumn] {
+            assert_eq!(starts("*/30 * * * * Europe/Berlin", start + 12 * HOUR), [30, 60, 90]);
+            assert_eq!(starts("0,30 */1 * * * Europe/Berlin", start + 12 * HOUR), [30, 60, 90]);
+        }
+        // In Lord Howe the clocks skip 02:00 to 02:30 on 2026-10-04, at 2026-10-03 15:30 UTC.
+        let howe = Schedule::parse("15 2 * * * Australia/Lord_Howe").unwrap();
+        assert_eq!(howe.next(1_790_985_600_000), Some(1_791_041_400_000));
+    }
+
+    #[test]
+    fn a_window_whose_start_is_skipped_is_open_after_the_gap() {
+        const GAP: u64 = 1_774_746_000_000;
+        let nightly = Schedule::parse("30 2 * * * Europe/Berlin").unwrap();
+        let open = Slot { open_since: Some(GAP), changes_at: GAP + 30 * MINUTE };
+        assert_eq!([GAP, GAP + 29 * MINUTE].map(|at| nightly.slot(at, HALF_HOUR)), [open; 2]);
+        assert_eq!(nightly.slot(GAP - 1, HALF_HOUR), Slot { open_since: None, changes_at: GAP });
     }
 }
