@@ -5,7 +5,6 @@ use super::maintenance::{self, Hold};
 use super::{Operator, OperatorInner, end_of, lasts, one_line, with_note};
 use crate::supervisor::queue::Message;
 use doorbell_control::{EventKind, HoldSource, Refusal, RefusalKind, Request, Response};
-use doorbell_probes::Subject;
 use doorbell_proxy_config::format_duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -64,25 +63,31 @@ impl Operator {
         Ok(with_note(&format!("{name}: maintenance {lasts}"), self.save()))
     }
 
-    /// Ends an operator's maintenance, the open windows and the drain of a target; with `all`, of
-    /// every target, and cancels a stop that has not closed the listeners yet.
+    /// Ends an operator's maintenance, the open windows and the drain of a target, even if a reload
+    /// has removed it; with `all`, of every target, and cancels a stop that has not closed the
+    /// listeners yet.
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
         let mut inner = self.lock();
-        let (subject, name) = inner.subject(target)?;
+        let name = inner.subject(target).map(|(_, name)| name).or_else(|unknown| {
+            let is_declared = |name: &str| {
+                inner.drains.get(name).is_some() || inner.maintenance.targets().any(|held| held == name)
+            };
+            OperatorInner::declared(target, is_declared).ok_or(unknown)
+        })?;
+        let is_all = name == maintenance::ALL;
         let held = inner.maintenance.of_source(HoldSource::Operator).map(|(target, _)| target.to_owned());
-        let ended: Vec<String> = held.filter(|target| subject == Subject::All || *target == name).collect();
+        let ended: Vec<String> = held.filter(|target| is_all || *target == name).collect();
         let now = self.0.clock.now();
         for target in &ended {
             self.hold(&mut inner, target, HoldSource::Operator, None, now);
         }
-        let windows = inner.end_windows(subject, &name);
+        let windows = inner.end_windows(&name);
         self.evaluate_windows(&mut inner, now);
-        let drains = match subject {
-            Subject::All => inner.life.is_draining() || inner.drains.all().next().is_some(),
-            Subject::Check(_) => false,
-            Subject::Endpoint(_) => inner.drains.get(&name).is_some(),
+        let drains = match is_all {
+            true => inner.life.is_draining() || inner.drains.all().next().is_some(),
+            false => inner.drains.get(&name).is_some(),
         };
-        let still = inner.still_held(subject, &name);
+        let still = inner.still_held(&name);
         drop(inner);
         self.0.queue.wake();
         let mut messages: Vec<String> =

@@ -61,12 +61,16 @@ impl Operator {
         Ok(with_note(&done, if is_kept { self.save() } else { None }))
     }
 
-    /// Cancels the drain of an endpoint; with `all`, every drain, and a stop that has not closed
-    /// the listeners yet.
+    /// Cancels the drain of an endpoint, even if a reload has removed it; with `all`, every drain,
+    /// and a stop that has not closed the listeners yet.
     pub(crate) fn undrain(&self, target: &str) -> Result<String, Refusal> {
         let mut inner = self.lock();
         inner.refuse_if_closing()?;
-        let outcome = match inner.drain_target(target)? {
+        let drain_target = inner.drain_target(target).or_else(|unknown| {
+            let removed = OperatorInner::declared(target, |name| inner.drains.get(name).is_some());
+            removed.map(DrainTarget::Endpoint).ok_or(unknown)
+        })?;
+        let outcome = match drain_target {
             DrainTarget::All => self.undrain_all(&mut inner),
             DrainTarget::Endpoint(name) => {
                 let was_draining = self.undrain_one(&mut inner, &name);

@@ -42,7 +42,7 @@ use crate::supervisor::queue::Queue;
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
 use doorbell_control::{EventKind, HoldSource, LinkView, Refusal, RefusalKind};
-use doorbell_probes::Subject;
+use doorbell_probes::{Subject, endpoint_target};
 use doorbell_proxy_config::format_duration;
 use drains::Drains;
 use lifecycle::{Life, StateChange};
@@ -288,9 +288,7 @@ impl OperatorInner {
     /// Resolves a name in the current registry; before there is one, in the candidate. Returns the
     /// subject and the name under which the state of the subject is stored.
     fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
-        let in_use =
-            self.registries.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
-        let found = in_use.and_then(|registry| {
+        let found = self.registry().and_then(|registry| {
             let subject = registry.subject(target)?;
             Some((subject, registry.name_of(subject)?))
         });
@@ -302,10 +300,22 @@ impl OperatorInner {
         })
     }
 
+    /// The current registry; before there is one, the candidate.
+    fn registry(&self) -> Option<Arc<HealthRegistry>> {
+        self.registries.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade)
+    }
+
+    /// Returns the stored name of a target for which `is_declared` is true. Unlike
+    /// [`Self::subject`], this also finds an endpoint or a check that a reload has removed.
+    fn declared(target: &str, is_declared: impl Fn(&str) -> bool) -> Option<String> {
+        let endpoint = endpoint_target(target.strip_prefix("endpoint:").unwrap_or(target));
+        [endpoint, format!("check:{target}")].into_iter().find(|name| is_declared(name))
+    }
+
     /// Ends the open windows of one target or of all, and returns the targets of these windows.
-    fn end_windows(&mut self, subject: Subject, name: &str) -> Vec<String> {
+    fn end_windows(&mut self, name: &str) -> Vec<String> {
         let open: Vec<String> = self.windows.open().map(str::to_owned).collect();
-        let is_meant = |target: &String| subject == Subject::All || target == name;
+        let is_meant = |target: &String| name == maintenance::ALL || target == name;
         let meant: Vec<String> = open.into_iter().filter(is_meant).collect();
         meant.iter().for_each(|target| self.windows.end(target, unix_ms()));
         meant
@@ -313,12 +323,12 @@ impl OperatorInner {
 
     /// Returns a note for each declaration by a file or a window that still applies to the target
     /// or, with `all`, to any target.
-    fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
+    fn still_held(&self, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
         let declared = others
             .flat_map(|source| self.maintenance.of_source(source).map(move |(target, _)| (source, target)));
-        let about = declared
-            .filter(|(_, target)| subject == Subject::All || *target == name || *target == maintenance::ALL);
+        let all = maintenance::ALL;
+        let about = declared.filter(|(_, target)| name == all || *target == name || *target == all);
         about
             .map(|(source, target)| match source {
                 HoldSource::File => format!("{target}: still in maintenance by a file; remove the file"),

@@ -496,6 +496,43 @@ fn a_maintenance_file_applies_to_an_endpoint_that_a_reload_adds() {
     assert_eq!(endpoint(&later, "third").note, "disks");
 }
 
+/// The log of a start names `undrain third` and `ready check:cache` as the commands that end them.
+#[test]
+fn a_drain_and_maintenance_of_what_a_reload_removed_can_be_ended() {
+    let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
+    let adopt = |more: &str| {
+        let registry = HealthRegistry::build(&config(more)).unwrap();
+        operator.prepare(&registry);
+        operator.adopt(&registry, Vec::new());
+        registry
+    };
+    let more = "[check.cache]\ntype = \"ttl\"\nttl = \"1h\"\n[health.third]\n";
+    let declare = || {
+        operator.drain("third", "disks", None, true).unwrap();
+        operator.maintain("third", "disks", None).unwrap();
+        operator.maintain("cache", "disks", None).unwrap();
+    };
+    let first = adopt(more);
+    declare();
+    drop((adopt(""), first));
+    assert_eq!(operator.undrain("third").unwrap(), "third: drain ended");
+    assert_eq!(operator.undrain("third").unwrap_err().kind, RefusalKind::NotFound, "ended already");
+    assert_eq!(operator.ready("endpoint:third").unwrap(), "third: maintenance ended");
+    assert_eq!(operator.ready("check:cache").unwrap(), "check:cache: maintenance ended");
+    assert_eq!(operator.ready("third").unwrap_err().kind, RefusalKind::NotFound);
+    assert_eq!((operator.status().drains.len(), operator.status().maintenance.len()), (0, 0));
+    assert_eq!(operator.drain("third", "", None, true).unwrap_err().kind, RefusalKind::NotFound);
+
+    let again = adopt(more);
+    declare();
+    drop((adopt(""), again));
+    let done = operator.ready("third").unwrap();
+    assert_eq!(done, "third: maintenance ended\nthird: drain ended");
+    assert_eq!(operator.ready("cache").unwrap(), "check:cache: maintenance ended");
+    let back = adopt(more);
+    assert_eq!(state(&back, "third"), EndpointWord::Up);
+}
+
 /// A state file of an instance that crashed after the end.
 #[test]
 fn the_end_of_a_limited_drain_is_saved() {
