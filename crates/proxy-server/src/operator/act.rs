@@ -87,7 +87,10 @@ impl Operator {
             true => inner.life.is_draining() || inner.drains.all().next().is_some(),
             false => inner.drains.get(&name).is_some(),
         };
-        let still = inner.still_held(&name);
+        let mut still = inner.still_held(&name);
+        if !drains {
+            still.extend(inner.still_drained(&name));
+        }
         drop(inner);
         self.0.queue.wake();
         let mut messages: Vec<String> =

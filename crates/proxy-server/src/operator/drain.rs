@@ -11,6 +11,9 @@ use doorbell_control::{EventKind, Refusal, RefusalKind};
 use doorbell_probes::Subject;
 use std::time::Duration;
 
+/// Note about an endpoint that still drains.
+const ALL_CONTINUES: &str = "the drain of all endpoints continues: `doorbell undrain` ends it";
+
 /// The target of a drain.
 #[derive(Debug)]
 enum DrainTarget {
@@ -78,10 +81,7 @@ impl Operator {
                     tracing::info!("{name}: drain ended");
                 }
                 let done = if was_draining { "drain ended" } else { "had no drain of its own" };
-                let still = inner
-                    .life
-                    .is_draining()
-                    .then_some("; the drain of all endpoints continues: `doorbell undrain` ends it");
+                let still = inner.life.is_draining().then(|| format!("; {ALL_CONTINUES}"));
                 format!("{name}: {done}{}", still.unwrap_or_default())
             }
         };
@@ -217,6 +217,12 @@ impl OperatorInner {
     pub(super) fn drain_since(&self) -> Option<Duration> {
         let since = self.life.drains().since().unwrap_or_else(|| self.life.since());
         self.life.is_draining().then_some(since)
+    }
+
+    /// Returns a note if an endpoint drains because all endpoints do.
+    pub(super) fn still_drained(&self, name: &str) -> Option<String> {
+        let is_endpoint = matches!(self.drain_target(name), Ok(DrainTarget::Endpoint(_)));
+        (is_endpoint && self.life.is_draining()).then(|| format!("{name}: {ALL_CONTINUES}"))
     }
 
     fn drain_target(&self, target: &str) -> Result<DrainTarget, Refusal> {

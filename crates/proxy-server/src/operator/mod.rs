@@ -321,20 +321,36 @@ impl OperatorInner {
         meant
     }
 
-    /// Returns a note for each declaration by a file or a window that still applies to the target
-    /// or, with `all`, to any target.
+    /// Returns a note for each declaration of maintenance that still applies to the target or, with
+    /// `all`, to any target.
     fn still_held(&self, name: &str) -> Vec<String> {
-        let others = [HoldSource::File, HoldSource::Window].into_iter();
-        let declared = others
-            .flat_map(|source| self.maintenance.of_source(source).map(move |(target, _)| (source, target)));
         let all = maintenance::ALL;
-        let about = declared.filter(|(_, target)| name == all || *target == name || *target == all);
+        let takes_all = name == all || self.takes_all(name);
+        let declared = HoldSource::ALL
+            .into_iter()
+            .flat_map(|source| self.maintenance.of_source(source).map(move |(target, _)| (source, target)));
+        let about =
+            declared.filter(|(_, target)| name == all || *target == name || (takes_all && *target == all));
         about
             .map(|(source, target)| match source {
                 HoldSource::File => format!("{target}: still in maintenance by a file; remove the file"),
-                _ => format!("{target}: still in maintenance by a window; `doorbell ready {target}` ends it"),
+                HoldSource::Operator => {
+                    format!(
+                        "{target}: still in maintenance by an operator; `doorbell ready {target}` ends it"
+                    )
+                }
+                HoldSource::Window => {
+                    format!("{target}: still in maintenance by a window; `doorbell ready {target}` ends it")
+                }
             })
             .collect()
+    }
+
+    /// Whether maintenance of `all` applies to a target.
+    fn takes_all(&self, name: &str) -> bool {
+        let Some(registry) = self.registry() else { return false };
+        let subject = registry.subject(name);
+        registry.readiness().any(|readiness| Some(readiness) == subject)
     }
 
     fn refuse_if_closing(&self) -> Result<(), Refusal> {

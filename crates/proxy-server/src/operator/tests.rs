@@ -304,6 +304,30 @@ fn a_state_file_keeps_remaining_times_when_the_clock_was_set() {
 }
 
 #[test]
+fn ready_names_what_still_applies_to_a_target_through_all() {
+    let (operator, registry) = operator();
+    operator.maintain("all", "everything", None).unwrap();
+    let note = "all: still in maintenance by an operator; `doorbell ready all` ends it";
+    assert_eq!(operator.ready("readyz").unwrap(), note);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
+    for unaffected in ["livez", "db"] {
+        assert!(operator.ready(unaffected).unwrap().contains("was not in maintenance"), "{unaffected}");
+    }
+    operator.maintain("readyz", "disks", None).unwrap();
+    assert_eq!(operator.ready("readyz").unwrap(), format!("readyz: maintenance ended\n{note}"));
+    assert_eq!(operator.ready("all").unwrap(), "all: maintenance ended");
+
+    operator.drain("all", "kernel", None, true).unwrap();
+    let note = "the drain of all endpoints continues: `doorbell undrain` ends it";
+    assert_eq!(operator.ready("readyz").unwrap(), format!("readyz: {note}"));
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Drain);
+    operator.drain("readyz", "disks", None, true).unwrap();
+    let done = operator.ready("readyz").unwrap();
+    assert!(done.starts_with(&format!("readyz: drain ended; {note}")) && done.matches(note).count() == 1);
+    assert!(operator.ready("db").unwrap().contains("was not in maintenance"), "checks do not drain");
+}
+
+#[test]
 fn limited_maintenance_ends() {
     let (operator, registry) = operator();
     operator.maintain("readyz", "short", Some(Duration::ZERO)).unwrap();
