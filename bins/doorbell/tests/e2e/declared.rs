@@ -164,7 +164,7 @@ fn a_damaged_state_is_set_aside_and_logged_once() {
     let control = Controlled::start_in(scratch, "epoll", STATE);
     assert_eq!(fs::read(control.scratch.path("state.foreign")).unwrap(), foreign);
     let log = control.doorbell.process.log();
-    assert!(log.contains("the file has version 7, this program supports version 2"), "{log}");
+    assert!(log.contains("the file has version 7, this program supports version 3"), "{log}");
 }
 
 #[test]

@@ -93,6 +93,7 @@ impl Operator {
         }
         drop(inner);
         self.0.queue.wake();
+        let ends_windows = !windows.is_empty();
         let mut messages: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
         messages
@@ -101,7 +102,10 @@ impl Operator {
         // refused.
         if !ended.is_empty() {
             tracing::info!("maintenance ended: {}", ended.join(", "));
-            messages.extend(self.save().filter(|_| self.has_state_file()));
+        }
+        if !ended.is_empty() || ends_windows {
+            // Without a state file, a restart ends maintenance, but opens a window again.
+            messages.extend(self.save().filter(|_| self.has_state_file() || ends_windows));
         }
         if drains {
             messages.push(self.undrain(&name)?);

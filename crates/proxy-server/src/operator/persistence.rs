@@ -1,9 +1,10 @@
-//! Saves drains and maintenance to the state file and restores them.
+//! Saves drains, maintenance and ended windows to the state file and restores them.
 
 use super::clock::millis;
 use super::drains::Drain;
 use super::maintenance::{ALL, Hold, TARGETS_MAX};
-use super::state_file::{Moment, SavedHold, SavedState, StateFile};
+use super::state_file::{Moment, SavedHold, SavedState, SavedWindow, StateFile};
+use super::windows::EndedWindow;
 use super::{HOLD_MAX, Operator, OperatorInner, lasts, one_line};
 use doorbell_control::HoldSource;
 use std::path::Path;
@@ -96,6 +97,7 @@ impl OperatorInner {
             moment: Moment::now(),
             drains: drains.map(|(target, drain)| saved(target, &drain.reason, drain.until)).collect(),
             maintenance: maintenance.map(|(target, hold)| saved(target, &hold.reason, hold.until)).collect(),
+            ended_windows: self.windows.ended().map(SavedWindow::from).collect(),
         }
     }
 
@@ -115,6 +117,8 @@ impl OperatorInner {
                 self.maintenance.set(&target, HoldSource::Operator, Some(hold));
             }
         }
+        let ended = saved.ended_windows.into_iter().take(TARGETS_MAX);
+        self.windows.restore_ended(ended.map(EndedWindow::from));
         for SavedHold { target, reason, left_ms } in saved.drains.into_iter().take(TARGETS_MAX) {
             let Some(until) = until(left_ms) else { continue };
             let drain = Drain { reason: one_line(&reason), since: now, until };
@@ -127,6 +131,28 @@ impl OperatorInner {
                     self.drains.set(endpoint, drain, true);
                 }
             }
+        }
+    }
+}
+
+impl From<&EndedWindow> for SavedWindow {
+    fn from(window: &EndedWindow) -> Self {
+        Self {
+            schedule: window.schedule.clone(),
+            length_ms: millis(window.length),
+            since_unix_ms: window.since,
+            target: window.target.clone(),
+        }
+    }
+}
+
+impl From<SavedWindow> for EndedWindow {
+    fn from(window: SavedWindow) -> Self {
+        Self {
+            schedule: window.schedule,
+            length: Duration::from_millis(window.length_ms),
+            since: window.since_unix_ms,
+            target: window.target,
         }
     }
 }

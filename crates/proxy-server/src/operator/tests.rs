@@ -510,6 +510,38 @@ fn a_window_ends_with_its_endpoint() {
 }
 
 #[test]
+fn a_window_that_was_ended_stays_ended_after_a_restart() {
+    let path = std::env::temp_dir().join(format!("doorbell-ended-window-{}", std::process::id()));
+    // Open since the last full hour, in every hour.
+    let window =
+        "[[maintenance.window]]\ncron = \"0 * * * * UTC\"\nfor = \"24h\"\nendpoints = [\"readyz\"]\n";
+    let start = |reason: &str| {
+        let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
+        operator.open_state_file(&path);
+        let config = config(&format!("{window}reason = \"{reason}\"\n"));
+        let registry = HealthRegistry::build(&config).unwrap();
+        operator.prepare(&registry);
+        operator.adopt(&registry, Window::all(&config));
+        (operator, registry)
+    };
+    // Half past the hour, so that the next window does not open during the test.
+    let into_hour = unix_ms() % 3_600_000;
+    jump::to(1_800_000 - i64::try_from(into_hour).unwrap());
+    let (operator, registry) = start("disks");
+    assert_eq!(endpoint(&registry, "readyz").note, "disks");
+    assert!(operator.ready("readyz").unwrap().contains("window ended early"));
+    drop((operator, registry));
+    let (operator, registry) = start("new disks");
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
+    drop((operator, registry));
+    jump::to(1_800_000 + 3_600_000 - i64::try_from(into_hour).unwrap());
+    let (_operator, registry) = start("disks");
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance, "the next window");
+    jump::to(0);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn a_maintenance_file_applies_to_an_endpoint_that_a_reload_adds() {
     let (operator, _registry) = operator();
     let reasons = BTreeMap::from([("third".to_owned(), "disks".to_owned())]);

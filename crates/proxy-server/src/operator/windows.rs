@@ -28,10 +28,20 @@ pub(super) struct Windows {
     all: Vec<Window>,
     /// Open windows by target.
     open: BTreeMap<String, Open>,
-    /// Windows that an operator ended early: index, start and target.
-    ended: BTreeSet<(usize, u64, String)>,
+    ended: BTreeSet<EndedWindow>,
     /// Time of the next [`Self::evaluate`], as the time since the start of the program.
     evaluate_at: Option<Duration>,
+}
+
+/// An occurrence of a window that an operator ended early for one target. It does not open again if
+/// only other parts of the window change, such as the reason.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EndedWindow {
+    pub(super) schedule: String,
+    pub(super) length: Duration,
+    /// Start, in Unix milliseconds.
+    pub(super) since: u64,
+    pub(super) target: String,
 }
 
 /// An open window.
@@ -75,6 +85,11 @@ impl Window {
         config.maintenance.windows.iter().map(window).collect()
     }
 
+    fn ended(&self, since: u64, target: &str) -> EndedWindow {
+        let (schedule, target) = (self.schedule.to_string(), target.to_owned());
+        EndedWindow { schedule, length: self.length, since, target }
+    }
+
     fn has_target(&self, target: &str) -> bool {
         self.targets.iter().any(|known| known == target)
     }
@@ -89,8 +104,6 @@ impl Windows {
             all.iter().position(|window| Some(window) == known).unwrap_or(usize::MAX)
         };
         self.open.values_mut().for_each(|open| open.which = place(open.which));
-        let ended = std::mem::take(&mut self.ended).into_iter();
-        self.ended = ended.map(|(which, since, target)| (place(which), since, target)).collect();
         self.evaluate_at = (!all.is_empty() || !self.open.is_empty()).then_some(Duration::ZERO);
         self.all = all;
     }
@@ -103,12 +116,23 @@ impl Windows {
     /// Ends the open windows of a target early; the next [`Self::evaluate`] reports the end. Each
     /// window opens again at its next scheduled start.
     pub(super) fn end(&mut self, target: &str, now_unix_ms: u64) {
-        for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.has_target(target)) {
+        for window in self.all.iter().filter(|window| window.has_target(target)) {
             if let Some(since) = window.schedule.slot(now_unix_ms, window.length).open_since {
-                self.ended.insert((which, since, target.to_owned()));
+                self.ended.insert(window.ended(since, target));
             }
         }
         self.evaluate_at = Some(Duration::ZERO);
+    }
+
+    /// The windows that were ended early and would be open otherwise.
+    pub(super) fn ended(&self) -> impl Iterator<Item = &EndedWindow> {
+        self.ended.iter()
+    }
+
+    /// Restores windows that were ended early; those that are not open are removed by the first
+    /// [`Self::evaluate`].
+    pub(super) fn restore_ended(&mut self, ended: impl Iterator<Item = EndedWindow>) {
+        self.ended.extend(ended);
     }
 
     /// Time of the next [`Self::evaluate`], as the time since the start of the program.
@@ -132,8 +156,8 @@ impl Windows {
             let left = Duration::from_millis(changes_at.saturating_sub(now_unix_ms));
             let one = Open { which, since, until: now.saturating_add(left) };
             for target in &window.targets {
-                if ended.contains(&(which, since, target.clone())) {
-                    self.ended.insert((which, since, target.clone()));
+                if let Some(known) = ended.get(&window.ended(since, target)) {
+                    self.ended.insert(known.clone());
                     continue;
                 }
                 if open.get(target).is_none_or(|other| other.until < one.until) {
@@ -273,6 +297,18 @@ mod tests {
         // A reload does not open an unchanged window again.
         windows.replace(vec![window("10 3 * * SUN UTC", 40, "a"), window("0 9 * * SUN UTC", 5, "b")]);
         assert_eq!(windows.evaluate(minutes(11), SUNDAY + 26 * MINUTE), []);
+        // Neither does a reload that changes its reason or adds a target.
+        let targets = vec!["a".to_owned(), "b".to_owned()];
+        let changed = Window { reason: "fans".to_owned(), targets, ..window("10 3 * * SUN UTC", 40, "a") };
+        windows.replace(vec![changed]);
+        let fans = Hold { reason: "fans".to_owned(), until: Some(minutes(12 + 23)) };
+        assert_eq!(windows.evaluate(minutes(12), SUNDAY + 27 * MINUTE), [("b".to_owned(), Some(fans))]);
+        windows.replace(vec![window("10 3 * * SUN UTC", 40, "a")]);
+        assert_eq!(windows.evaluate(minutes(13), SUNDAY + 28 * MINUTE), [("b".to_owned(), None)]);
+        let mut restarted = Windows::default();
+        restarted.restore_ended(windows.ended().cloned());
+        restarted.replace(vec![window("10 3 * * SUN UTC", 40, "a")]);
+        assert_eq!(restarted.evaluate(minutes(1), SUNDAY + 29 * MINUTE), []);
         assert_eq!(windows.evaluate(minutes(60), SUNDAY + 75 * MINUTE), []);
         assert_eq!(windows.ended.len(), 0, "closed windows are removed");
         let later = windows.evaluate(minutes(99), SUNDAY + WEEK + 15 * MINUTE);

@@ -17,11 +17,8 @@ use thiserror::Error;
 
 const MAGIC: [u8; 8] = *b"doorstat";
 
-/// Version of the layout of [`SavedState`].
-const VERSION: u16 = 2;
-
-/// The previous version, which is still read.
-const VERSION_BEFORE: u16 = 1;
+/// Version of the layout of [`SavedState`]. The earlier versions are still read.
+const VERSION: u16 = 3;
 
 const HEAD_LEN: usize = MAGIC.len() + 2 + 8;
 
@@ -33,15 +30,25 @@ pub(in crate::operator) struct SavedState {
     pub(in crate::operator) drains: Vec<SavedHold>,
     /// Maintenance by operators.
     pub(in crate::operator) maintenance: Vec<SavedHold>,
+    /// Maintenance windows that an operator ended early.
+    pub(in crate::operator) ended_windows: Vec<SavedWindow>,
 }
 
-/// The layout of [`VERSION_BEFORE`].
+/// The layout of version 2.
 #[derive(Clone, Debug, Encode, Decode)]
-struct SavedBefore {
-    moment: Moment,
+pub(super) struct SavedV2 {
+    pub(super) moment: Moment,
+    pub(super) drains: Vec<SavedHold>,
+    pub(super) maintenance: Vec<SavedHold>,
+}
+
+/// The layout of version 1.
+#[derive(Clone, Debug, Encode, Decode)]
+pub(super) struct SavedV1 {
+    pub(super) moment: Moment,
     /// Reason of a drain of all endpoints.
-    drain: Option<String>,
-    maintenance: Vec<SavedHold>,
+    pub(super) drain: Option<String>,
+    pub(super) maintenance: Vec<SavedHold>,
 }
 
 /// One drain or maintenance.
@@ -51,6 +58,15 @@ pub(in crate::operator) struct SavedHold {
     pub(in crate::operator) reason: String,
     /// Remaining time when the file was written.
     pub(in crate::operator) left_ms: Option<u64>,
+}
+
+/// One occurrence of a maintenance window, for one target.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(in crate::operator) struct SavedWindow {
+    pub(in crate::operator) schedule: String,
+    pub(in crate::operator) length_ms: u64,
+    pub(in crate::operator) since_unix_ms: u64,
+    pub(in crate::operator) target: String,
 }
 
 /// A moment on two clocks.
@@ -102,13 +118,7 @@ impl Moment {
 
 impl SavedState {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let rest = bitcode::encode(self);
-        let mut bytes = Vec::with_capacity(HEAD_LEN + rest.len());
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&digest(&rest).to_le_bytes());
-        bytes.extend_from_slice(&rest);
-        bytes
+        with_head(VERSION, &bitcode::encode(self))
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -118,26 +128,38 @@ impl SavedState {
             return Err(DecodeError::Damaged);
         }
         let version = u16::from_le_bytes([v0, v1]);
-        if version != VERSION && version != VERSION_BEFORE {
+        if !(1..=VERSION).contains(&version) {
             return Err(DecodeError::Foreign(version));
         }
         if u64::from_le_bytes([d0, d1, d2, d3, d4, d5, d6, d7]) != digest(rest) {
             return Err(DecodeError::Damaged);
         }
         let saved = match version {
-            VERSION_BEFORE => bitcode::decode::<SavedBefore>(rest).map(Self::from),
+            1 => bitcode::decode::<SavedV1>(rest).map(Self::from),
+            2 => bitcode::decode::<SavedV2>(rest).map(Self::from),
             _ => bitcode::decode(rest),
         };
         saved.map_err(|_| DecodeError::Damaged)
     }
 }
 
-impl From<SavedBefore> for SavedState {
-    fn from(SavedBefore { moment, drain, maintenance }: SavedBefore) -> Self {
+impl From<SavedV1> for SavedState {
+    fn from(SavedV1 { moment, drain, maintenance }: SavedV1) -> Self {
         let all =
             |reason| SavedHold { target: super::super::maintenance::ALL.to_owned(), reason, left_ms: None };
-        Self { moment, drains: drain.map(all).into_iter().collect(), maintenance }
+        SavedV2 { moment, drains: drain.map(all).into_iter().collect(), maintenance }.into()
     }
+}
+
+impl From<SavedV2> for SavedState {
+    fn from(SavedV2 { moment, drains, maintenance }: SavedV2) -> Self {
+        Self { moment, drains, maintenance, ended_windows: Vec::new() }
+    }
+}
+
+/// A file with this version and payload.
+pub(super) fn with_head(version: u16, rest: &[u8]) -> Vec<u8> {
+    [&MAGIC[..], &version.to_le_bytes(), &digest(rest).to_le_bytes(), rest].concat()
 }
 
 /// Checksum of the payload. It detects damage but not manipulation, because the key is not secret.
@@ -145,13 +167,6 @@ fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(bytes);
     hasher.finish()
-}
-
-/// Encodes in the layout of [`VERSION_BEFORE`].
-#[cfg(test)]
-pub(super) fn encode_before(moment: Moment, drain: Option<String>, maintenance: Vec<SavedHold>) -> Vec<u8> {
-    let rest = bitcode::encode(&SavedBefore { moment, drain, maintenance });
-    [&MAGIC[..], &VERSION_BEFORE.to_le_bytes(), &digest(&rest).to_le_bytes(), &rest].concat()
 }
 
 /// Returns the checksum of a payload, for tests with crafted files.

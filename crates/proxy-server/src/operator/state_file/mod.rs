@@ -1,4 +1,4 @@
-//! Stores drains and maintenance in a file across restarts.
+//! Stores drains, maintenance and ended windows in a file across restarts.
 //!
 //! A new file is written next to the old one, synced, and renamed over the old one, so that one of
 //! them is intact if the process is killed at any moment. A file that cannot be decoded is set
@@ -9,7 +9,7 @@ mod content;
 #[cfg(test)]
 mod tests;
 
-pub(super) use content::{Moment, SavedHold, SavedState};
+pub(super) use content::{Moment, SavedHold, SavedState, SavedWindow};
 
 use content::DecodeError;
 use rustix::fs::{FlockOperation, flock};

@@ -37,6 +37,12 @@ fn saved() -> SavedState {
         moment: Moment { boot: "b".into(), since_boot_ms: 1, unix_ms: 2 },
         drains: vec![hold("all", None), hold("second", Some(60_000))],
         maintenance: vec![hold("readyz", Some(1_800_000)), hold("check:db", None)],
+        ended_windows: vec![SavedWindow {
+            schedule: "0 3 * * SUN UTC".into(),
+            length_ms: 1_800_000,
+            since_unix_ms: 3,
+            target: "readyz".into(),
+        }],
     }
 }
 
@@ -53,16 +59,21 @@ fn saved_state_is_loaded() {
 }
 
 #[test]
-fn the_previous_version_is_read() {
-    let SavedState { moment, drains, maintenance } = saved();
-    for drain in [None, Some("why".to_owned())] {
-        let drains = drains[..usize::from(drain.is_some())].to_vec();
-        let bytes = content::encode_before(moment.clone(), drain, maintenance.clone());
-        let expected = SavedState { moment: moment.clone(), drains, maintenance: maintenance.clone() };
+fn the_previous_versions_are_read() {
+    let SavedState { moment, drains, maintenance, .. } = saved();
+    let of = |drains: &[SavedHold]| SavedState { drains: drains.to_vec(), ended_windows: vec![], ..saved() };
+    let first = |drain| content::SavedV1 { moment: moment.clone(), drain, maintenance: maintenance.clone() };
+    let second =
+        content::SavedV2 { moment: moment.clone(), drains: drains.clone(), maintenance: maintenance.clone() };
+    for (version, rest, expected) in [
+        (1, bitcode::encode(&first(None)), of(&[])),
+        (1, bitcode::encode(&first(Some("why".to_owned()))), of(&drains[..1])),
+        (2, bitcode::encode(&second), of(&drains)),
+    ] {
+        let mut bytes = content::with_head(version, &rest);
         assert_eq!(SavedState::decode(&bytes), Ok(expected));
-        let mut damaged = bytes;
-        *damaged.last_mut().unwrap() ^= 1;
-        assert_eq!(SavedState::decode(&damaged), Err(DecodeError::Damaged));
+        *bytes.last_mut().unwrap() ^= 1;
+        assert_eq!(SavedState::decode(&bytes), Err(DecodeError::Damaged));
     }
 }
 
@@ -97,8 +108,8 @@ fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
     assert!(!folder.path("state").exists());
     assert_eq!(folder.state_file().load(), None, "set aside once");
     let mut foreign = bytes;
-    foreign[8] = 3;
-    assert_eq!(SavedState::decode(&foreign), Err(DecodeError::Foreign(3)));
+    foreign[8] = 4;
+    assert_eq!(SavedState::decode(&foreign), Err(DecodeError::Foreign(4)));
     fs::write(folder.path("state"), &foreign).unwrap();
     assert_eq!(folder.state_file().load(), None);
     assert!(folder.path("state.foreign").exists());
