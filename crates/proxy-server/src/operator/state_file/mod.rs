@@ -3,7 +3,7 @@
 //! A new file is written next to the old one, synced, and renamed over the old one, so that one of
 //! them is intact if the process is killed at any moment. A file that cannot be decoded is set
 //! aside. The process that holds the lock on `NAME.lock` owns the file; the kernel releases the
-//! lock when the process ends.
+//! lock when the process ends. All of them are next to the target of a symbolic link.
 
 mod content;
 #[cfg(test)]
@@ -28,9 +28,13 @@ const FILE_LEN_MAX: u64 = 4 << 20;
 const CLAIM_EVERY: Duration = Duration::from_millis(10);
 const CLAIMS_MAX: u32 = 100;
 
+/// Maximum number of symbolic links that are followed, as in the kernel.
+const LINKS_MAX: usize = 40;
+
 /// The state file and its lock.
 #[derive(Debug)]
 pub(super) struct StateFile {
+    /// The file, not a symbolic link, because the rename of a new file would replace the link.
     path: PathBuf,
     /// `None` until the lock is acquired.
     lock: Option<File>,
@@ -44,7 +48,7 @@ pub(super) struct InUse;
 
 impl StateFile {
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), lock: None, failed: None }
+        Self { path: target_of(path), lock: None, failed: None }
     }
 
     /// Acquires the lock as [`Self::claim`] does, and waits up to a second for a predecessor to
@@ -174,6 +178,13 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written?;
     // Syncs the rename, so that it survives a crash of the machine.
     File::open(folder_of(path))?.sync_all()
+}
+
+/// Follows a path that is a symbolic link; its target need not exist.
+fn target_of(path: &Path) -> PathBuf {
+    let next = |path: &PathBuf| Some(folder_of(path).join(fs::read_link(path).ok()?));
+    let paths = std::iter::successors(Some(path.to_owned()), next);
+    paths.take(LINKS_MAX + 1).last().unwrap_or_else(|| path.to_owned())
 }
 
 fn folder_of(path: &Path) -> &Path {

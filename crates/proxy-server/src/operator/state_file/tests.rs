@@ -78,6 +78,29 @@ fn the_previous_versions_are_read() {
 }
 
 #[test]
+fn a_symbolic_link_is_kept_and_its_target_written() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("disk")).unwrap();
+    std::os::unix::fs::symlink("disk/link", folder.path("state")).unwrap();
+    std::os::unix::fs::symlink("target", folder.path("disk/link")).unwrap();
+    for saved in [saved(), SavedState::default()] {
+        folder.state_file().save(&saved).unwrap();
+        assert_eq!(folder.state_file().load(), Some(saved));
+        assert!(["state", "disk/link"].iter().all(|link| folder.path(link).is_symlink()));
+        assert!(folder.path("disk/target").is_file());
+    }
+    let mut other_name = StateFile::new(&folder.path("disk/target"));
+    let mut owner = folder.state_file();
+    assert_eq!((owner.claim(), other_name.claim()), (Ok(()), Err(InUse)), "one file, one owner");
+    fs::write(folder.path("disk/target"), b"damaged").unwrap();
+    assert_eq!(owner.load(), None);
+    assert!(folder.path("disk/target.damaged").is_file() && folder.path("state").is_symlink());
+    // A loop is an error, not an endless search.
+    std::os::unix::fs::symlink("loop", folder.path("loop")).unwrap();
+    assert!(StateFile::new(&folder.path("loop")).load().is_none());
+}
+
+#[test]
 fn a_kill_while_writing_leaves_the_old_one() {
     let folder = Folder::new();
     let mut state_file = folder.state_file();
