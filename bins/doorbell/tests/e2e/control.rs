@@ -179,12 +179,20 @@ fn a_stop_can_be_cancelled_until_listeners_close(engine: &str) {
     assert_eq!(control.probe("/readyz").0, 503);
     control.say(&["ready"]);
     assert_eq!(control.probe("/readyz").0, 200, "`ready` ends every drain and maintenance");
+    let waited = std::thread::scope(|scope| {
+        let quit = scope.spawn(|| control.run(&["quit", "--wait"]));
+        wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();
+        control.say(&["undrain"]);
+        quit.join().unwrap()
+    });
+    assert_eq!(waited.status.code(), Some(1), "{waited:?}");
+    assert!(said(&waited).contains("the stop was cancelled"), "{}", said(&waited));
     // The first SIGTERM after a quit is not a second one.
     control.say(&["quit"]);
     control.doorbell.process.signal(Signal::TERM);
     wait_until(LIMIT, || control.doorbell.process.log().contains("SIGTERM: the stop continues")).unwrap();
     control.say(&["undrain"]);
-    // After three cancelled stops signals still work, and the count of SIGTERM starts from zero.
+    // After four cancelled stops signals still work, and the count of SIGTERM starts from zero.
     control.doorbell.process.signal(Signal::TERM);
     wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();
     control.doorbell.process.signal(Signal::TERM);

@@ -1,10 +1,10 @@
-//! `doorbell drain` and `doorbell prestop`, and waiting for a drain.
+//! `doorbell drain`, `doorbell prestop` and `doorbell quit`, and waiting for a drain or a stop.
 
 use super::super::output::print;
-use super::args::{DrainArgs, PrestopArgs};
-use super::{act, fetch_status};
+use super::args::{DrainArgs, PrestopArgs, QuitArgs};
+use super::{act, fetch_status, no_reply, unexpected};
 use doorbell_control::Client;
-use doorbell_control::{Request, Status};
+use doorbell_control::{Lifecycle, Request, Response, Status};
 use doorbell_proxy_server::exit::{Exit, Failure};
 use doorbell_proxy_server::millis;
 use std::time::{Duration, Instant};
@@ -62,6 +62,39 @@ pub(super) fn prestop(client: &mut Client, args: &PrestopArgs) -> Result<Exit, F
         Progress::Announcing => None,
     };
     wait(client, ALL, None, is_over, |_| String::new())
+}
+
+/// `doorbell quit`. With `--wait`, waits until the process has exited, because it holds its locks
+/// and addresses until its exit, or until the stop is cancelled.
+#[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
+pub(super) fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
+    let process = client.process();
+    act(client, Request::Quit { now: args.now })?;
+    if !args.wait {
+        return Ok(Exit::Success);
+    }
+    client.wait_forever().map_err(|error| no_reply(&error))?;
+    loop {
+        match client.call(&Request::Status) {
+            // A stop with `--now` may begin after the reply, and cannot be cancelled.
+            Ok(Response::Status(status)) if args.now || is_stopping(&status) => {
+                std::thread::sleep(WAIT_EVERY);
+            }
+            Ok(Response::Status(_)) => return Err(Failure::new(Exit::Failure, "the stop was cancelled")),
+            Ok(response) => return Err(unexpected(response)),
+            Err(error) if error.is_end() => {
+                // If the process runs in another PID namespace, the end of the connection is taken
+                // as its exit.
+                let _exited = process.and_then(|process| process.wait());
+                return Ok(Exit::Success);
+            }
+            Err(error) => return Err(no_reply(&error)),
+        }
+    }
+}
+
+fn is_stopping(status: &Status) -> bool {
+    status.lifecycle == Lifecycle::Stopping || status.stops_in_ms.is_some()
 }
 
 /// Waits until `is_over` returns a result. After `time`, fails with the text of `late`.

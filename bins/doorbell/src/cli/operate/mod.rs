@@ -18,7 +18,7 @@ use super::options::Global;
 use super::output::{colored, print, print_more};
 use super::report;
 pub(super) use args::Form;
-use args::{At, ChecksArgs, EventsArgs, LinksArgs, LinksCommand, QuitArgs};
+use args::{At, ChecksArgs, EventsArgs, LinksArgs, LinksCommand};
 use doorbell_control::{CallError, Client};
 use doorbell_control::{CheckView, Event, LinkView, ProberView, Refusal, Request, Response, Status};
 use doorbell_proxy_server::exit::{Exit, Failure};
@@ -54,7 +54,7 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
             let table = |probers: &Vec<ProberView>, _wide| show::probers(probers, paint);
             watch(&mut connect(instance)?, (false, args.output), paint, fetch_probers, table)
         }
-        OperateCommand::Quit(At { args, instance }) => quit(&mut connect(instance)?, args),
+        OperateCommand::Quit(At { args, instance }) => drain::quit(&mut connect(instance)?, args),
         OperateCommand::Ready(At { args, instance }) => {
             act(&mut connect(instance)?, Request::Ready { target: args.target.clone() })
         }
@@ -212,31 +212,5 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
             Err(error) if error.is_end() => return Ok(Exit::Success),
             Err(error) => return Err(no_reply(&error)),
         };
-    }
-}
-
-/// `doorbell quit`. With `--wait`, follows events until the connection ends, and then waits until
-/// the process has exited, because it holds its locks and addresses until its exit.
-fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
-    let process = client.process();
-    let last = fetch_status(client)?.event;
-    act(client, Request::Quit { now: args.now })?;
-    if !args.wait {
-        return Ok(Exit::Success);
-    }
-    client.wait_forever().map_err(|error| no_reply(&error))?;
-    let mut response = client.call(&Request::Events { since: last, follow: true });
-    loop {
-        match response {
-            Ok(Response::Refused(refusal)) => return Err(refused(&refusal)),
-            Ok(_) => response = client.next_response(),
-            Err(error) if error.is_end() => {
-                // If the process runs in another PID namespace, the end of the connection is taken
-                // as its exit.
-                let _exited = process.and_then(|process| process.wait());
-                return Ok(Exit::Success);
-            }
-            Err(error) => return Err(no_reply(&error)),
-        }
     }
 }
