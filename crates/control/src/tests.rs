@@ -94,6 +94,7 @@ fn status() -> Status {
         config: "doorbell.toml".into(),
         generation: 4,
         refused_reload: Some(RefusedReloadView { reason: "line 3".into(), age_ms: 8 }),
+        unsaved: Some("disk full".into()),
         addresses: vec!["127.0.0.1:1".into()],
         waiting: vec![WaitingView { listener: "tls".into(), reason: "no such file".into() }],
         ports: [("admin".to_owned(), vec!["127.0.0.1:9130".to_owned()])].into(),
@@ -212,7 +213,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (10, 17_802_537_809_237_740_160),
+        (11, 2_819_957_083_118_262_614),
         "the layout of the control protocol changed"
     );
 }

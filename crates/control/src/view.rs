@@ -38,6 +38,9 @@ pub struct Status {
     pub generation: u64,
     /// The last reload, if it failed. The configuration in use is then older than the file.
     pub refused_reload: Option<RefusedReloadView>,
+    /// Why drains and maintenance are not saved to the configured state file; `None` if they are, or
+    /// without a state file.
+    pub unsaved: Option<String>,
     /// Bound addresses, in the order of the configuration.
     pub addresses: Vec<String>,
     /// Listeners that wait for their certificate.

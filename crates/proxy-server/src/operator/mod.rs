@@ -91,8 +91,8 @@ struct OperatorInner {
     /// The registry between [`Operator::prepare`] and [`Operator::adopt`].
     candidate: Weak<HealthRegistry>,
     generation: u64,
-    /// Time of the next attempt to save the state, if the last one failed.
-    save_again_at: Option<Duration>,
+    /// The error of the last attempt to save the state and the time of the next one, if it failed.
+    unsaved: Option<(String, Duration)>,
     /// Error and time of the last reload, if it failed.
     refused_reload: Option<(String, Duration)>,
 }

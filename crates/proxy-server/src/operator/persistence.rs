@@ -73,8 +73,14 @@ impl Operator {
         let now = self.0.clock.now();
         let saved = self.lock().saved_state(now);
         let failed = state_file.save(&saved).err();
-        self.lock().save_again_at = failed.is_some().then(|| now + SAVE_AGAIN_AFTER);
+        self.lock().unsaved = failed.clone().map(|why| (why, now + SAVE_AGAIN_AFTER));
         failed.map(|why| format!("not kept across restarts: {why}"))
+    }
+
+    /// Why the state is not saved to the configured state file.
+    pub(super) fn unsaved(&self, inner: &OperatorInner) -> Option<String> {
+        let in_use = self.0.state_file.get().and_then(|opened| opened.as_ref().err());
+        in_use.or(inner.unsaved.as_ref().map(|(why, _)| why)).cloned()
     }
 }
 

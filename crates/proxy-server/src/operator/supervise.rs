@@ -65,7 +65,7 @@ impl Operator {
         // window.
         self.evaluate_windows(&mut inner, now);
         let maintenance = inner.maintenance.expire(now);
-        let mut is_saved = maintenance.is_empty() && inner.save_again_at.is_none_or(|at| at > now);
+        let mut is_saved = maintenance.is_empty() && inner.unsaved.as_ref().is_none_or(|(_, again_at)| *again_at > now);
         for (target, source, hold) in maintenance {
             tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
             self.publish_hold(&inner, &target, source, None, now);
@@ -76,7 +76,7 @@ impl Operator {
         self.record(&inner, change);
         let closes_now = inner.life.is_closing() && !was_closing;
         // The last chance to save a change that could not be saved before.
-        is_saved &= !(closes_now && inner.save_again_at.is_some());
+        is_saved &= !(closes_now && inner.unsaved.is_some());
         drop(inner);
         if !is_saved && self.has_state_file() {
             // `save` logs a failure.
@@ -98,7 +98,7 @@ impl Operator {
         let closes = inner.life.stop().filter(|_| !inner.life.is_closing()).map(|stop| stop.closes_at);
         let drains = inner.life.drains().next_end().into_iter().chain(inner.drains.next_end());
         let maintenance = inner.maintenance.next_end().into_iter().chain(inner.windows.evaluate_at());
-        let next = closes.into_iter().chain(drains).chain(maintenance).chain(inner.save_again_at).min()?;
+        let next = closes.into_iter().chain(drains).chain(maintenance).chain(inner.unsaved.as_ref().map(|(_, again_at)| *again_at)).min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }
 }

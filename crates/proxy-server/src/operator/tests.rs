@@ -434,7 +434,8 @@ fn a_state_that_could_not_be_saved_is_saved_later() {
     assert!(operator.undrain("all").unwrap().contains("not kept across restarts"));
     assert_eq!(StateFile::new(&path).load().unwrap().drains.len(), 1, "the file is the old one");
     assert!(operator.next_deadline_in().is_some(), "the supervisor wakes up");
-    operator.lock().save_again_at = Some(Duration::ZERO);
+    assert!(operator.status().unsaved.is_some());
+    operator.lock().unsaved = Some((String::new(), Duration::ZERO));
     operator.expire_due();
     assert_eq!(StateFile::new(&path).load().unwrap().drains.len(), 0);
     assert_eq!(operator.next_deadline_in(), None, "nothing is left to save");

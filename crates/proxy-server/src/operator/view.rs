@@ -58,6 +58,7 @@ impl Operator {
                 reason: reason.clone(),
                 age_ms: millis(now.saturating_sub(*at)),
             }),
+            unsaved: self.unsaved(&inner),
             ports: self
                 .0
                 .admin

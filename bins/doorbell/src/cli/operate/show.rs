@@ -27,6 +27,10 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
         );
         fact("reload", paint.text(Tone::Bad, &text));
     }
+    if let Some(why) = &status.unsaved {
+        let text = format!("drains and maintenance are lost at a restart: {why}");
+        fact("state file", paint.text(Tone::Warn, &text));
+    }
     fact("listens on", status.addresses.join("  "));
     for (name, addrs) in &status.ports {
         fact("", format!("{}  {name}", addrs.join("  ")));

@@ -119,6 +119,14 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
             Esc(refused.reason.trim_end()),
         )?;
     }
+    if let Some(why) = &status.unsaved {
+        write!(
+            html,
+            "<p class=\"notice\"><span class=\"pill warn\">unsaved</span> drains and maintenance are lost at a restart:</p>\
+             <pre class=\"notice\">{}</pre>",
+            Esc(why),
+        )?;
+    }
     for waiting in &status.waiting {
         write!(
             html,

@@ -128,6 +128,7 @@ fn status() -> Status {
         config: "doorbell.toml".to_owned(),
         generation: 2,
         refused_reload: None,
+        unsaved: None,
         addresses: Vec::new(),
         waiting: vec![WaitingView { listener: "later".to_owned(), reason: "no such file".to_owned() }],
         ports: BTreeMap::new(),
