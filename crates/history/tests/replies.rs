@@ -82,6 +82,22 @@ fn the_status_decides_what_happens_to_the_rows() {
 }
 
 #[test]
+fn an_exception_with_status_200_keeps_the_rows() {
+    let text = "Code: 252. DB::Exception: Too many parts (300). (TOO_MANY_PARTS)";
+    let exception = "X-ClickHouse-Exception-Code: 252\r\n";
+    let kept = Err(StoreError::Unavailable(format!("HTTP 200: {text}")));
+    for headers in [exception, ""] {
+        assert_eq!(insert(&says("200 OK", headers, text)), kept, "{headers}");
+    }
+    assert_eq!(insert(&says("200 OK", exception, "")), Err(StoreError::Unavailable("HTTP 200: ".into())));
+    assert_eq!(insert(&says("200 OK", "", "\n")), Ok(()));
+
+    let query = |headers, body| block_on(says("200 OK", headers, body).query("SELECT 1"));
+    assert_eq!(query("", "1\n"), Ok("1\n".to_owned()));
+    assert_eq!(query(exception, text).map(drop), kept);
+}
+
+#[test]
 fn an_endless_error_is_not_read_to_the_end() {
     let (sent, was_sent) = mpsc::sync_channel(2);
     let store = server(move |mut stream| {

@@ -29,6 +29,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a response.
 const RESPONSE_LEN_MAX: usize = 16 << 20;
 
+/// Header field of a response that reports an exception.
+const EXCEPTION: &str = "x-clickhouse-exception-code";
+
 /// Maximum length of the server's message in an error.
 const MESSAGE_LEN_MAX: usize = 300;
 
@@ -55,15 +58,27 @@ impl Server {
     /// Sends a statement with the data to insert, and returns the response body.
     pub(super) async fn send(&self, sql: &str, data: Vec<u8>) -> Result<Bytes, StoreError> {
         let response = self.exchange(sql, data).await.map_err(StoreError::Unavailable)?;
-        let status = response.status();
+        let (status, is_exception) = (response.status(), response.headers().contains_key(EXCEPTION));
         let body = Limited::new(response.into_body(), RESPONSE_LEN_MAX).collect().await;
         let failed = |error| StoreError::Unavailable(format!("cannot read the response: {error}"));
         let body = body.map_err(failed)?.to_bytes();
         match status {
+            // The status was sent before the exception occurred.
+            StatusCode::OK if is_exception => Err(StoreError::Unavailable(message(status, &body))),
             StatusCode::OK => Ok(body),
             StatusCode::BAD_REQUEST => Err(StoreError::Refused(message(status, &body))),
             StatusCode::PAYLOAD_TOO_LARGE => Err(StoreError::TooLarge(message(status, &body))),
             _ => Err(StoreError::Unavailable(message(status, &body))),
+        }
+    }
+
+    /// Sends an insert. Its response has no body unless the server, or a proxy in front of it, has
+    /// not written the rows.
+    pub(super) async fn insert(&self, sql: &str, data: Vec<u8>) -> Result<(), StoreError> {
+        let body = self.send(sql, data).await?;
+        match body.trim_ascii().is_empty() {
+            true => Ok(()),
+            false => Err(StoreError::Unavailable(message(StatusCode::OK, &body))),
         }
     }
 

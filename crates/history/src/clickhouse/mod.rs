@@ -96,7 +96,7 @@ impl Store for ClickHouse {
     async fn insert(&self, batch: &Batch) -> Result<(), StoreError> {
         let (table, columns) = columns::of(batch.kind());
         let sql = format!("INSERT INTO {}.{table} ({columns}) FORMAT RowBinary", self.database);
-        self.server.send(&sql, columns::encode(batch, &self.instance, self.run)).await.map(drop)
+        self.server.insert(&sql, columns::encode(batch, &self.instance, self.run)).await
     }
 }
 
