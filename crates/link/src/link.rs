@@ -205,6 +205,8 @@ impl Link {
     /// # Errors
     /// If the connection must end. Call [`Self::disconnected`] next.
     pub fn receive(&mut self, now: Time, bytes: &[u8]) -> Result<(), Ended> {
+        // After a pause of this process, old frames wait in the socket. They would count as new.
+        self.check(now)?;
         let Some(conn) = &mut self.conn else { return Ok(()) };
         self.minutes.received(now, bytes.len());
         conn.input.extend_from_slice(bytes);

@@ -265,6 +265,23 @@ fn an_idle_connection_stays_open_and_a_silent_one_ends() {
     assert_eq!(alone.check(start.after(Duration::from_secs(15))), Err(Ended::Silent));
 }
 
+/// A process that was stopped reads at once what has arrived since.
+#[test]
+fn frames_that_are_read_after_the_time_limit_are_not_applied() {
+    let mut world = World::new(3, &LinkOptions::default());
+    world.settle();
+    let [at_0, at_1] = [0, 1].map(|side| world.clock(side));
+    let [one, other] = &mut world.sides;
+    let mut bytes = Vec::new();
+    one.link.result(at_0, Subject::check("db"), State::Up, "", None);
+    one.link.transmit(at_0, &mut bytes);
+    let late = at_1.after(Duration::from_secs(3_600));
+    assert_eq!(other.link.receive(late, &bytes), Err(Ended::Silent));
+    assert_eq!(other.link.next_event(), None);
+    assert_eq!(other.link.receive(at_1, &bytes), Ok(()));
+    assert!(matches!(other.link.next_event(), Some(Event::Result(..))));
+}
+
 proptest! {
     #[test]
     fn any_bytes_of_a_peer_end_the_connection_or_wait_for_more(
