@@ -295,11 +295,15 @@ impl Link {
     fn open(&mut self, opening: &Opening) -> Result<(), Ended> {
         let is_known_there = opening.peer_incarnation == self.incarnation;
         let is_new_peer = opening.incarnation != self.peer.incarnation;
+        if is_known_there && !self.outbox.has_given(opening.peer_sequence) {
+            // This process was restored from a snapshot. The peer would ignore its transitions as
+            // repeated ones, so the next connection is that of a new incarnation.
+            self.incarnation = self.incarnation.wrapping_add(1).max(1);
+            self.loss.restart();
+            return Err(Ended::Order("opening confirms a transition that was not sent"));
+        }
         self.loss.resolve(opening.peer_frames, is_new_peer && self.peer.incarnation != 0);
         if is_known_there {
-            if !self.outbox.has_given(opening.peer_sequence) {
-                return Err(Ended::Order("opening confirms a transition that was not sent"));
-            }
             self.outbox.acknowledge(opening.peer_sequence);
         }
         // A new peer has none of this side's states, even if it knows this side's incarnation: this

@@ -38,6 +38,11 @@ impl Loss {
         self.doubtful = 0;
     }
 
+    /// Begins a new incarnation of this side, for which the peer counts from 0.
+    pub(crate) const fn restart(&mut self) {
+        *self = Self { settled: self.lost(), resolved: 0, ended: 0, doubtful: 0, baseline: 0 };
+    }
+
     pub(crate) const fn lost(&self) -> u64 {
         self.settled + self.resolved
     }

@@ -188,6 +188,50 @@ fn a_restarted_peer_gets_the_current_states() {
     assert_eq!(world.report(0).waiting, 0);
 }
 
+/// The peer knows more transitions of this side than this side has sent since the snapshot.
+#[test]
+fn a_side_that_is_restored_from_a_snapshot_sends_its_states_as_a_new_incarnation() {
+    let mut world = World::new(7, &LinkOptions::default());
+    for state in [State::Up, State::Down, State::Up] {
+        world.state(0, "db", state, "");
+    }
+    world.settle();
+    world.disconnect();
+    // Both have incarnation 1.
+    world.sides[0].link = Link::new(LinkOptions::default(), 1);
+    world.sides[1].transitions.clear();
+    world.state(0, "db", State::Down, "refused");
+    assert_eq!(
+        first_exchange(&mut world),
+        Err(Ended::Order("opening confirms a transition that was not sent"))
+    );
+    world.settle();
+    let known: Vec<_> =
+        world.sides[1].transitions.iter().map(|one| (one.state, one.reason.as_str())).collect();
+    assert_eq!(known, [(State::Down, "refused")]);
+    assert_eq!((world.report(0).waiting, world.report(0).counters.connections), (0, 2));
+    world.disconnect();
+    world.settle();
+    assert!(world.report(0).counters.lost <= 2, "{:?}", world.report(0).counters);
+}
+
+/// Connects both sides, exchanges the greetings, and delivers the opening of side 1 to side 0. Ends
+/// the connection at both sides.
+fn first_exchange(world: &mut World) -> Result<(), Ended> {
+    let now = [0, 1].map(|side| world.clock(side));
+    let [one, other] = &mut world.sides;
+    let (mut greeting, mut bytes) = (Vec::new(), Vec::new());
+    one.link.connected(now[0]);
+    other.link.connected(now[1]);
+    one.link.transmit(now[0], &mut greeting);
+    other.link.receive(now[1], &greeting)?;
+    other.link.transmit(now[1], &mut bytes);
+    let received = one.link.receive(now[0], &bytes);
+    one.link.disconnected();
+    other.link.disconnected();
+    received
+}
+
 /// The peer reads the greeting and the opening of this side before it opens the connection itself,
 /// so it already knows this side.
 #[test]
