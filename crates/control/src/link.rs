@@ -25,8 +25,7 @@ pub struct LinkView {
     pub clock_offset_us: Option<i64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_error_us: Option<u64>,
-    /// Measurements of the last complete minute with frames or, until one is complete, of the
-    /// current minute.
+    /// Measurements of the last complete minute or, if it had no frames, of the current minute.
     pub minute: Option<LinkMinuteView>,
     /// Counters since the link was created, by name.
     pub counters: BTreeMap<String, u64>,

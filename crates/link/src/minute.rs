@@ -48,7 +48,7 @@ pub struct Quantiles {
     pub max: Duration,
 }
 
-/// The current minute, and the report of the last minute with frames.
+/// The current minute, and the report of the last complete minute with frames.
 #[derive(Debug)]
 pub(crate) struct Minutes {
     index: u64,
@@ -107,11 +107,12 @@ impl Minutes {
         *self = Self { index, last, ..Self::new() };
     }
 
-    /// Returns the report of the last complete minute with frames, otherwise that of the current
-    /// minute.
+    /// Returns the report of the last complete minute or, if it had no frames, that of the current
+    /// minute. An open link has frames in every minute.
     pub(crate) fn report(&mut self, now: Time) -> Option<MinuteReport> {
         self.roll(now);
-        self.last.or_else(|| self.current())
+        let is_recent = |last: &MinuteReport| last.starts_us / MINUTE_US + 1 == self.index;
+        self.last.filter(is_recent).or_else(|| self.current())
     }
 
     fn current(&self) -> Option<MinuteReport> {
@@ -205,7 +206,7 @@ mod tests {
             let expected = Duration::from_millis(ms);
             assert!(found.abs_diff(expected) <= expected / 50, "{found:?} is not {expected:?}");
         };
-        for now in [at(2), at(61), at(900)] {
+        for now in [at(2), at(61), at(119)] {
             let report = minutes.report(now).unwrap();
             assert_eq!((report.frames, report.error), (100, Duration::from_micros(100)));
             assert_eq!(report.starts_us, at(0).as_micros());
@@ -216,6 +217,9 @@ mod tests {
             near(report.one_way.max, 50);
             assert!(report.size_correlation.unwrap() > 0.999);
         }
+        assert_eq!(minutes.report(at(120)), None, "the last complete minute had no frames");
+        minutes.add(at(600), 9, Duration::ZERO, [Duration::ZERO; 2]);
+        assert_eq!(minutes.report(at(601)).map(|minute| minute.frames), Some(1), "the current minute");
     }
 
     #[test]

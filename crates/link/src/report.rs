@@ -16,7 +16,7 @@ pub struct LinkReport {
     pub round_trip: Option<Duration>,
     /// The peer's clock minus this one, in microseconds, and the error bound.
     pub clock_offset: Option<(i64, Duration)>,
-    /// The last complete minute with frames; before there is one, the current minute.
+    /// The last complete minute; if it had no frames, the current minute.
     pub minute: Option<MinuteReport>,
     /// Counters since the link was created.
     pub counters: LinkCounters,
