@@ -72,7 +72,7 @@ pub use history::{History, Stats, millis};
 pub use increments::Counter;
 pub use minutes::Minutes;
 pub use row::{
-    COUNTS_MAX, CheckResult, CounterName, Increments, Kind, Minute, Operation, Receipt, Row, STATES,
+    COUNTS_MAX, CheckResult, CounterName, FrameId, Increments, Kind, Minute, Operation, Receipt, Row, STATES,
     Transition,
 };
 pub use store::{Store, StoreError};

@@ -143,6 +143,8 @@ pub struct Receipt {
     pub at_ms: u64,
     /// Name of the link, shared between its receipts.
     pub link: Arc<str>,
+    /// Identifies the frame. Frames of a burst may have equal measurements.
+    pub frame: FrameId,
     /// Size of the frame in bytes.
     pub size: u32,
     /// Round-trip time in microseconds.
@@ -151,6 +153,18 @@ pub struct Receipt {
     pub one_way_us: [u32; 2],
     /// Number of receipts that this row represents, if they are sampled; otherwise 1.
     pub weight: u32,
+}
+
+/// Identifies a frame among those of all links and processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameId {
+    /// Number of the sending link that differs from those of all other links, including links of
+    /// earlier processes.
+    pub incarnation: u64,
+    /// Number of the connection of this link.
+    pub connection: u64,
+    /// Number of the frame on this connection.
+    pub number: u64,
 }
 
 /// Endpoint states, in the order of [`Minute::ms`] and of the counts of a prober.

@@ -2,8 +2,8 @@
 //! limit.
 
 use doorbell_history::{
-    Backoff, Buffer, COUNTS_MAX, CheckResult, CounterName, FIRST, Increments, Kind, LAST, Minute, Operation,
-    Receipt, Row, Transition,
+    Backoff, Buffer, COUNTS_MAX, CheckResult, CounterName, FIRST, FrameId, Increments, Kind, LAST, Minute,
+    Operation, Receipt, Row, Transition,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -27,6 +27,7 @@ fn row(kind: Kind, number: u64, reason_len: usize) -> Row {
         Kind::Receipt => Row::Receipt(Receipt {
             at_ms: number,
             link: "eu".into(),
+            frame: FrameId::default(),
             size: 66,
             round_trip_us: 900,
             one_way_us: [1, 899],

@@ -2,7 +2,7 @@
 
 use doorbell_history::clickhouse::{ClickHouse, LinkQueries, Server, schema};
 use doorbell_history::{
-    CheckResult, CounterName, History, Increments, Kind, Minute, Operation, Options, Receipt, Row,
+    CheckResult, CounterName, FrameId, History, Increments, Kind, Minute, Operation, Options, Receipt, Row,
     Store as _, Transition, Writer,
 };
 use doorbell_testkit::peers::clickhouse::{ClickHouse as Peer, USER};
@@ -89,7 +89,7 @@ fn the_schema_is_created_once_and_upgraded_by_newer_programs_only() {
     }
     let error = block_on(older.check()).unwrap_err().to_string();
     assert!(
-        error.contains("has version 1, this program writes version 2: run `doorbell history init`"),
+        error.contains("has version 1, this program writes version 3: run `doorbell history init`"),
         "{error}"
     );
 
@@ -98,7 +98,7 @@ fn the_schema_is_created_once_and_upgraded_by_newer_programs_only() {
         assert!(
             error
                 .to_string()
-                .starts_with("the schema has version 99, this program supports versions up to 2: "),
+                .starts_with("the schema has version 99, this program supports versions up to 3: "),
             "{error}"
         );
     }
@@ -160,10 +160,11 @@ fn increments(minute: u64, name: CounterName, counts: [u32; 5]) -> Row {
     Row::Increments(Increments { minute: DAY / 60 + minute, name, counts })
 }
 
-fn receipt(second: u64, size: u32, round_trip_us: u32, weight: u32) -> Row {
+fn receipt(number: u64, second: u64, size: u32, round_trip_us: u32, weight: u32) -> Row {
     Row::Receipt(Receipt {
         at_ms: (DAY + second) * 1000 + 5,
         link: "eu".into(),
+        frame: FrameId { incarnation: u64::MAX, connection: 2, number },
         size,
         round_trip_us,
         one_way_us: [round_trip_us / 4, round_trip_us / 2],
@@ -189,8 +190,9 @@ fn losses_and_latency_of_links_and_probers_that_disagree() {
     ];
     // After the 90th receipt, `sample` changes from 1 to 10.
     let weight = |number| if number > 90 { 10 } else { 1 };
-    let receipts =
-        (1..=100).map(|number| receipt(u64::from(number), 10 * number, 1_000 * number, weight(number)));
+    let receipts = (1..=100).map(|number| {
+        receipt(u64::from(number), u64::from(number), 10 * number, 1_000 * number, weight(number))
+    });
     let rows: Vec<Row> = losses.into_iter().chain(probes).chain(receipts).collect();
     write(&store, rows.clone());
     // Repeated rows have no effect.
@@ -198,7 +200,8 @@ fn losses_and_latency_of_links_and_probers_that_disagree() {
     let table = |table: &str| peer.query(&format!("SELECT * FROM doorbell.{table}"));
     assert_eq!(table("link_minutes")[0], "2026-11-20 00:00:00\tweb-1\t7\teu\t600\t2\t1");
     assert_eq!(table("prober_minutes")[0], "2026-11-20 00:00:00\tweb-1\t7\treadyz\thaproxy\t0\t0\t30\t0\t0");
-    assert_eq!(table("receipts")[0], "2026-11-20 00:00:01\t5\tweb-1\teu\t10\t1000\t250\t500\t1");
+    let first = "2026-11-20 00:00:01\t5\tweb-1\teu\t18446744073709551615\t2\t1\t10\t1000\t250\t500\t1";
+    assert_eq!(table("link_receipts")[0], first);
     assert_eq!(table("link_loss"), ["2026-11-20\teu\tweb-1\t1000\t2\t1\t0.002"]);
     let disagreeing = [
         "2026-11-20 00:00:00\tweb-1\treadyz\thaproxy\t0\t30\t6\t6",
@@ -225,6 +228,56 @@ fn losses_and_latency_of_links_and_probers_that_disagree() {
     assert!(ask(&queries)[0].contains("frames:400,"), "the end is not included");
     let queries = LinkQueries { time: 0..start, ..queries };
     assert_eq!(ask(&queries), ["", "", ""]);
+}
+
+/// Frames of a burst are sent in the same millisecond, and often have equal sizes and latencies.
+#[test]
+fn repeated_receipts_count_once_and_equal_receipts_of_a_burst_each() {
+    let Some(peer) = Peer::start() else { return };
+    let store = store(&peer);
+    block_on(store.init()).unwrap();
+    let burst = (1..=90).map(|number| receipt(number, 1, 66, 1_000, 1));
+    let rows: Vec<Row> = burst.chain((91..=100).map(|number| receipt(number, 2, 66, 90_000, 1))).collect();
+    write(&store, rows.clone());
+    // The responses to two inserts of the slow receipts were lost.
+    for _ in 0..2 {
+        write(&store, rows[90..].to_vec());
+    }
+    let start = u32::try_from(DAY).unwrap();
+    let queries = LinkQueries { database: "doorbell", time: start..start + 60 };
+    let latency = block_on(store.query(&queries.latency())).unwrap().replace('"', "");
+    assert!(latency.contains("receipts:100,p50:1000,p90:1000,"), "{latency}");
+    let course = block_on(store.query(&queries.course(60))).unwrap().replace('"', "");
+    assert!(course.contains("p50:1000,p90:1000,"), "{course}");
+    let queries = LinkQueries { time: start..start + 2, ..queries };
+    let latency = block_on(store.query(&queries.latency())).unwrap().replace('"', "");
+    assert!(latency.contains("receipts:90,p50:1000,"), "{latency}");
+}
+
+/// The statements of version 2 as they were.
+#[test]
+fn a_schema_of_version_2_is_upgraded() {
+    let Some(peer) = Peer::start() else { return };
+    let store = store(&peer);
+    let now = schema::statements("doorbell", 0);
+    let is_of_2 = |sql: &&String| !sql.contains("link_receipts") && !sql.contains("INSERT INTO");
+    now.iter().filter(is_of_2).for_each(|sql| drop(block_on(store.query(sql)).unwrap()));
+    for sql in [
+        "CREATE TABLE doorbell.receipts (time DateTime('UTC'), millis UInt16, instance String, link String, \
+         size UInt32, round_trip_us UInt32, one_way_min_us UInt32, one_way_max_us UInt32, weight UInt32) \
+         ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (link, instance, time)",
+        "INSERT INTO doorbell.receipts VALUES ('2026-11-20 00:00:00', 5, 'web-1', 'eu', 66, 900, 1, 899, 1)",
+        "INSERT INTO doorbell.schema_version (version, time) VALUES (2, now())",
+    ] {
+        block_on(store.query(sql)).unwrap();
+    }
+    let error = block_on(store.check()).unwrap_err().to_string();
+    assert!(error.contains("has version 2, this program writes version 3"), "{error}");
+    assert_eq!(block_on(store.init()), Ok(2));
+    write(&store, [receipt(1, 1, 66, 900, 1)]);
+    let count = |table: &str| peer.query(&format!("SELECT count() FROM doorbell.{table}"));
+    assert_eq!((count("link_receipts"), count("receipts")), (vec!["1".into()], vec!["1".into()]));
+    assert_eq!(block_on(store.init()), Ok(3));
 }
 
 /// Kills the server twice while rows arrive. A batch whose response was lost is written again, so a

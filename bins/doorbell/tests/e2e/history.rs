@@ -90,9 +90,9 @@ fn transitions_and_availability_are_stored(engine: &str) {
     let text = stored.say(&["status"]);
     assert!(text.contains("rows stored") && text.contains("the store cannot be used"), "{text}");
     let init = said(&run(&binary(), &["history", "init", "-c", &stored.file]));
-    assert!(init.ends_with(": created the schema, version 2\n"), "{init}");
+    assert!(init.ends_with(": created the schema, version 3\n"), "{init}");
     let again = said(&run(&binary(), &["history", "init", "-c", &stored.file]));
-    assert!(again.contains("the schema has version 2 already"), "{again}");
+    assert!(again.contains("the schema has version 3 already"), "{again}");
     await_that("rows that waited for the schema", || stored.counter("history_rows_written") > 0);
 
     upstream.now(Does::reply(500, "broken"));

@@ -267,7 +267,7 @@ fn receipts_are_stored_and_reported(_engine: &str) {
         String::from_utf8(output.stdout).unwrap()
     };
     doorbell(&["history", "init"]);
-    let receipts = || server.query("SELECT count() FROM doorbell.receipts WHERE link = 'central'");
+    let receipts = || server.query("SELECT count() FROM doorbell.link_receipts WHERE link = 'central'");
     wait_until(LIMIT, || receipts()[0].parse::<u64>().unwrap() > 3).expect("receipts must be stored");
     eu.doorbell.process.signal(Signal::TERM);
     assert!(eu.doorbell.process.wait().0.success(), "{}", eu.doorbell.process.log());
@@ -283,6 +283,10 @@ fn receipts_are_stored_and_reported(_engine: &str) {
     assert!(report["losses"][0]["frames"].as_u64() > Some(3), "{report}");
     assert_eq!(report["losses"][0]["frames_lost"], 0, "{report}");
     assert!(report["latencies"][0]["round_trip_us"][0].as_f64() > Some(0.0), "{report}");
+    let frames = server
+        .query("SELECT count(), uniqExact(incarnation, connection, number) FROM doorbell.link_receipts");
+    let count = report["latencies"][0]["receipts"].as_u64().unwrap();
+    assert_eq!(frames, [format!("{count}\t{count}")], "one row for each frame");
     let none = doorbell(&["links", "report", "--from", "2001-01-01", "--to", "2001-01-02"]);
     assert_eq!(none, "no rows between 2001-01-01T00:00:00Z and 2001-01-02T00:00:00Z\n");
     drop(central);

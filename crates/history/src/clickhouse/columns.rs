@@ -4,7 +4,7 @@
 //! prefix.
 
 use crate::buffer::Batch;
-use crate::row::{CounterName, Kind, Row};
+use crate::row::{CounterName, FrameId, Kind, Row};
 
 /// Number of counters of a link.
 const LINK_COUNTS: usize = 3;
@@ -28,8 +28,9 @@ pub(super) const fn of(kind: Kind) -> (&'static str, &'static str) {
             "minute, instance, run, endpoint, prober, up, degraded, down, drain, maintenance",
         ),
         Kind::Receipt => (
-            "receipts",
-            "time, millis, instance, link, size, round_trip_us, one_way_min_us, one_way_max_us, weight",
+            "link_receipts",
+            "time, millis, instance, link, incarnation, connection, number, size, round_trip_us, \
+             one_way_min_us, one_way_max_us, weight",
         ),
         Kind::Result => ("results", "time, millis, instance, name, outcome, latency_us, weight, reason"),
         Kind::Transition => {
@@ -75,6 +76,8 @@ fn add(out: &mut Vec<u8>, row: &Row, instance: &str, run: u64) {
         Row::Receipt(row) => {
             time(out, row.at_ms);
             texts(out, &[instance, &row.link]);
+            let FrameId { incarnation, connection, number } = row.frame;
+            large_numbers(out, &[incarnation, connection, number]);
             let [min, max] = row.one_way_us;
             numbers(out, &[row.size, row.round_trip_us, min, max, row.weight]);
         }
@@ -94,7 +97,7 @@ fn add(out: &mut Vec<u8>, row: &Row, instance: &str, run: u64) {
 fn of_minute(out: &mut Vec<u8>, minute: u64, instance: &str, run: u64) {
     numbers(out, &[seconds(minute.saturating_mul(60))]);
     texts(out, &[instance]);
-    out.extend(run.to_le_bytes());
+    large_numbers(out, &[run]);
 }
 
 /// Writes a `DateTime` and the milliseconds within its second.
@@ -108,6 +111,10 @@ fn seconds(seconds: u64) -> u32 {
 }
 
 fn numbers(out: &mut Vec<u8>, numbers: &[u32]) {
+    numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
+}
+
+fn large_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
 }
 

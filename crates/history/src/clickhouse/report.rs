@@ -1,4 +1,7 @@
 //! Queries of `doorbell links report`. Each returns one JSON object per line.
+//!
+//! A batch may be stored twice. `DISTINCT` removes the repeated rows: the identifying columns of a
+//! row differ from those of every other one.
 
 use std::ops::Range;
 
@@ -33,7 +36,7 @@ impl LinkQueries<'_> {
              quantileExactWeighted(0.99)((one_way_min_us + one_way_max_us) / 2, weight) AS one_way_p99, \
              quantileExactWeighted(0.5)((one_way_max_us - one_way_min_us) / 2, weight) AS one_way_error, \
              corr(toFloat64(size), toFloat64(round_trip_us)) AS size_correlation \
-             FROM (SELECT DISTINCT * FROM {database}.receipts WHERE {time}) \
+             FROM (SELECT DISTINCT * FROM {database}.link_receipts WHERE {time}) \
              GROUP BY instance, link ORDER BY instance, link FORMAT JSONEachRow"
         )
     }
@@ -45,7 +48,8 @@ impl LinkQueries<'_> {
         let (database, time) = (self.database, self.within("time"));
         let at = format!("intDiv(toUInt32(time), {step_s}) * {step_s} AS at");
         format!(
-            "SELECT instance, link, {at}, {QUANTILES} FROM {database}.receipts WHERE {time} \
+            "SELECT instance, link, {at}, {QUANTILES} \
+             FROM (SELECT DISTINCT * FROM {database}.link_receipts WHERE {time}) \
              GROUP BY instance, link, at ORDER BY instance, link, at FORMAT JSONEachRow"
         )
     }

@@ -5,7 +5,7 @@
 //! `ALTER TABLE .. DROP PARTITION`, because that release has no TTL.
 
 /// Version of the schema that this program writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Idempotent statements of each version. `{db}` is the database.
 const STEPS: [&[&str]; VERSION as usize] = [
@@ -30,7 +30,12 @@ const STEPS: [&[&str]; VERSION as usize] = [
         "CREATE TABLE IF NOT EXISTS {db}.prober_minutes (minute DateTime('UTC'), instance String, run UInt64, endpoint String, prober String, \
      up UInt32, degraded UInt32, down UInt32, drain UInt32, maintenance UInt32) \
      ENGINE = MergeTree() PARTITION BY toYYYYMM(minute) ORDER BY (endpoint, prober, instance, minute, run)",
-        "CREATE TABLE IF NOT EXISTS {db}.receipts (time DateTime('UTC'), millis UInt16, instance String, link String, size UInt32, \
+    ],
+    // Replaces `receipts` of version 2, whose rows do not identify the frame. A new table, because
+    // release 18.16 has no `ADD COLUMN IF NOT EXISTS`.
+    &[
+        "CREATE TABLE IF NOT EXISTS {db}.link_receipts (time DateTime('UTC'), millis UInt16, instance String, link String, \
+     incarnation UInt64, connection UInt64, number UInt64, size UInt32, \
      round_trip_us UInt32, one_way_min_us UInt32, one_way_max_us UInt32, weight UInt32) \
      ENGINE = MergeTree() PARTITION BY toYYYYMM(time) ORDER BY (link, instance, time)",
     ],
@@ -137,9 +142,12 @@ mod tests {
         assert_eq!(first[0], "CREATE DATABASE IF NOT EXISTS d");
         let insert =
             usize::from(first.last().is_some_and(|sql| sql.starts_with("INSERT INTO d.schema_version")));
-        assert_eq!(first.len(), STEPS[0].len() + again.len() + insert, "the version is inserted once");
-        let upgrade = statements("d", 1);
-        assert_eq!(upgrade.len(), again.len() + insert, "no step is repeated but the last");
+        let before = STEPS[0].len() + STEPS[1].len();
+        assert_eq!(first.len(), before + again.len() + insert, "the version is inserted once");
+        for (version, steps) in [(1, STEPS[1].len()), (2, 0)] {
+            let upgrade = statements("d", version);
+            assert_eq!(upgrade.len(), steps + again.len() + insert, "no earlier step is repeated");
+        }
         assert!(first.iter().all(|sql| !sql.contains("{db}")));
         assert_eq!(insert, 1);
         let repeatable = |sql: &String| {

@@ -2,7 +2,7 @@
 
 use doorbell_checks::Finding;
 use doorbell_control::{Event, EventKind};
-use doorbell_history::{CheckResult, History, Operation, Receipt, Row, Transition, millis};
+use doorbell_history::{CheckResult, FrameId, History, Operation, Receipt, Row, Transition, millis};
 use doorbell_proxy_config::model::Config;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,27 +81,34 @@ impl OneIn {
 #[derive(Debug)]
 pub(crate) struct Receipts {
     link: Arc<str>,
+    /// Incarnation of the link.
+    incarnation: u64,
     one_in: OneIn,
 }
 
 impl Receipts {
-    pub(crate) fn new(link: &str) -> Self {
-        Self { link: link.into(), one_in: OneIn::new() }
+    pub(crate) fn new(link: &str, incarnation: u64) -> Self {
+        Self { link: link.into(), incarnation, one_in: OneIn::new() }
     }
 
     /// Records one in `sample` receipts; 0 records none.
     pub(crate) fn record(&self, history: &History, sample: u32, receipt: &doorbell_link::Receipt) {
-        if sample == 0 || !self.one_in.is_due(sample) {
-            return;
+        if sample > 0 && self.one_in.is_due(sample) {
+            history.push(Row::Receipt(self.row(sample, receipt)));
         }
-        history.push(Row::Receipt(Receipt {
+    }
+
+    fn row(&self, sample: u32, receipt: &doorbell_link::Receipt) -> Receipt {
+        let (incarnation, connection, number) = (self.incarnation, receipt.connection, receipt.number);
+        Receipt {
             at_ms: receipt.sent.as_micros() / 1000,
             link: Arc::clone(&self.link),
+            frame: FrameId { incarnation, connection, number },
             size: receipt.size,
             round_trip_us: micros(receipt.round_trip),
             one_way_us: receipt.one_way.map(micros),
             weight: sample,
-        }));
+        }
     }
 }
 
@@ -135,5 +142,27 @@ impl Results {
                 reason: finding.reason.as_str().into(),
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_link::Time;
+
+    fn receipt(connection: u64, number: u64) -> doorbell_link::Receipt {
+        let sent = Time::from_micros(1_800_000_000_000_000);
+        let (arrived, round_trip) = (sent, Duration::from_millis(2));
+        let one_way = [Duration::ZERO, round_trip];
+        doorbell_link::Receipt { connection, number, size: 66, sent, arrived, round_trip, one_way }
+    }
+
+    #[test]
+    fn rows_of_equal_receipts_differ() {
+        let row = |incarnation, receipt| Receipts::new("eu", incarnation).row(1, &receipt).frame;
+        let frame = |incarnation, connection, number| FrameId { incarnation, connection, number };
+        let rows =
+            [row(7, receipt(1, 1)), row(7, receipt(1, 2)), row(7, receipt(2, 1)), row(8, receipt(1, 1))];
+        assert_eq!(rows, [frame(7, 1, 1), frame(7, 1, 2), frame(7, 2, 1), frame(8, 1, 1)]);
     }
 }

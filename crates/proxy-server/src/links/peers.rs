@@ -111,10 +111,11 @@ impl LinkPeers {
     fn known(&self, name: &str) -> KnownPeer {
         let options = LinkOptions { results_max: RESULTS_MAX, ..LinkOptions::default() };
         // A new incarnation, because the peer may still know a removed link of this name.
-        let link = Link::new(options, random());
+        let incarnation = random();
+        let link = Link::new(options, incarnation);
         let (remote, name) = (Arc::<Mutex<Remote>>::default(), name.to_owned());
         let (changed, known) = (Arc::clone(&self.changed), Arc::clone(&remote));
-        let (history, receipts) = (Arc::clone(&self.history), Receipts::new(&name));
+        let (history, receipts) = (Arc::clone(&self.history), Receipts::new(&name, incarnation));
         let handle = LinkHandle::new(link, self.clock, move |now, notice| {
             if let Notice::Event(Event::Receipt(receipt)) = &notice {
                 let history = lock(&history).clone();
