@@ -3,6 +3,7 @@
 use doorbell_checks::Finding;
 use doorbell_control::{Event, EventKind};
 use doorbell_history::{CheckResult, FrameId, History, Operation, Receipt, Row, Transition, millis};
+use doorbell_link::Time;
 use doorbell_proxy_config::model::Config;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -84,24 +85,28 @@ pub(crate) struct Receipts {
     /// Incarnation of the link.
     incarnation: u64,
     one_in: OneIn,
+    time_of_day: fn() -> Duration,
 }
 
 impl Receipts {
-    pub(crate) fn new(link: &str, incarnation: u64) -> Self {
-        Self { link: link.into(), incarnation, one_in: OneIn::new() }
+    pub(crate) fn new(link: &str, incarnation: u64, time_of_day: fn() -> Duration) -> Self {
+        Self { link: link.into(), incarnation, one_in: OneIn::new(), time_of_day }
     }
 
-    /// Records one in `sample` receipts; 0 records none.
-    pub(crate) fn record(&self, history: &History, sample: u32, receipt: &doorbell_link::Receipt) {
+    /// Records one in `sample` receipts; 0 records none. `now` is the time on the clock of the
+    /// link.
+    pub(crate) fn record(&self, history: &History, sample: u32, now: Time, receipt: &doorbell_link::Receipt) {
         if sample > 0 && self.one_in.is_due(sample) {
-            history.push(Row::Receipt(self.row(sample, receipt)));
+            history.push(Row::Receipt(self.row(sample, now, receipt)));
         }
     }
 
-    fn row(&self, sample: u32, receipt: &doorbell_link::Receipt) -> Receipt {
+    fn row(&self, sample: u32, now: Time, receipt: &doorbell_link::Receipt) -> Receipt {
+        // The clock of the link does not follow corrections of the time of day.
+        let sent = (self.time_of_day)().saturating_sub(now.since(receipt.sent));
         let (incarnation, connection, number) = (self.incarnation, receipt.connection, receipt.number);
         Receipt {
-            at_ms: receipt.sent.as_micros() / 1000,
+            at_ms: millis(sent),
             link: Arc::clone(&self.link),
             frame: FrameId { incarnation, connection, number },
             size: receipt.size,
@@ -148,7 +153,11 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_link::Time;
+
+    /// The clock of the link started an hour before this time.
+    fn corrected() -> Duration {
+        Duration::from_secs(1_800_003_600)
+    }
 
     fn receipt(connection: u64, number: u64) -> doorbell_link::Receipt {
         let sent = Time::from_micros(1_800_000_000_000_000);
@@ -158,8 +167,17 @@ mod tests {
     }
 
     #[test]
+    fn receipts_have_the_corrected_time_of_day() {
+        let now = receipt(1, 1).sent.after(Duration::from_millis(100));
+        let row = Receipts::new("eu", 7, corrected).row(1, now, &receipt(1, 1));
+        assert_eq!(row.at_ms, 1_800_003_600_000 - 100);
+    }
+
+    #[test]
     fn rows_of_equal_receipts_differ() {
-        let row = |incarnation, receipt| Receipts::new("eu", incarnation).row(1, &receipt).frame;
+        let now = receipt(1, 1).sent;
+        let row =
+            |incarnation, receipt| Receipts::new("eu", incarnation, corrected).row(1, now, &receipt).frame;
         let frame = |incarnation, connection, number| FrameId { incarnation, connection, number };
         let rows =
             [row(7, receipt(1, 1)), row(7, receipt(1, 2)), row(7, receipt(2, 1)), row(8, receipt(1, 1))];

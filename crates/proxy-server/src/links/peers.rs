@@ -115,11 +115,12 @@ impl LinkPeers {
         let link = Link::new(options, incarnation);
         let (remote, name) = (Arc::<Mutex<Remote>>::default(), name.to_owned());
         let (changed, known) = (Arc::clone(&self.changed), Arc::clone(&remote));
-        let (history, receipts) = (Arc::clone(&self.history), Receipts::new(&name, incarnation));
+        let receipts = Receipts::new(&name, incarnation, time_of_day);
+        let history = Arc::clone(&self.history);
         let handle = LinkHandle::new(link, self.clock, move |now, notice| {
             if let Notice::Event(Event::Receipt(receipt)) = &notice {
                 let history = lock(&history).clone();
-                let record = |(history, sample): &Sampled| receipts.record(history, *sample, receipt);
+                let record = |(history, sample): &Sampled| receipts.record(history, *sample, now, receipt);
                 return history.iter().for_each(record);
             }
             let mut remote = lock(&known);
