@@ -25,20 +25,20 @@ fn row(link: &LinkView, wide: bool) -> Vec<Cell> {
         plain(if link.peer.is_empty() { "accepted" } else { &link.peer }),
         (state.0, state.1.to_owned()),
         plain(link.connected_ms.map_or_else(none, length)),
-        plain(minute.map_or_else(none, |minute| time(minute.round_trip.p50_us))),
-        plain(minute.map_or_else(none, |minute| time(minute.round_trip.p99_us))),
+        plain(minute.map_or_else(none, |minute| latency(minute.round_trip.p50_us))),
+        plain(minute.map_or_else(none, |minute| latency(minute.round_trip.p99_us))),
         plain(minute.map_or_else(none, |minute| {
-            format!("{} ± {}", time(minute.one_way.p50_us), time(minute.one_way_error_us))
+            format!("{} ± {}", latency(minute.one_way.p50_us), latency(minute.one_way_error_us))
         })),
         plain(link.clock_offset_us.zip(link.clock_error_us).map_or_else(none, |(offset, error)| {
             let sign = if offset < 0 { '-' } else { '+' };
-            format!("{sign}{} ± {}", time(offset.unsigned_abs()), time(error))
+            format!("{sign}{} ± {}", latency(offset.unsigned_abs()), latency(error))
         })),
     ];
     if wide {
         let correlation = minute.and_then(|minute| minute.size_correlation);
         row.extend([
-            plain(minute.map_or_else(none, |minute| time(minute.round_trip.max_us))),
+            plain(minute.map_or_else(none, |minute| latency(minute.round_trip.max_us))),
             plain(correlation.map_or_else(none, |correlation| format!("{correlation:.2}"))),
             plain(count(link.count("frames_sent"))),
             plain(count(link.count("frames_received"))),
@@ -50,8 +50,4 @@ fn row(link: &LinkView, wide: bool) -> Vec<Cell> {
     let warned = |number: u64| (if number == 0 { Tone::Plain } else { Tone::Warn }, count(number));
     row.extend([warned(lost), warned(dropped), plain(count(link.waiting)), plain(&link.last_end)]);
     row
-}
-
-fn time(us: u64) -> String {
-    latency(u32::try_from(us).unwrap_or(u32::MAX))
 }

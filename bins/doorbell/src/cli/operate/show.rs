@@ -270,7 +270,7 @@ fn check_row(check: &CheckView, wide: bool) -> Vec<Cell> {
             (
                 (outcome_tone(last.outcome), last.outcome.to_string()),
                 length(last.age_ms),
-                latency(last.latency_us),
+                latency(last.latency_us.into()),
             )
         },
     );
@@ -321,7 +321,7 @@ pub(super) fn histories(checks: &[CheckView], paint: Paint) -> String {
                 out,
                 "  {:>7} ago  {outcome}  {}",
                 length(result.age_ms),
-                latency(result.latency_us)
+                latency(result.latency_us.into())
             );
         }
     }

@@ -1,9 +1,11 @@
 //! Exact output of the operator commands.
 
-use super::show;
 use super::table::{Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};
-use doorbell_control::{CheckView, CheckWord, Event, EventKind, Lifecycle, OutcomeWord, ResultView};
+use super::{links, show};
+use doorbell_control::{
+    CheckView, CheckWord, Event, EventKind, Lifecycle, LinkView, OutcomeWord, ResultView,
+};
 
 const PLAIN: Paint = Paint { on: false };
 
@@ -17,6 +19,7 @@ fn times_and_numbers() {
     assert_eq!(length(86_400_000 * 12 + 3_600_000 * 3), "12d3h");
     let latencies =
         [(7, "7us"), (1_250, "1.25ms"), (12_345, "12.3ms"), (999_999, "999.9ms"), (1_250_000, "1.25s")];
+    assert_eq!(latency(7_200_000_000), "7200.00s");
     for (us, text) in latencies {
         assert_eq!(latency(us), text);
     }
@@ -81,6 +84,28 @@ fn a_check_is_a_line() {
         "db (tcp) going_down for 3s: connection refused\n    900ms ago  failure      1.25ms\n"
     );
     assert_eq!(show::checks(&[], false, PLAIN), "no checks are configured\n");
+}
+
+#[test]
+fn a_clock_that_is_hours_off_is_shown_in_full() {
+    let link = LinkView {
+        name: "eu".into(),
+        peer: String::new(),
+        connected_ms: Some(3_000),
+        last_end: String::new(),
+        waiting: 0,
+        subjects: 1,
+        round_trip_us: Some(1_250),
+        clock_offset_us: Some(-7_200_000_000),
+        clock_error_us: Some(1_250),
+        minute: None,
+        counters: [].into(),
+    };
+    assert_eq!(
+        links::links(&[link], false, PLAIN),
+        "LINK  PEER      STATE  FOR  RTT P50  P99  ONE WAY P50  CLOCK               LOST  DROPPED  WAITING  WHY\n\
+         eu    accepted  up     3s   -        -    -            -7200.00s ± 1.25ms  0     0        0\n"
+    );
 }
 
 #[test]

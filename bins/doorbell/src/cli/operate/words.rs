@@ -20,7 +20,7 @@ pub(in crate::cli) fn length(ms: u64) -> String {
 }
 
 /// Formats a latency: `850us`, `12.3ms`, `1.25s`.
-pub(in crate::cli) fn latency(us: u32) -> String {
+pub(in crate::cli) fn latency(us: u64) -> String {
     match us {
         0..1_000 => format!("{us}us"),
         1_000..10_000 => format!("{}.{:02}ms", us / 1_000, us % 1_000 / 10),

@@ -121,8 +121,8 @@ impl Course {
 
 /// A number of microseconds, rounded.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
-pub(super) fn whole(us: f64) -> u32 {
-    us.round() as u32
+pub(super) fn whole(us: f64) -> u64 {
+    us.round() as u64
 }
 
 #[cfg(test)]
