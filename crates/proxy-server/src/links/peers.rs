@@ -60,8 +60,29 @@ struct PeersState {
 pub(super) struct KnownPeer {
     pub(super) handle: LinkHandle,
     pub(super) remote: Arc<Mutex<Remote>>,
+    identity: PeerIdentity,
+}
+
+/// Distinguishes a peer from another one that a reload gives to the link of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PeerIdentity {
     /// Address of the peer; empty if the peer connects.
-    pub(super) addr: Mutex<String>,
+    addr: String,
+    certificate_name: String,
+}
+
+impl KnownPeer {
+    /// Address of the peer; empty if the peer connects.
+    pub(super) fn addr(&self) -> &str {
+        &self.identity.addr
+    }
+}
+
+impl PeerIdentity {
+    fn of(peer: &Peer) -> Self {
+        let addr = peer.peer.as_ref().map(ToString::to_string).unwrap_or_default();
+        Self { addr, certificate_name: peer.certificate_name().to_owned() }
+    }
 }
 
 /// States that a peer sent, and the end of its last connection.
@@ -93,27 +114,26 @@ impl LinkPeers {
         self.seed
     }
 
-    /// Keeps the links with these names, adds new links, and removes all others. Returns the links
-    /// in the order of `wanted`.
+    /// Keeps the links with these names and peers, adds new links, and removes all others. Returns
+    /// the links in the order of `wanted`.
     pub(super) fn replace(&self, wanted: &[Peer]) -> Vec<Arc<KnownPeer>> {
         let mut state = lock(&self.state);
-        state.known.retain(|name, _| wanted.iter().any(|peer| peer.name == *name));
+        let mut before = std::mem::take(&mut state.known);
         let known = wanted.iter().map(|peer| {
-            let known =
-                state.known.entry(peer.name.clone()).or_insert_with(|| Arc::new(self.known(&peer.name)));
-            let addr = peer.peer.as_ref().map(ToString::to_string).unwrap_or_default();
-            *lock(&known.addr) = addr;
-            Arc::clone(known)
+            let same = before.remove(&peer.name).filter(|known| known.identity == PeerIdentity::of(peer));
+            let known = same.unwrap_or_else(|| Arc::new(self.known(peer)));
+            state.known.insert(peer.name.clone(), Arc::clone(&known));
+            known
         });
         known.collect()
     }
 
-    fn known(&self, name: &str) -> KnownPeer {
+    fn known(&self, peer: &Peer) -> KnownPeer {
         let options = LinkOptions { results_max: RESULTS_MAX, ..LinkOptions::default() };
         // A new incarnation, because the peer may still know a removed link of this name.
         let incarnation = random();
         let link = Link::new(options, incarnation);
-        let (remote, name) = (Arc::<Mutex<Remote>>::default(), name.to_owned());
+        let (remote, name) = (Arc::<Mutex<Remote>>::default(), peer.name.clone());
         let (changed, known) = (Arc::clone(&self.changed), Arc::clone(&remote));
         let receipts = Receipts::new(&name, incarnation, time_of_day);
         let history = Arc::clone(&self.history);
@@ -142,7 +162,7 @@ impl LinkPeers {
                 }
             }
         });
-        KnownPeer { handle, remote, addr: Mutex::default() }
+        KnownPeer { handle, remote, identity: PeerIdentity::of(peer) }
     }
 
     /// Removes all links.
@@ -232,4 +252,49 @@ fn random() -> u64 {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_checks::options::HostPort;
+    use doorbell_link::{State, Statement};
+
+    fn peer(addr: Option<&str>, certificate_name: Option<&str>) -> Peer {
+        Peer {
+            name: "eu".to_owned(),
+            peer: addr.map(|addr| HostPort::parse(addr, None).expect("an address")),
+            certificate_name: certificate_name.map(str::to_owned),
+            checks: None,
+            endpoints: None,
+        }
+    }
+
+    /// The state and the queue of a former peer would count as those of the new one.
+    #[test]
+    fn a_link_that_gets_another_peer_is_a_new_link() {
+        let (peers, db) = (LinkPeers::new(), Subject::check("db"));
+        let state = || peers.state_of("eu", &db, Duration::from_secs(60)).map(|known| known.state);
+        let steps = [
+            (peer(None, None), true),
+            (peer(None, None), false),
+            (Peer { checks: Some(Vec::new()), ..peer(None, None) }, false),
+            (peer(None, Some("eu-2.test")), true),
+            (peer(Some("eu.test:7443"), Some("eu-2.test")), true),
+            (peer(Some("us.test:7443"), Some("eu-2.test")), true),
+            (peer(Some("us.test:7443"), Some("eu-2.test")), false),
+        ];
+        for (number, (peer, is_new)) in (1..).zip(steps) {
+            let known = peers.replace(&[peer]).remove(0);
+            let expected = if is_new { State::Unknown } else { State::Down };
+            assert_eq!(state(), Some(expected), "step {number}");
+            assert_eq!(known.handle.report().waiting, u64::from(!is_new), "step {number}");
+            let statement =
+                Statement { subject: db.clone(), state: State::Down, reason: String::new(), at_us: number };
+            lock(&known.remote).states.take(peers.clock.now(), Event::Transition(statement));
+            known.handle.with(|now, link| link.restate(now, db.clone(), State::Up, ""));
+        }
+        assert!(peers.replace(&[]).is_empty());
+        assert_eq!(state(), None);
+    }
 }

@@ -13,7 +13,7 @@ pub(super) fn of(name: &str, known: &KnownPeer) -> LinkView {
     let remote = lock(&known.remote);
     LinkView {
         name: name.to_owned(),
-        peer: lock(&known.addr).clone(),
+        peer: known.addr().to_owned(),
         connected_ms: connected_for.map(millis),
         last_end: remote.last_end.clone(),
         waiting,
