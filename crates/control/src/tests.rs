@@ -137,6 +137,7 @@ fn status() -> Status {
             left_ms: None,
         }],
         counters: [("requests".to_owned(), 11)].into(),
+        history_failure: Some("connection refused".into()),
         event: 12,
     }
 }
@@ -213,7 +214,7 @@ fn the_layout_is_that_of_this_version() {
     responses().iter().for_each(|response| digest.write(&bitcode::encode(response)));
     assert_eq!(
         (VERSION, digest.finish()),
-        (11, 2_819_957_083_118_262_614),
+        (11, 16_021_205_250_443_451_709),
         "the layout of the control protocol changed"
     );
 }

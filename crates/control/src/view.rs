@@ -60,6 +60,9 @@ pub struct Status {
     pub maintenance: Vec<HoldView>,
     /// Counters since the start, by name; those whose name ends in `_live` are current values.
     pub counters: BTreeMap<String, u64>,
+    /// Reason for the failure of the last attempt to write the history; `None` after a success, and
+    /// without a history.
+    pub history_failure: Option<String>,
     /// The number of the last event.
     pub event: u64,
 }

@@ -200,12 +200,13 @@ impl History {
         inner.failed(why);
     }
 
-    /// Records that the store is unavailable. Returns true at the first call since the last
-    /// success.
+    /// Records that the store is unavailable. Returns true if the outage or its reason is new.
     pub(crate) fn unavailable(&self, why: &str) -> bool {
         let mut inner = self.lock();
+        let was_unavailable = std::mem::replace(&mut inner.is_unavailable, true);
+        let is_new = !was_unavailable || inner.failure.as_deref() != Some(why);
         inner.failed(why);
-        !std::mem::replace(&mut inner.is_unavailable, true)
+        is_new
     }
 
     /// Splits a batch that is too large for the store. Returns false if it has a single row.
@@ -246,6 +247,8 @@ mod tests {
         assert!(!history.written());
         history.refused("bad");
         assert!(history.unavailable("gone") && !history.unavailable("gone"));
+        assert!(history.unavailable("no schema") && !history.unavailable("no schema"), "another reason");
         assert!(history.written() && !history.written());
+        assert!(history.unavailable("no schema"), "another outage");
     }
 }

@@ -8,7 +8,7 @@ use doorbell_control::{
     RefusedReloadView, Status,
 };
 use doorbell_health::CheckIndex;
-use doorbell_history::{Counter, Counts};
+use doorbell_history::{Counter, Counts, Stats};
 use doorbell_link::State;
 use doorbell_shared::{Announcement, EndpointState};
 use std::sync::Arc;
@@ -25,6 +25,17 @@ const fn shared_state(state: EndpointWord) -> State {
         EndpointWord::Drain | EndpointWord::Maintenance => State::Maintenance,
         EndpointWord::Up => State::Up,
     }
+}
+
+fn history_counters(stats: &Stats) -> [(String, u64); 5] {
+    let counters = [
+        ("history_batches_failed", stats.batches_failed),
+        ("history_failing_live", u64::from(stats.failure.is_some())),
+        ("history_rows_dropped", stats.sum(Counts::dropped)),
+        ("history_rows_live", stats.sum(|counts| counts.live)),
+        ("history_rows_written", stats.sum(|counts| counts.written)),
+    ];
+    counters.map(|(name, count)| (name.to_owned(), count))
 }
 
 impl Operator {
@@ -81,8 +92,12 @@ impl Operator {
             status.endpoints = running.registry.endpoints();
             status.checks = running.registry.check_counts();
             status.counters = running.counters();
-            status.counters.extend(self.history_counters());
             status.counters.extend(running.sharing_counters());
+            if let Some(history) = self.0.event_log.history() {
+                let stats = history.stats();
+                status.counters.extend(history_counters(&stats));
+                status.history_failure = stats.failure;
+            }
         }
         status
     }
@@ -106,19 +121,6 @@ impl Operator {
             endpoints_total: status.endpoints.len() as u64,
             endpoints: status.endpoints.iter().map(endpoint).collect(),
         }
-    }
-
-    fn history_counters(&self) -> Vec<(String, u64)> {
-        let Some(history) = self.0.event_log.history() else { return Vec::new() };
-        let stats = history.stats();
-        let counters = [
-            ("history_batches_failed", stats.batches_failed),
-            ("history_failing_live", u64::from(stats.failure.is_some())),
-            ("history_rows_dropped", stats.sum(Counts::dropped)),
-            ("history_rows_live", stats.sum(|counts| counts.live)),
-            ("history_rows_written", stats.sum(|counts| counts.written)),
-        ];
-        counters.map(|(name, count)| (name.to_owned(), count)).into()
     }
 
     /// Returns all checks in the order of the configuration, or the check with this name.

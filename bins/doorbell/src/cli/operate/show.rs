@@ -130,9 +130,9 @@ fn history(status: &Status, paint: Paint) -> String {
     let (waiting, dropped) = (number("history_rows_live"), number("history_rows_dropped"));
     let text =
         format!("{} rows stored, {} waiting, {} dropped", count(written), count(waiting), count(dropped));
-    match number("history_failing_live") {
-        0 => text,
-        _ => paint.text(Tone::Warn, &format!("{text}; the store cannot be used")),
+    match &status.history_failure {
+        None => text,
+        Some(why) => paint.text(Tone::Warn, &format!("{text}; the store cannot be used: {why}")),
     }
 }
 

@@ -129,6 +129,7 @@ fn status() -> Status {
         generation: 2,
         refused_reload: None,
         unsaved: None,
+        history_failure: None,
         addresses: Vec::new(),
         waiting: vec![WaitingView { listener: "later".to_owned(), reason: "no such file".to_owned() }],
         ports: BTreeMap::new(),
