@@ -68,6 +68,7 @@ impl ServerKind for ClickHouseServer {
 impl ClickHouse {
     fn check(&self, at: &Section<'_>) {
         self.url.check_tls("url", at);
+        self.url.check_password(at);
     }
 }
 

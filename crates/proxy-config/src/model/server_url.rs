@@ -49,6 +49,15 @@ impl<K: ServerKind> ServerUrl<K> {
             at.problem(problem.help(format!("write the URL with {scheme}, or remove `tls`")));
         }
     }
+
+    /// Reports a password that is sent to another machine without TLS.
+    pub(super) fn check_password(&self, at: &Section<'_>) {
+        if let (Some(place), false, false) = (at.place("password"), self.is_tls, self.at.is_this_machine()) {
+            let message = format!("the password is sent to {self} without encryption");
+            let problem = Problem::warning("plain-password", place, message);
+            at.problem(problem.help(format!("write the URL with {}, for TLS", K::SCHEMES[1].0)));
+        }
+    }
 }
 
 impl<K: ServerKind> Text for ServerUrl<K> {

@@ -54,14 +54,8 @@ impl ServerKind for RedisServer {
 impl Sharing {
     fn check(&self, at: &Section<'_>) {
         self.redis.check_tls("redis", at);
-        let password = at.place("password");
-        let has_password = password.is_some();
-        let is_plain = !self.redis.is_tls && !self.redis.at.is_this_machine();
-        if let (Some(place), true) = (password, is_plain) {
-            let message = format!("the password is sent to {} without encryption", self.redis.value);
-            let problem = Problem::warning("plain-password", place, message);
-            at.problem(problem.help("write the URL with rediss, for TLS"));
-        }
+        self.redis.check_password(at);
+        let has_password = at.place("password").is_some();
         if let (Some(_), false, Some(place)) = (&self.username, has_password, at.place("username")) {
             let problem = Problem::error("missing-password", place, "`username` needs a password");
             at.problem(problem.help("add `password`, or remove `username` for the default user"));
