@@ -80,7 +80,7 @@ impl Operator {
     /// Why the state is not saved to the configured state file.
     pub(super) fn unsaved(&self, inner: &OperatorInner) -> Option<String> {
         let in_use = self.0.state_file.get().and_then(|opened| opened.as_ref().err());
-        in_use.or(inner.unsaved.as_ref().map(|(why, _)| why)).cloned()
+        in_use.or_else(|| inner.unsaved.as_ref().map(|(why, _)| why)).cloned()
     }
 }
 

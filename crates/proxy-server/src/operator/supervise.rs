@@ -65,7 +65,8 @@ impl Operator {
         // window.
         self.evaluate_windows(&mut inner, now);
         let maintenance = inner.maintenance.expire(now);
-        let mut is_saved = maintenance.is_empty() && inner.unsaved.as_ref().is_none_or(|(_, again_at)| *again_at > now);
+        let mut is_saved =
+            maintenance.is_empty() && inner.unsaved.as_ref().is_none_or(|(_, again_at)| *again_at > now);
         for (target, source, hold) in maintenance {
             tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
             self.publish_hold(&inner, &target, source, None, now);
@@ -98,7 +99,12 @@ impl Operator {
         let closes = inner.life.stop().filter(|_| !inner.life.is_closing()).map(|stop| stop.closes_at);
         let drains = inner.life.drains().next_end().into_iter().chain(inner.drains.next_end());
         let maintenance = inner.maintenance.next_end().into_iter().chain(inner.windows.evaluate_at());
-        let next = closes.into_iter().chain(drains).chain(maintenance).chain(inner.unsaved.as_ref().map(|(_, again_at)| *again_at)).min()?;
+        let next = closes
+            .into_iter()
+            .chain(drains)
+            .chain(maintenance)
+            .chain(inner.unsaved.as_ref().map(|(_, again_at)| *again_at))
+            .min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }
 }
