@@ -302,7 +302,9 @@ fn junk_tokens_keep_no_files_waiting(engine: &str) {
             let seen = |what: &str| server.doorbell.process.log().matches(what).count();
             let (files, links) = (seen(" files"), seen(" links"));
             outside.write(&format!("files/{version}"), "content");
-            outside.write("links.map", &format!("/l/a https://v{version}.test/\n"));
+            // Renamed, because a watcher may read a file that is being written.
+            let next = outside.write("links.new", &format!("/l/a https://v{version}.test/\n"));
+            fs::rename(next, &map).unwrap();
             // The queue is always full of junk. If the polls of the files needed room in the queue,
             // none of them would run.
             let took = wait_until(PATIENCE, || seen(" files") > files && seen(" links") > links);
