@@ -46,6 +46,6 @@ pub use view::{
     Status, UseView, WaitingView, WorkerView,
 };
 pub use word::{
-    AudienceWord, CauseWord, CheckWord, ClassWord, EndpointWord, HoldSource, Lifecycle, OutcomeWord,
+    AudienceWord, CauseWord, CheckWord, ClassWord, EndpointWord, HoldSource, Lifecycle, Look, OutcomeWord,
     SeverityWord,
 };

@@ -129,6 +129,76 @@ own_words! {
     }
 }
 
+/// How a state is shown to people, on a terminal and on pages; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Look {
+    /// Not serving.
+    Bad,
+    /// Serving, but not as it should.
+    Warning,
+    /// Nothing is known.
+    Unknown,
+    /// Not serving on request of an operator.
+    Planned,
+    /// As it should be.
+    Good,
+}
+
+impl CheckWord {
+    /// How the state is shown. A stale check looks as [`ClassWord`] counts it by default.
+    #[must_use]
+    pub const fn look(self) -> Look {
+        match self {
+            Self::Degraded | Self::GoingDown | Self::GoingUp => Look::Warning,
+            Self::Down | Self::Flapping | Self::Stale => Look::Bad,
+            Self::Maintenance => Look::Planned,
+            Self::Unknown => Look::Unknown,
+            Self::Up => Look::Good,
+        }
+    }
+}
+
+impl EndpointWord {
+    /// How the state is shown.
+    #[must_use]
+    pub const fn look(self) -> Look {
+        match self {
+            Self::Degraded => Look::Warning,
+            Self::Down => Look::Bad,
+            Self::Drain | Self::Maintenance => Look::Planned,
+            Self::Up => Look::Good,
+        }
+    }
+}
+
+impl ClassWord {
+    /// How the class is shown.
+    #[must_use]
+    pub const fn look(self) -> Look {
+        match self {
+            Self::Degraded => Look::Warning,
+            Self::Down => Look::Bad,
+            Self::Maintenance => Look::Planned,
+            Self::Unknown => Look::Unknown,
+            Self::Up => Look::Good,
+        }
+    }
+}
+
+impl OutcomeWord {
+    /// How the outcome is shown.
+    #[must_use]
+    pub const fn look(self) -> Look {
+        match self {
+            Self::Degraded => Look::Warning,
+            Self::Error | Self::Failure | Self::Timeout => Look::Bad,
+            Self::Maintenance => Look::Planned,
+            Self::Success => Look::Good,
+            Self::Unknown => Look::Unknown,
+        }
+    }
+}
+
 counterparts! {
     AudienceWord of Audience { Kubelet, LoadBalancer, Other }
     ClassWord of Class { Degraded, Down, Maintenance, Unknown, Up }

@@ -34,17 +34,17 @@ impl Query {
     /// Parses a query. The default module is `http_2xx`.
     pub(super) fn parse(query: &str, modules: &[Module]) -> Result<Self, BadQuery> {
         let (mut target, mut module) = (None, None);
-        for (name, value) in query.split('&').map(|part| part.split_once('=').unwrap_or((part, ""))) {
-            match name {
-                "target" if target.is_some() => return Err(BadQuery::TwoTargets),
-                "target" => target = Some(decoded(value)),
-                "module" => module = Some(decoded(value)),
-                _ => {}
-            }
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let changes = |when: &Option<&str>| when.map_or(!value.is_empty(), |when| value == when);
             if let Some((name, _)) = UNSUPPORTED.iter().find(|(known, when)| *known == name && changes(when))
             {
                 return Err(BadQuery::Unsupported(name));
+            }
+            match &*name {
+                "target" if target.is_some() => return Err(BadQuery::TwoTargets),
+                "target" => target = Some(value.into_owned()),
+                "module" => module = Some(value.into_owned()),
+                _ => {}
             }
         }
         let target = target.filter(|target| !target.is_empty()).ok_or(BadQuery::NoTarget)?;
@@ -70,28 +70,6 @@ impl fmt::Display for BadQuery {
             Self::Unsupported(name) => write!(f, "Parameter {name} is not supported"),
         }
     }
-}
-
-/// Decodes percent encoding and `+`. Invalid UTF-8 is replaced; invalid escapes remain unchanged.
-fn decoded(value: &str) -> String {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        let hex = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        match (first, after) {
-            (b'%', [high, low, behind @ ..]) => match (hex(*high), hex(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high << 4 | low);
-                    rest = behind;
-                }
-                _ => bytes.push(b'%'),
-            },
-            (b'+', _) => bytes.push(b' '),
-            (byte, _) => bytes.push(*byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -9,11 +9,12 @@ use doorbell_checks::{Finding, Push, PushRefused};
 use doorbell_health::Outcome;
 use doorbell_proxy_config::model::Config;
 use doorbell_proxy_config::parse_duration;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Maximum number of bytes of a note that are decoded; the limit for stored notes is lower.
-const NOTE_BYTES_MAX: usize = 1024;
+/// Maximum length of a note in bytes; the limit for stored notes is lower.
+const NOTE_LEN_MAX: usize = 1024;
 
 /// Accepts results for the checks of type `ttl`.
 #[derive(Debug)]
@@ -88,48 +89,27 @@ impl PushHandler {
     }
 }
 
-/// Returns the raw value of a parameter of a query; empty without the parameter.
-fn value_of<'q>(query: &'q [u8], name: &[u8]) -> &'q [u8] {
-    let mut parts = query.split(|&byte| byte == b'&');
-    let value = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix(b"="));
-    value.unwrap_or_default()
+/// Returns the decoded value of a parameter of a query; empty without the parameter.
+fn value_of<'q>(query: &'q [u8], name: &str) -> Cow<'q, str> {
+    let value = form_urlencoded::parse(query).find(|(found, _)| found == name);
+    value.map(|(_, value)| value).unwrap_or_default()
 }
 
 /// Returns `latency` in a query, which is the time that the run took: zero without `latency`,
 /// `None` if the value is not a duration. A number without a unit is in seconds, as on the admin
 /// address.
 fn latency_of(query: &[u8]) -> Option<Duration> {
-    match value_of(query, b"latency") {
-        b"" => Some(Duration::ZERO),
-        text => {
-            let text = str::from_utf8(text).ok()?;
-            parse_duration(text).or_else(|| text.parse().ok().map(Duration::from_secs))
-        }
+    match &*value_of(query, "latency") {
+        "" => Some(Duration::ZERO),
+        text => parse_duration(text).or_else(|| text.parse().ok().map(Duration::from_secs)),
     }
 }
 
-/// Returns the decoded value of `note` in a query.
+/// Returns `note` in a query.
 fn note_of(query: &[u8]) -> String {
-    let note = value_of(query, b"note");
-    let mut bytes = Vec::new();
-    let mut rest = &note[..note.len().min(NOTE_BYTES_MAX)];
-    while let Some((&first, after)) = rest.split_first() {
-        let (byte, after) = match (first, after) {
-            (b'+', _) => (b' ', after),
-            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => (high << 4 | low, after),
-                _ => (first, &rest[1..]),
-            },
-            _ => (first, after),
-        };
-        bytes.push(byte);
-        rest = after;
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    let mut note = value_of(query, "note").into_owned();
+    note.truncate(note.floor_char_boundary(NOTE_LEN_MAX));
+    note
 }
 
 #[cfg(test)]
@@ -146,7 +126,7 @@ mod tests {
             ("my_latency=3s", Some(0)),
             ("latency=3", Some(3_000_000)),
             ("latency=-1s", None),
-            ("latency=%32s", None),
+            ("latency=%32s", Some(2_000_000)),
             ("latency=\u{e9}", None),
         ] {
             let expected = expected.map(Duration::from_micros);
@@ -168,6 +148,6 @@ mod tests {
         ] {
             assert_eq!(note_of(query.as_bytes()), expected, "{query:?}");
         }
-        assert_eq!(note_of(format!("note={}", "x".repeat(9999)).as_bytes()).len(), NOTE_BYTES_MAX);
+        assert_eq!(note_of(format!("note={}", "x".repeat(9999)).as_bytes()).len(), NOTE_LEN_MAX);
     }
 }

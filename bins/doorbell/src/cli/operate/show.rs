@@ -3,8 +3,8 @@
 use super::table::{Cell, Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};
 use doorbell_control::{
-    AudienceWord, CheckView, CheckWord, EndpointView, EndpointWord, Event, EventKind, Lifecycle, OutcomeWord,
-    ProberView, Status, WorkerView,
+    AudienceWord, CheckView, CheckWord, EndpointView, Event, EventKind, Lifecycle, Look, ProberView, Status,
+    WorkerView,
 };
 use std::fmt::Write as _;
 
@@ -149,46 +149,28 @@ fn shared(status: &Status, paint: Paint) -> String {
 }
 
 fn checks_in_words(status: &Status, paint: Paint) -> String {
-    let tone = |word: &str| {
-        CheckWord::ALL.into_iter().find(|known| known.as_str() == word).map_or(Tone::Plain, check_tone)
+    let tone_of = |word: &str| {
+        let state = CheckWord::ALL.into_iter().find(|known| known.as_str() == word);
+        state.map_or(Tone::Plain, |state| tone(state.look()))
     };
-    let words = status.checks.iter().map(|(word, count)| format!("{count} {}", paint.text(tone(word), word)));
+    let words =
+        status.checks.iter().map(|(word, count)| format!("{count} {}", paint.text(tone_of(word), word)));
     words.collect::<Vec<_>>().join(", ")
 }
 
-const fn check_tone(state: CheckWord) -> Tone {
-    match state {
-        CheckWord::Down | CheckWord::Flapping => Tone::Bad,
-        CheckWord::Degraded
-        | CheckWord::GoingDown
-        | CheckWord::GoingUp
-        | CheckWord::Maintenance
-        | CheckWord::Stale => Tone::Warn,
-        CheckWord::Unknown => Tone::Quiet,
-        CheckWord::Up => Tone::Good,
-    }
-}
-
-const fn endpoint_tone(state: EndpointWord) -> Tone {
-    match state {
-        EndpointWord::Down => Tone::Bad,
-        EndpointWord::Degraded | EndpointWord::Drain | EndpointWord::Maintenance => Tone::Warn,
-        EndpointWord::Up => Tone::Good,
-    }
-}
-
-const fn outcome_tone(outcome: OutcomeWord) -> Tone {
-    match outcome {
-        OutcomeWord::Error | OutcomeWord::Failure | OutcomeWord::Timeout => Tone::Bad,
-        OutcomeWord::Degraded | OutcomeWord::Maintenance | OutcomeWord::Unknown => Tone::Warn,
-        OutcomeWord::Success => Tone::Good,
+const fn tone(look: Look) -> Tone {
+    match look {
+        Look::Bad => Tone::Bad,
+        Look::Good => Tone::Good,
+        Look::Planned | Look::Warning => Tone::Warn,
+        Look::Unknown => Tone::Quiet,
     }
 }
 
 fn endpoints(endpoints: &[EndpointView], wide: bool, paint: Paint) -> String {
     let code = |endpoint: &EndpointView, audience| {
         let answer = endpoint.answers.iter().find(|answer| answer.audience == audience);
-        answer.map_or_else(|| plain(""), |answer| (endpoint_tone(answer.state), answer.code.to_string()))
+        answer.map_or_else(|| plain(""), |answer| (tone(answer.state.look()), answer.code.to_string()))
     };
     let row = |endpoint: &EndpointView| {
         let cause =
@@ -199,7 +181,7 @@ fn endpoints(endpoints: &[EndpointView], wide: bool, paint: Paint) -> String {
         why.retain(|word| !word.is_empty() && word != "checks");
         let mut row = vec![
             plain(&endpoint.name),
-            (endpoint_tone(endpoint.state), endpoint.state.to_string()),
+            (tone(endpoint.state.look()), endpoint.state.to_string()),
             plain(length(endpoint.age_ms)),
             code(endpoint, AudienceWord::Kubelet),
             code(endpoint, AudienceWord::LoadBalancer),
@@ -268,7 +250,7 @@ fn check_row(check: &CheckView, wide: bool) -> Vec<Cell> {
         || (plain("-"), "-".to_owned(), "-".to_owned()),
         |last| {
             (
-                (outcome_tone(last.outcome), last.outcome.to_string()),
+                (tone(last.outcome.look()), last.outcome.to_string()),
                 length(last.age_ms),
                 latency(last.latency_us.into()),
             )
@@ -277,7 +259,7 @@ fn check_row(check: &CheckView, wide: bool) -> Vec<Cell> {
     let mut row = vec![
         plain(&check.name),
         plain(&check.kind),
-        (check_tone(check.state), check.state.to_string()),
+        (tone(check.state.look()), check.state.to_string()),
         plain(length(check.age_ms)),
         outcome,
         plain(ago),
@@ -306,7 +288,7 @@ fn check_row(check: &CheckView, wide: bool) -> Vec<Cell> {
 pub(super) fn histories(checks: &[CheckView], paint: Paint) -> String {
     let mut out = String::new();
     for check in checks {
-        let state = paint.text(check_tone(check.state), check.state.as_str());
+        let state = paint.text(tone(check.state.look()), check.state.as_str());
         let reason = after_colon(&check.reason);
         let _ = writeln!(
             out,
@@ -316,7 +298,7 @@ pub(super) fn histories(checks: &[CheckView], paint: Paint) -> String {
             length(check.age_ms)
         );
         for result in &check.history {
-            let outcome = paint.text(outcome_tone(result.outcome), &format!("{:<11}", result.outcome));
+            let outcome = paint.text(tone(result.outcome.look()), &format!("{:<11}", result.outcome));
             let _ = writeln!(
                 out,
                 "  {:>7} ago  {outcome}  {}",
@@ -340,7 +322,7 @@ pub(super) fn probers(probers: &[ProberView], paint: Paint) -> String {
             plain(count(prober.count)),
             plain(format!("{} ago", length(prober.age_ms))),
             plain(prober.interval_ms.map_or_else(|| "-".to_owned(), length)),
-            (endpoint_tone(prober.verdict), prober.verdict.to_string()),
+            (tone(prober.verdict.look()), prober.verdict.to_string()),
             plain(prober.their_view.as_deref().unwrap_or_default()),
         ]
     };
@@ -366,7 +348,7 @@ fn event_text(what: &EventKind, paint: Paint) -> String {
     let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     match what {
         EventKind::Check { name, from, to, reason } => {
-            format!("check {name}: {from} -> {}{}", paint.text(check_tone(*to), to.as_str()), because(reason))
+            format!("check {name}: {from} -> {}{}", paint.text(tone(to.look()), to.as_str()), because(reason))
         }
         EventKind::Drain { endpoint, on, reason, until_unix_ms } => {
             let until = until_unix_ms.map_or_else(String::new, |until| format!(" until {}", moment(until)));
@@ -375,11 +357,7 @@ fn event_text(what: &EventKind, paint: Paint) -> String {
         }
         EventKind::Endpoint { name, from, to, cause, note } => {
             let why = if note.is_empty() { cause.as_str() } else { note };
-            format!(
-                "health {name}: {from} -> {}{}",
-                paint.text(endpoint_tone(*to), to.as_str()),
-                because(why)
-            )
+            format!("health {name}: {from} -> {}{}", paint.text(tone(to.look()), to.as_str()), because(why))
         }
         EventKind::Lifecycle { from, to, reason } => format!("doorbell: {from} -> {to}{}", because(reason)),
         EventKind::Maintenance { target, source, on, reason, until_unix_ms } => {

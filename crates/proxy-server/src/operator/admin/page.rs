@@ -4,8 +4,8 @@
 
 use super::html::{Ago, Esc, Took};
 use doorbell_control::{
-    CheckView, CheckWord, ClassWord, EndpointView, EndpointWord, Event, EventKind, Lifecycle, LinkMinuteView,
-    LinkView, OutcomeWord, ProberView, SeverityWord, Status,
+    CheckView, ClassWord, EndpointView, EndpointWord, Event, EventKind, Lifecycle, LinkMinuteView, LinkView,
+    Look, ProberView, SeverityWord, Status,
 };
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -254,12 +254,7 @@ fn endpoints(html: &mut String, status: &Status) -> std::fmt::Result {
     let count = status.endpoints.len();
     write!(html, "<section><h2>Endpoints <small>{count}</small></h2><div class=\"cards\">")?;
     let mut worst_first: Vec<&EndpointView> = status.endpoints.iter().collect();
-    worst_first.sort_by_key(|one| match one.state {
-        EndpointWord::Down => 0,
-        EndpointWord::Degraded => 1,
-        EndpointWord::Drain | EndpointWord::Maintenance => 2,
-        EndpointWord::Up => 3,
-    });
+    worst_first.sort_by_key(|one| one.state.look());
     for one in worst_first {
         endpoint(html, one)?;
     }
@@ -271,7 +266,7 @@ fn endpoint(html: &mut String, one: &EndpointView) -> std::fmt::Result {
         html,
         "<article class=\"card\"><header><h3>{}</h3><span class=\"pill {}\">{}</span></header><p>for {}, by {}",
         Esc(&one.name),
-        endpoint_tone(one.state),
+        css_class(one.state.look()),
         one.state,
         Ago(one.age_ms),
         Esc(one.cause.as_str().replace('_', " ")),
@@ -291,7 +286,7 @@ fn endpoint(html: &mut String, one: &EndpointView) -> std::fmt::Result {
     for answer in one.answers.iter().take(if same { 1 } else { usize::MAX }) {
         let audience =
             if same { "all probers".to_owned() } else { answer.audience.as_str().replace('_', " ") };
-        let tone = endpoint_tone(answer.state);
+        let tone = css_class(answer.state.look());
         let state = if answer.state == one.state { String::new() } else { format!("{} ", answer.state) };
         let code = answer.code;
         write!(
@@ -304,16 +299,10 @@ fn endpoint(html: &mut String, one: &EndpointView) -> std::fmt::Result {
     if !one.uses.is_empty() {
         html.write_str("<div class=\"uses\">")?;
         for used in &one.uses {
-            let tone = match used.class {
-                ClassWord::Degraded => "warn",
-                ClassWord::Down => "down",
-                ClassWord::Maintenance => "calm",
-                ClassWord::Unknown => "idle",
-                ClassWord::Up => "up",
-            };
             write!(
                 html,
-                "<span class=\"chip {tone}\">{} <small>{}</small></span>",
+                "<span class=\"chip {}\">{} <small>{}</small></span>",
+                css_class(used.class.look()),
                 Esc(&used.check),
                 used.severity
             )?;
@@ -329,12 +318,7 @@ fn checks(html: &mut String, checks: &[CheckView]) -> std::fmt::Result {
         html.write_str("<li class=\"none\">No check is configured.</li>")?;
     }
     let mut worst_first: Vec<&CheckView> = checks.iter().collect();
-    worst_first.sort_by_key(|one| match check_tone(one.state) {
-        "down" => 0,
-        "warn" => 1,
-        "calm" | "idle" => 2,
-        _ => 3,
-    });
+    worst_first.sort_by_key(|one| one.state.look());
     for one in worst_first {
         let state = one.state.as_str().replace('_', " ");
         write!(
@@ -342,7 +326,7 @@ fn checks(html: &mut String, checks: &[CheckView]) -> std::fmt::Result {
             "<li><span class=\"name\">{}<small>{}</small></span><span class=\"pill {}\">{state}</span><span class=\"meta num\">",
             Esc(&one.name),
             Esc(&one.kind),
-            check_tone(one.state),
+            css_class(one.state.look()),
         )?;
         match &one.last {
             Some(last) => write!(html, "{} · {} ago", Took(last.latency_us.into()), Ago(last.age_ms))?,
@@ -377,15 +361,10 @@ fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
     )?;
     for (at, result) in (BARS_MAX - shown.len()..).zip(shown) {
         let height = 3 + u64::from(result.latency_us) * 17 / u64::from(longest);
-        let tone = match result.outcome {
-            OutcomeWord::Success => "up",
-            OutcomeWord::Degraded => "warn",
-            OutcomeWord::Maintenance | OutcomeWord::Unknown => "calm",
-            OutcomeWord::Error | OutcomeWord::Failure | OutcomeWord::Timeout => "down",
-        };
         write!(
             html,
-            "<rect class=\"{tone}\" x=\"{}\" y=\"{}\" width=\"3\" height=\"{height}\"/>",
+            "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"3\" height=\"{height}\"/>",
+            css_class(result.outcome.look()),
             at * 4,
             20 - height
         )?;
@@ -449,7 +428,7 @@ fn probers(html: &mut String, probers: &[ProberView]) -> std::fmt::Result {
             "<li><span class=\"name\">{}<small>{}</small></span><span class=\"pill {}\">{}</span><span class=\"meta num\">{} · {} ago",
             Esc(&one.prober),
             Esc(&one.endpoint),
-            endpoint_tone(one.verdict),
+            css_class(one.verdict.look()),
             one.verdict,
             grouped(one.count),
             Ago(one.age_ms),
@@ -484,14 +463,14 @@ fn event_kind(what: &EventKind) -> String {
         |tone: &str, word: &str| format!("<span class=\"pill {tone}\">{}</span>", word.replace('_', " "));
     match what {
         EventKind::Check { name, to, reason, .. } => {
-            format!("{} {} {}", Esc(name), pill(check_tone(*to), to.as_str()), Esc(reason))
+            format!("{} {} {}", Esc(name), pill(css_class(to.look()), to.as_str()), Esc(reason))
         }
         EventKind::Drain { endpoint, on, reason, .. } => {
             let word = if *on { "drain" } else { "drain ended" };
             format!("{} {} {}", Esc(endpoint), pill("calm", word), Esc(reason))
         }
         EventKind::Endpoint { name, to, note, .. } => {
-            format!("<b>{}</b> {} {}", Esc(name), pill(endpoint_tone(*to), to.as_str()), Esc(note))
+            format!("<b>{}</b> {} {}", Esc(name), pill(css_class(to.look()), to.as_str()), Esc(note))
         }
         EventKind::Lifecycle { to, reason, .. } => {
             let tone = if *to == Lifecycle::Ready { "up" } else { "calm" };
@@ -509,22 +488,14 @@ fn event_kind(what: &EventKind) -> String {
     }
 }
 
-const fn endpoint_tone(state: EndpointWord) -> &'static str {
-    match state {
-        EndpointWord::Degraded => "warn",
-        EndpointWord::Down => "down",
-        EndpointWord::Drain | EndpointWord::Maintenance => "calm",
-        EndpointWord::Up => "up",
-    }
-}
-
-const fn check_tone(state: CheckWord) -> &'static str {
-    match state {
-        CheckWord::Degraded | CheckWord::Flapping | CheckWord::GoingDown | CheckWord::GoingUp => "warn",
-        CheckWord::Down | CheckWord::Stale => "down",
-        CheckWord::Maintenance => "calm",
-        CheckWord::Unknown => "idle",
-        CheckWord::Up => "up",
+/// The class in the style sheet.
+const fn css_class(look: Look) -> &'static str {
+    match look {
+        Look::Bad => "down",
+        Look::Good => "up",
+        Look::Planned => "calm",
+        Look::Unknown => "idle",
+        Look::Warning => "warn",
     }
 }
 

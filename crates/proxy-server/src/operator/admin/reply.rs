@@ -157,7 +157,7 @@ impl AdminState {
     fn get_check(&self, path: &str) -> FullReply {
         let Some(name) = path.strip_prefix("/-/checks/") else { return not_found() };
         let (name, history) = name.strip_suffix("/history").map_or((name, false), |name| (name, true));
-        let Some(name) = query::decoded(name) else { return not_found() };
+        let Some(name) = query::segment(name) else { return not_found() };
         let one = self.operator.checks(Some(&name), history);
         found(one.map(|mut checks| checks.pop()))
     }
@@ -326,7 +326,7 @@ impl AdminRequest {
             "/-/quit" | "/quitquitquit" => Ok(doorbell_control::Request::Quit { now: text("now").is_some() }),
             path => {
                 let name = path.strip_prefix("/-/checks/").and_then(|path| path.strip_suffix("/run"));
-                Ok(doorbell_control::Request::RunCheck { name: query::decoded(name?)? })
+                Ok(doorbell_control::Request::RunCheck { name: query::segment(name?)? })
             }
         };
         Some(request.map(|request| Operation::Handle(request, Duration::ZERO)))
@@ -348,7 +348,7 @@ impl AdminRequest {
         };
         let mut note = query::value(&self.query, "note").unwrap_or_default();
         note.truncate(note.floor_char_boundary(NOTE_LEN_MAX));
-        let check = query::decoded(name)?;
+        let check = query::segment(name)?;
         let latency = self.duration("latency").map(Option::unwrap_or_default);
         Some(latency.map(|latency| Operation::Push { check, outcome, latency, note }))
     }
