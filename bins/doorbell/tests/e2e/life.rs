@@ -169,6 +169,9 @@ fn a_stop_does_not_wait_for_a_reload(engine: &str) {
     );
     let file = scratch.write("doorbell.toml", &text);
     let mut doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap();
+    // The file is read again until signals are handled.
+    doorbell.process.signal(Signal::USR1);
+    wait_until(LIMIT, || doorbell.process.log().contains("state: ")).expect("signals are handled");
     fs::remove_file(&file).unwrap();
     mkfifoat(CWD, &file, Mode::RUSR | Mode::WUSR).unwrap();
     // More signals than the queue of the supervisor holds.
