@@ -1,6 +1,6 @@
 //! The queue from the workers to the thread of HTTP/2: connections arrive in batches, with one
-//! wake-up per batch. The first connection starts the thread. The permits of the hand-over limit
-//! the number of connections.
+//! wake-up per batch. The first connection starts the thread. The hand-over permits are an
+//! upper bound on the number of connections.
 
 use doorbell::{HandedConn, Taker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -133,7 +133,7 @@ impl FixedTime {
     /// Returns the first start after a moment.
     fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let mut local = self.zone.to_datetime(after);
-        // A repeated time has its start before `after` during the second pass.
+        // During the second pass of a repeated time, its start is before `after`.
         loop {
             let utc = Offset::UTC.to_timestamp(local).ok()?;
             local = self.crontab.find_next(MakeTimestamp(utc)).ok()?.datetime();
@@ -296,9 +296,9 @@ mod tests {
         assert_eq!(starts(nightly, spring + 13 * HOUR - 1)[0], 0);
         assert_eq!(starts(nightly, autumn), [12 * 60 + 30, 37 * 60 + 30, 61 * 60 + 30]);
         assert_eq!(starts(nightly, autumn + 13 * HOUR)[0], 24 * 60 + 30, "during the second pass");
-        // Several skipped starts are one.
+        // Several skipped starts count as one.
         assert_eq!(starts("0,30 1-3 * * * Europe/Berlin", spring + 12 * HOUR), [30, 60, 90]);
-        // Intervals continue as they are.
+        // Intervals are unaffected.
         for start in [spring, autumn] {
             assert_eq!(starts("*/30 * * * * Europe/Berlin", start + 12 * HOUR), [30, 60, 90]);
             assert_eq!(starts("0,30 */1 * * * Europe/Berlin", start + 12 * HOUR), [30, 60, 90]);

@@ -1,7 +1,7 @@
 //! Reaps orphaned processes, so that zombies do not fill the process table. As process 1 of a
 //! container, this process is the parent of all orphans.
 //!
-//! Each check waits for its own program.
+//! Children of checks are excluded: each check waits for its own program.
 
 use doorbell_checks::CHILDREN;
 use rustix::process::{Pid, WaitOptions, waitpid};

@@ -265,7 +265,7 @@ async fn a_result_is_not_applied_again_after_a_reload() {
     thread.abort();
     let _ended = thread.await;
     let _deleted = peer.cli(&["DEL", "doorbell:lease:db:1"]);
-    // There is no thread that could take it.
+    // Dropped, because the thread that handles reports has ended.
     before.ran(0, LONG, None);
     let after = Shares::new(vec![options.clone()]);
     after.continue_from(&before);

@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// Maximum number of retries when a target is not ready, one second in total; then the batch is
 /// lost.
@@ -99,11 +99,13 @@ impl Outlet {
     }
 }
 
-/// Opens a file without waiting: a FIFO without a reader is an error (ENXIO), and a write to a full
-/// one is tried again for a limited time.
+/// Opens a file without waiting: a FIFO without a reader is an error (ENXIO). Writes wait for a slow
+/// reader, which delays only the log's own thread.
 fn append_to(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
-    OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)
+    let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+    Ok(file)
 }
 
 #[expect(clippy::disallowed_methods, reason = "on the log's own thread, not on a ring thread")]

@@ -1,9 +1,9 @@
-//! Runs in unusual places, and with unusual times.
+//! Probes that run inside a runtime, and with extreme timeouts.
 
 use super::*;
 use doorbell_testkit::peers::free_addr;
 
-/// One target of each kind, to which nothing listens.
+/// One target of each kind, on whose address nothing listens.
 fn unreachable() -> Vec<Target> {
     let addr = free_addr();
     let schemes = ["tcp", "tls", "redis", "http", "grpc", "postgres", "smtp", "ws"];

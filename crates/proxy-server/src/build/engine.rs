@@ -121,7 +121,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
         StartErrorKind::Misconfigured => (Exit::BadConfig, error.to_string()),
         StartErrorKind::TooFewDescriptors => (Exit::TooFewDescriptors, error.to_string()),
         _ => match error {
-            StartError::Listen(listen) => {
+            StartError::Listen(listen) if port::is_about_address(&listen.error) => {
                 return port::cannot_bind(&listen.addr, &listen.addr, &listen.error);
             }
             _ => (Exit::Failure, error.to_string()),

@@ -48,7 +48,7 @@ impl TargetDrains {
         self.kept.as_ref()
     }
 
-    /// The reason, of the operator if both drain; `None` without a drain.
+    /// The reason, that of the operator if there are two drains; `None` without a drain.
     pub(super) fn reason(&self) -> Option<&str> {
         self.all().next().map(|drain| drain.reason.as_str())
     }

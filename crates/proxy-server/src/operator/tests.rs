@@ -553,7 +553,8 @@ fn a_maintenance_file_applies_to_an_endpoint_that_a_reload_adds() {
     assert_eq!(endpoint(&later, "third").note, "disks");
 }
 
-/// The log of a start names `undrain third` and `ready check:cache` as the commands that end them.
+/// After a start, the log names `undrain third` and `ready check:cache` as the commands that end
+/// what was restored.
 #[test]
 fn a_drain_and_maintenance_of_what_a_reload_removed_can_be_ended() {
     let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());

@@ -88,8 +88,8 @@ impl Awaited {
         has_usable
     }
 
-    /// Sets the reason of all listeners whose certificate can be used: a generation with them could
-    /// not be started.
+    /// Records why listeners with a usable certificate are still not open: the generation that
+    /// includes them could not be started.
     pub(super) fn refuse(&self, config: &Config, why: &str) {
         let is_usable = |waiting: &Waiting| {
             config.tls_of(waiting.position).is_some_and(|table| Pairs::read(table).is_ok())

@@ -28,8 +28,8 @@ struct LastReading {
 #[derive(Debug)]
 pub(crate) struct GenerationFiles {
     generations: Arc<Generations>,
-    /// The files of the last attempt, if it failed.
-    refused: Stamps,
+    /// The stamps at the last scan.
+    examined: Stamps,
 }
 
 impl ConfigFile {
@@ -91,7 +91,7 @@ impl Watched for ConfigFile {
 
 impl GenerationFiles {
     pub(crate) fn watched(generations: &Arc<Generations>) -> Self {
-        Self { generations: Arc::clone(generations), refused: Stamps::default() }
+        Self { generations: Arc::clone(generations), examined: Stamps::default() }
     }
 }
 
@@ -105,7 +105,7 @@ impl Watched for GenerationFiles {
     }
 
     fn scan(&mut self) -> Scan {
-        match self.generations.follow_files(&mut self.refused) {
+        match self.generations.follow_files(&mut self.examined) {
             None => Scan::Same,
             Some(Ok(what)) => Scan::Changed(what),
             Some(Err(why)) => Scan::Refused(why),

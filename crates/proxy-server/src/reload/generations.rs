@@ -3,7 +3,7 @@
 use super::fixed::cannot_change;
 use super::waiter::Waiter;
 use super::watch::{Stamps, directories_of};
-use super::{Generation, SharedState, Started, stamped_files};
+use super::{Generation, SharedState, Started, contents, stamped_files};
 use crate::build::engine;
 use crate::exit::Failure;
 use crate::log;
@@ -304,24 +304,25 @@ impl Generations {
         self.serving().is_some_and(|current| !current.awaited.is_empty())
     }
 
-    /// Starts a new generation of the same configuration if files that the current one has read
-    /// only once have changed (see [`stamped_files`]), or if the certificate of a waiting listener
-    /// can be used now; otherwise `None`. Changes that were `refused` before are not tried again.
-    pub(super) fn follow_files(&self, refused: &mut Stamps) -> Option<Result<String, String>> {
+    /// Starts a new generation of the same configuration if the contents of files that the current
+    /// one has read only once have changed (see [`stamped_files`]), or if the certificate of a
+    /// waiting listener can be used now; otherwise `None`. The files are read only if their stamps
+    /// differ from those that were `examined` last, so a change that cannot be used is tried once.
+    pub(super) fn follow_files(&self, examined: &mut Stamps) -> Option<Result<String, String>> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.serving()?;
         let now = Stamps::of(stamped_files(&current.config));
-        let has_changed = now != current.stamps && now != *refused;
+        let is_new = now != current.stamps && now != *examined;
+        *examined = now;
+        // Some programs write files again at intervals, without a change.
+        let has_changed = is_new && contents(stamped_files(&current.config)) != current.contents;
         if !has_changed && !current.awaited.has_usable(&current.config) {
             return None;
         }
         let outcome = systemd::while_reloading(|| self.replace(&current, current.config.clone()));
         match &outcome {
             Ok(_) => self.end_refused(&current),
-            Err(why) => {
-                *refused = now;
-                current.awaited.refuse(&current.config, why);
-            }
+            Err(why) => current.awaited.refuse(&current.config, why),
         }
         Some(outcome)
     }
@@ -518,5 +519,37 @@ mod tests {
         supervisor.serve(&operator, &generations).unwrap();
         let inner = generations.lock();
         assert!(inner.current.is_none() && inner.retired.is_empty(), "both servers have ended");
+    }
+
+    #[test]
+    fn only_a_file_with_other_contents_starts_a_generation() {
+        let ca = std::env::temp_dir().join(format!("doorbell-ca-{}.pem", std::process::id()));
+        let pem = include_str!("../../../proxy-config/tests/config_material/server.crt");
+        std::fs::write(&ca, pem).unwrap();
+        let text = format!(
+            "version = 1\n[control]\nsocket = \"off\"\n[runtime]\ndriver = \"epoll\"\n[check.a]\ntype = \"tls\"\n\
+             address = \"127.0.0.1:9\"\ntls = {{ ca = {ca:?} }}\n[listener.web]\nbind = \"127.0.0.1:0\"\n"
+        );
+        let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
+        let supervisor = Supervisor::without_signals();
+        let operator = Operator::new(supervisor.queue(), Program::default());
+        let shared = SharedState::new(operator, Arc::new(Guard::closed()));
+        let generations = Generations::start(shared, supervisor.queue(), config, "f", None).unwrap();
+        let mut examined = Stamps::default();
+        let mut follow = |text: &str| {
+            std::fs::write(&ca, text).unwrap();
+            generations.follow_files(&mut examined)
+        };
+        assert_eq!(follow(pem), None, "it is written again");
+        assert!(follow("nothing").unwrap().is_err());
+        assert_eq!(generations.follow_files(&mut examined), None, "an error is tried once");
+        let twice = format!("{pem}{pem}");
+        let mut follow = |text: &str| {
+            std::fs::write(&ca, text).unwrap();
+            generations.follow_files(&mut examined)
+        };
+        assert!(follow(&twice).unwrap().is_ok());
+        generations.stop();
+        std::fs::remove_file(&ca).unwrap();
     }
 }

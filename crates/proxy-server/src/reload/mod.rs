@@ -52,6 +52,7 @@ use ports::{Ports, Unopened};
 use sink::CheckSink;
 use std::collections::HashMap;
 use std::hash::{Hash as _, Hasher as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -59,6 +60,9 @@ use waiter::Waiter;
 
 /// Maximum time to write the last lines of an access log.
 const ACCESS_LOG_END: Duration = Duration::from_secs(2);
+
+/// Maximum number of bytes of a certificate file that are compared.
+const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// State shared by all generations of a process.
 pub(crate) struct SharedState {
@@ -103,6 +107,8 @@ pub(crate) struct Generation {
     services: RouteServices,
     /// Stamps of [`stamped_files`].
     stamps: Stamps,
+    /// Hash of their contents.
+    contents: u64,
     current: Mutex<CurrentParts>,
 }
 
@@ -218,7 +224,7 @@ impl Generation {
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
         // Recorded before the files are read, so that the next reload detects a change during
         // reading.
-        let stamps = Stamps::of(stamped_files(&config));
+        let (stamps, contents) = (Stamps::of(stamped_files(&config)), contents(stamped_files(&config)));
         let Built {
             registry,
             access,
@@ -283,6 +289,7 @@ impl Generation {
             awaited: Arc::new(awaited),
             services,
             stamps,
+            contents,
             current: Mutex::new(CurrentParts { watch: Some(watch), ..CurrentParts::default() }),
         };
         Ok(Started { generation, server, same, checks, ports, closable, waiter, history, sharing, starts })
@@ -422,6 +429,20 @@ fn stamped_files(config: &Config) -> impl Iterator<Item = &Path> {
     let of_checks = config.checks.iter().filter_map(|check| check.kind.tls()).flat_map(ClientTls::files);
     let of_shared = config.shared.iter().flat_map(sharing::files);
     of_checks.chain(history::files(config)).chain(links::files(config)).chain(of_shared)
+}
+
+/// Hash of the contents of files. A file that cannot be read counts as missing.
+fn contents<'a>(files: impl Iterator<Item = &'a Path>) -> u64 {
+    let read = |path: &Path| {
+        // Opening a FIFO would block.
+        let file = path.is_file().then(|| std::fs::File::open(path).ok()).flatten()?;
+        let mut bytes = Vec::new();
+        file.take(FILE_LEN_MAX).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    };
+    let mut hasher = std::hash::DefaultHasher::new();
+    files.for_each(|path| read(path).hash(&mut hasher));
+    hasher.finish()
 }
 
 /// Hash of a configuration, independent of its notation. Excludes secrets.

@@ -106,6 +106,12 @@ pub(crate) fn cannot_listen(table: &str, addr: SocketAddr, error: &io::Error) ->
     cannot_bind(&format!("{addr} of [{table}]"), &addr.to_string(), error)
 }
 
+/// Whether [`cannot_bind`] has a fix for this error.
+pub(crate) fn is_about_address(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrInUse, AddrNotAvailable, PermissionDenied};
+    matches!(error.kind(), AddrInUse | AddrNotAvailable | PermissionDenied)
+}
+
 /// The error for an address that cannot be bound, with a fix. `what` names the address.
 pub(crate) fn cannot_bind(what: &str, addr: &str, error: &io::Error) -> Failure {
     let addr: Option<SocketAddr> = addr.parse().ok();
