@@ -245,6 +245,56 @@ fn a_server_that_speaks_first_speaks_after_the_header() {
     }
 }
 
+/// A raw handler that replies to a client that sends nothing.
+struct Patient;
+
+impl RawHandler for Patient {
+    fn handle(&self, _received: &[u8], _reply: &mut Vec<u8>) -> RawNext {
+        RawNext::NeedMore
+    }
+
+    fn answer_silent(&self, _now: doorbell::time::Time, reply: &mut Vec<u8>) -> bool {
+        reply.extend_from_slice(b"silent");
+        true
+    }
+}
+
+#[test]
+fn a_timeout_is_no_permission_to_reply_without_a_header() {
+    let required = |by| ProxyProtocol::require(trusted(by));
+    let accepted = |by| ProxyProtocol::accept(trusted(by));
+    let (here, elsewhere) = ("127.0.0.1", "10.0.0.0/8");
+    for engine in ENGINES {
+        for (proxy, sent, expected, refused) in [
+            (required(here), &b""[..], "", 2),
+            (required(here), b"PROXY TCP4 ", "", 2),
+            (required(elsewhere), b"", "", 2),
+            (accepted(here), b"PROXY TCP4 ", "", 2),
+            // The header is optional: the client is direct.
+            (accepted(here), b"", "silent", 0),
+            (accepted(elsewhere), b"", "silent", 0),
+        ] {
+            if engine == Engine::IoUring && !skip::io_uring() {
+                continue;
+            }
+            let wait = Duration::from_millis(50);
+            let listen = || Listen::tcp(LOOPBACK).defer_accept(None).proxy_protocol(proxy.clone());
+            let server = Server::builder()
+                .engine(engine)
+                .workers(Workers::Count(NonZeroU16::MIN))
+                .listen(listen(), Raw::new(Patient).timeout(wait))
+                .listen(listen(), Raw::new(Greeter).timeout(wait))
+                .start()
+                .unwrap();
+            assert_eq!(talk(server.tcp_addr(0).unwrap(), &[sent]), expected, "{engine:?} {proxy:?}");
+            let greeting = if expected.is_empty() { "" } else { "hello " };
+            assert_eq!(talk(server.tcp_addr(1).unwrap(), &[sent]), greeting, "{engine:?} {proxy:?}");
+            assert_eq!(server.stats().proxy_refused, refused, "{engine:?} {proxy:?}");
+            server.stop().unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_cap_on_one_address_counts_clients_and_not_their_proxy() {
     for engine in ENGINES {

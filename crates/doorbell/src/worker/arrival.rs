@@ -99,10 +99,14 @@ impl HandlerCall<'_> {
         };
     }
 
-    /// Handles bytes that may belong to a header. The bytes of an incomplete header are kept as
-    /// input.
+    /// Handles input before the end of a header. The bytes of an incomplete header are kept as
+    /// input. If the wait ends without a header, the protocol gets nothing, unless the header is
+    /// optional and no byte has arrived.
     #[cold]
-    pub(super) fn on_header(&mut self, conn: &mut Conn<ProtocolConn>, fresh: &[u8]) -> Next {
+    pub(super) fn on_header(&mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
+        let Input::Bytes(fresh) = input else {
+            return self.end_without_header(conn, input);
+        };
         if conn.input.is_empty() {
             return self.read_header(conn, fresh);
         }
@@ -132,15 +136,30 @@ impl HandlerCall<'_> {
                 self.keep_for_later(conn, bytes);
                 Next::Read
             }
-            Ok(Parsed::NotProxy) if expected == Expected::MaybeHeader => {
-                self.by_listener[conn.listener.index()].proxied(ProxyResult::None);
-                self.begin(conn, bytes)
-            }
+            Ok(Parsed::NotProxy) if expected == Expected::MaybeHeader => self.begin_direct(conn, bytes),
             Ok(Parsed::NotProxy) | Err(_) => {
                 self.refused(conn);
                 Next::Close
             }
         }
+    }
+
+    fn end_without_header(&mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
+        let arrival = &self.server.arrivals[conn.listener.index()];
+        if arrival.expects(conn.client.peer) != Expected::MaybeHeader || !conn.input.is_empty() {
+            self.refused(conn);
+            return Next::Close;
+        }
+        match self.begin_direct(conn, &[]) {
+            Next::Read => self.ask(conn, input),
+            next => next,
+        }
+    }
+
+    /// Starts the protocol of a client that connects without a proxy.
+    fn begin_direct(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
+        self.by_listener[conn.listener.index()].proxied(ProxyResult::None);
+        self.begin(conn, bytes)
     }
 
     fn refused(&self, conn: &Conn<ProtocolConn>) {

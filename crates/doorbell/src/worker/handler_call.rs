@@ -44,7 +44,7 @@ impl HandlerCall<'_> {
         debug_assert!(self.buffers.rest.is_empty() && self.buffers.reply.is_empty(), "one call at a time");
         let held_before = conn.input.capacity();
         let next = match input {
-            Input::Bytes(bytes) if conn.arriving == Arriving::Header => self.on_header(conn, bytes),
+            input if conn.arriving == Arriving::Header => self.on_header(conn, input),
             input => self.ask(conn, input),
         };
         if held_before == 0 && self.buffers.rest.is_empty() {
@@ -143,7 +143,11 @@ impl HandlerCall<'_> {
         let refused = core::mem::take(&mut conn.input);
         let freed = self.input_memory.change(refused.capacity(), 0);
         debug_assert!(freed, "shrinking is always within the cap");
-        let next = self.ask(conn, Input::Overload(CloseReason::InputMemory));
+        // A peer whose PROXY header is incomplete gets no reply.
+        let next = match conn.arriving {
+            Arriving::Header => Next::Close,
+            _ => self.ask(conn, Input::Overload(CloseReason::InputMemory)),
+        };
         self.buffers.rest.clear();
         next
     }
