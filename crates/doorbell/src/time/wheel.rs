@@ -26,6 +26,8 @@ pub(crate) struct Wheel {
     nodes: Vec<Node>,
     /// First tick that may have deadlines: all earlier ticks are empty.
     tick_next: u64,
+    /// Tick of the last call of [`Wheel::expire`] that found a slot due.
+    tick_now: u64,
     /// Lower bound of the ticks of all armed slots; valid while a slot is armed. After a disarm the
     /// bound may be lower than necessary.
     earliest: u64,
@@ -64,6 +66,7 @@ impl Wheel {
             occupied: [0; BUCKETS / 64],
             nodes: Vec::new(),
             tick_next: now.as_nanos() / TICK_NANOS,
+            tick_now: 0,
             earliest: 0,
             armed: 0,
         }
@@ -86,8 +89,10 @@ impl Wheel {
             self.nodes.resize(index + 1, UNARMED);
         }
         // A tick expires when it is over, so its deadlines have passed. Every armed tick is the
-        // current one, or less than one lap ahead of it.
-        let tick = tick.clamp(self.tick_next, self.tick_next + BUCKETS as u64 - 1);
+        // current one, or less than one lap ahead of it. While slots expire, the current tick is
+        // not over: a slot that is armed again with a passed deadline expires in a later turn.
+        let last = self.tick_next + BUCKETS as u64 - 1;
+        let tick = tick.clamp(self.tick_next.max(self.tick_now).min(last), last);
         self.disarm(slot);
         let bucket = bucket_of(tick);
         let head = self.heads[bucket];
@@ -140,6 +145,7 @@ impl Wheel {
     }
 
     fn expire_before(&mut self, tick_now: u64) -> Option<SlotIndex> {
+        self.tick_now = tick_now;
         while self.tick_next < tick_now {
             let head = self.heads[bucket_of(self.tick_next)];
             if head == NONE {
@@ -267,6 +273,26 @@ mod tests {
             wheel.disarm(SlotIndex(middle));
             let others: Vec<_> = (0..3).filter(|slot| *slot != middle).collect();
             assert_eq!(expired(&mut wheel, at_ms(600)), others);
+        }
+    }
+
+    #[test]
+    fn a_passed_deadline_that_is_armed_again_expires_in_a_later_turn() {
+        // A suspended system wakes up after several laps.
+        for now_ms in [1_000, 1_000_000] {
+            let mut wheel = Wheel::new(at_ms(0));
+            (0..3).for_each(|slot| wheel.arm(SlotIndex(slot), at_ms(500)));
+            let mut turns = Vec::new();
+            for turn in 1..4 {
+                let mut expired = 0;
+                while let Some(slot) = wheel.expire(at_ms(now_ms + turn * 64)) {
+                    wheel.arm(slot, at_ms(0));
+                    expired += 1;
+                    assert!(expired < 100, "the turn ends");
+                }
+                turns.push(expired);
+            }
+            assert_eq!(turns.last(), Some(&3), "each slot expires once in a turn: {turns:?}");
         }
     }
 

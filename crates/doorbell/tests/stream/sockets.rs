@@ -9,7 +9,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use doorbell::stream::{Context, PushError, Stream, StreamHandler};
+use doorbell::stream::{Context, PushError, Stream, StreamHandler, Wait};
 use doorbell::{Engine, HandOver, HandedConn, Listen, Server, Taker, Workers};
 use doorbell_testkit::peers::wait_until;
 use doorbell_testkit::sim::Rng;
@@ -428,6 +428,44 @@ fn a_hand_over_follows_the_output_and_takes_the_rest_of_the_input() {
         owner.write_all(b"over").unwrap();
         assert_eq!(read(&mut stream, 4), b"over");
         drop(handed.permit);
+        server.stop().unwrap();
+    }
+}
+
+/// Sets a deadline that has passed, again and again.
+struct Late;
+
+impl StreamHandler for Late {
+    type Conn = ();
+    type Message = ();
+
+    fn open(&self, _cx: &mut Context<'_, Self>) {}
+
+    fn data(&self, _conn: &mut (), input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        cx.set_deadline(cx.opened());
+        cx.write(input);
+        input.len()
+    }
+
+    fn timeout(&self, _conn: &mut (), _wait: Wait, cx: &mut Context<'_, Self>) {
+        cx.set_deadline(cx.opened());
+    }
+}
+
+#[test]
+fn a_handler_without_a_future_deadline_does_not_stop_its_worker() {
+    for engine in engines() {
+        let server = serve(engine, Stream::new(Late));
+        let mut streams = [(); 4].map(|()| connect(&server));
+        for _ in 0..3 {
+            for stream in &mut streams {
+                stream.write_all(b"x").unwrap();
+                assert_eq!(read(stream, 1), b"x", "{engine:?}");
+            }
+            // Longer than two ticks of the timers.
+            thread::sleep(Duration::from_millis(150));
+        }
+        drop(streams);
         server.stop().unwrap();
     }
 }
