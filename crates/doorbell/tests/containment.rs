@@ -43,6 +43,7 @@ on_both_engines! {
     values_held_by_a_service_may_panic_when_dropped
     a_drain_of_lent_sockets_ends_under_load
     a_start_interrupts_no_call_of_its_thread
+    a_server_may_be_dropped_on_its_own_threads
 }
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -390,6 +391,23 @@ fn a_start_interrupts_no_call_of_its_thread(engine: Engine) {
         );
         server.stop().unwrap();
     }
+}
+
+/// A panic while a panic unwinds the thread would abort the process.
+fn a_server_may_be_dropped_on_its_own_threads(engine: Engine) {
+    let _turn = alone();
+    let own: Arc<Mutex<Option<Server>>> = Arc::default();
+    let slot = Arc::clone(&own);
+    let service = service_fn(move |_, _| {
+        let _server = slot.lock().unwrap().take();
+        panic_any("the server is dropped while this unwinds");
+    });
+    let server = builder(engine).workers(workers(2)).listen(anywhere(), Http1::new(service)).start().unwrap();
+    let (place, handle) = (addr(&server), server.handle());
+    *own.lock().unwrap() = Some(server);
+    let _reply = exchange(place, CLOSE);
+    assert!(wait_until(LIMIT, || TcpStream::connect(place).is_err()).is_some(), "the server stops");
+    assert_eq!(handle.stats().handler_panics, 1, "the panic is contained");
 }
 
 #[test]

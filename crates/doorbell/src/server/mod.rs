@@ -209,15 +209,25 @@ impl Server {
         }
     }
 
+    /// Waits for the end of all threads. A handler or an observer may drop the server on a thread
+    /// of the server, which cannot wait for itself: it ends later.
     fn join(&mut self) {
-        for thread in self.threads.drain(..) {
-            // The panic of a worker is already caught and recorded.
-            let _recorded = thread.join();
-        }
+        let mut is_own = false;
+        let mut join = |thread: JoinHandle<()>| {
+            if thread.thread().id() == std::thread::current().id() {
+                is_own = true;
+            } else {
+                // The panic of a worker is already caught and recorded.
+                let _recorded = thread.join();
+            }
+        };
+        self.threads.drain(..).for_each(&mut join);
         while let Some(thread) = self.handle.core.take_replacement() {
-            let _recorded = thread.join();
+            join(thread);
         }
-        self.handle.core.has_ended();
+        if !is_own {
+            self.handle.core.has_ended();
+        }
     }
 }
 
