@@ -170,8 +170,8 @@ impl Operator {
     }
 
     /// Sets the running server, whose registry has been adopted.
-    pub(crate) fn install(&self, running: Running) {
-        self.0.running.store(Some(Arc::new(running)));
+    pub(crate) fn install(&self, running: Arc<Running>) {
+        self.0.running.store(Some(running));
         let mut inner = self.lock();
         inner.generation += 1;
         if inner.life.is_draining() {

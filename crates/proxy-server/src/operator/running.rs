@@ -13,7 +13,7 @@ use doorbell_control::{CheckView, WorkerView};
 use doorbell_proxy_config::model::{Config, Lifecycle};
 use doorbell_shared::ShareView;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The running server.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ pub(crate) struct Running {
     pub(crate) report: DriverReport,
     pub(crate) incidents: Arc<Incidents>,
     /// Listeners that wait for their certificate.
-    pub(crate) awaited: Arc<Awaited>,
+    pub(crate) awaited: Awaited,
     pub(crate) addresses: Vec<String>,
-    /// Other addresses of this configuration, by purpose.
-    pub(crate) ports: BTreeMap<String, Vec<String>>,
+    /// Other addresses of this configuration, by purpose; set when they are open.
+    pub(crate) ports: OnceLock<BTreeMap<String, Vec<String>>>,
     /// The source of the configuration.
     pub(crate) origin: String,
     pub(crate) lifecycle: Lifecycle,

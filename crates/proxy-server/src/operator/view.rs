@@ -87,7 +87,7 @@ impl Operator {
             status.config.clone_from(&running.origin);
             status.addresses.clone_from(&running.addresses);
             status.waiting = running.awaited.views();
-            status.ports.extend(running.ports.clone());
+            status.ports.extend(running.ports.get().cloned().unwrap_or_default());
             status.workers = running.workers();
             status.endpoints = running.registry.endpoints();
             status.checks = running.registry.check_counts();

@@ -136,7 +136,7 @@ type Health = (Arc<HealthRegistry>, Option<ChecksPlan>, Option<Push>);
 /// Builds the registry and the checks of a configuration.
 fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) -> Result<Health, Failure> {
     let registry = match before {
-        Some(before) => HealthRegistry::build_after(config, &before.registry),
+        Some(before) => HealthRegistry::build_after(config, &before.running.registry),
         None => HealthRegistry::build(config),
     };
     let registry = registry.map_err(Failure::bad_config)?;

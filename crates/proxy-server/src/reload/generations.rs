@@ -4,7 +4,6 @@ use super::fixed::cannot_change;
 use super::waiter::Waiter;
 use super::watch::{Stamps, directories_of};
 use super::{Generation, SharedState, Started, contents, stamped_files};
-use crate::build::engine;
 use crate::exit::Failure;
 use crate::log;
 use crate::operator::{Window, millis, time_of_day};
@@ -90,7 +89,7 @@ impl Generations {
         origin: &str,
         read: Option<Read>,
     ) -> Result<Arc<Self>, Failure> {
-        let started = Generation::start(&shared, config, None)?;
+        let started = Generation::start(&shared, config, origin, None)?;
         let inner = GenerationsInner {
             current: None,
             loaded_at: Duration::ZERO,
@@ -236,7 +235,7 @@ impl Generations {
     fn apply(&self, config: Config) -> Result<String, String> {
         let current = self.serving().ok_or(STOPPING)?;
         let (config, fixed_keys) = self.with_fixed_keys(&current, config);
-        let text = if current.is_same(&config) && !current.awaited.has_usable(&config) {
+        let text = if current.is_same(&config) && !current.running.awaited.has_usable(&config) {
             current.scan_files(SCAN_TIMEOUT);
             self.unchanged_text(current.number, fixed_keys.is_empty())
         } else {
@@ -269,11 +268,11 @@ impl Generations {
     /// Replaces the current generation with a new one that has this configuration. A stop that
     /// begins while the new one is built prevails.
     fn replace(&self, current: &Generation, config: Config) -> Result<String, String> {
-        let started =
-            Generation::start(&self.shared, config, Some(current)).map_err(|failure| failure.to_string())?;
+        let started = Generation::start(&self.shared, config, &self.origin, Some(current))
+            .map_err(|failure| failure.to_string())?;
         started.log_notes();
         let number = started.generation.number;
-        let addresses = engine::addresses(&started.server).join(" ");
+        let addresses = started.generation.running.addresses.join(" ");
         let mut inner = self.lock();
         if inner.closing {
             self.abandon(&mut inner, started);
@@ -294,14 +293,14 @@ impl Generations {
 
     /// Counts what a started server does, and waits for its end.
     fn wait_for(&self, generation: &Generation, server: Server, waiter: Waiter) {
-        let (number, stats) = (generation.number, Arc::clone(&generation.server_stats));
+        let (number, stats) = (generation.number, Arc::clone(&generation.running.server_stats));
         waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
-        self.shared.process_stats.open(number, generation.handle.clone(), stats);
+        self.shared.process_stats.open(number, generation.running.handle.clone(), stats);
     }
 
     /// Whether a listener waits for its certificate.
     pub(crate) fn has_awaited(&self) -> bool {
-        self.serving().is_some_and(|current| !current.awaited.is_empty())
+        self.serving().is_some_and(|current| !current.running.awaited.is_empty())
     }
 
     /// Starts a new generation of the same configuration if the contents of files that the current
@@ -316,13 +315,13 @@ impl Generations {
         *examined = now;
         // Some programs write files again at intervals, without a change.
         let has_changed = is_new && contents(stamped_files(&current.config)) != current.contents;
-        if !has_changed && !current.awaited.has_usable(&current.config) {
+        if !has_changed && !current.running.awaited.has_usable(&current.config) {
             return None;
         }
         let outcome = systemd::while_reloading(|| self.replace(&current, current.config.clone()));
         match &outcome {
             Ok(_) => self.end_refused(&current),
-            Err(why) => current.awaited.refuse(&current.config, why),
+            Err(why) => current.running.awaited.refuse(&current.config, why),
         }
         Some(outcome)
     }
@@ -348,7 +347,7 @@ impl Generations {
     /// The directories of the files that [`Self::follow_files`] examines.
     pub(super) fn directories(&self) -> Vec<PathBuf> {
         let Some(current) = self.serving() else { return Vec::new() };
-        let awaited = current.awaited.directories(&current.config);
+        let awaited = current.running.awaited.directories(&current.config);
         awaited.into_iter().chain(stamped_files(&current.config).flat_map(directories_of)).collect()
     }
 
@@ -356,7 +355,6 @@ impl Generations {
     fn activate(&self, inner: &mut GenerationsInner, started: Started) {
         let Started { generation, server, same, checks, ports, closable, waiter, history, sharing, starts } =
             started;
-        let successor = generation.handle.clone();
         let history = self.shared.history.commit(history);
         self.shared.operator.events().store_in(history.clone());
         let sample = generation.config.history.clickhouse.as_ref().map_or(0, |settings| settings.sample);
@@ -364,48 +362,45 @@ impl Generations {
         let predecessor = inner.current.take();
         if let Some(predecessor) = &predecessor {
             generation.follow(predecessor, &same);
-            self.shared.operator.adopt(&generation.registry, Window::all(&generation.config));
+            self.shared.operator.adopt(&generation.running.registry, Window::all(&generation.config));
         }
         let open = predecessor.as_ref().map(|predecessor| std::mem::take(&mut predecessor.parts().ports));
-        generation.parts().ports = ports.open(
-            open.unwrap_or_default(),
-            &generation.config,
-            &generation.registry,
-            &self.shared.links,
-        );
+        let running = Arc::clone(&generation.running);
+        let ports =
+            ports.open(open.unwrap_or_default(), &generation.config, &running.registry, &self.shared.links);
         // Computed after the ports are open, so that the operator sees the port numbers that the
         // kernel chose.
-        let running = generation.running(&self.shared, &server, &self.origin);
+        running.ports.get_or_init(|| ports.addresses(&generation.config));
+        generation.parts().ports = ports;
         self.wait_for(&generation, server, waiter);
-        generation.awaited.log();
+        running.awaited.log();
         // The history already receives the transitions of the new registry, so none is missed after
         // the states are read here.
         if let Some(history) = history {
-            let endpoints = generation.registry.endpoints();
+            let endpoints = running.registry.endpoints();
             let states = endpoints.iter().map(|endpoint| (endpoint.name.as_str(), endpoint.state.as_str()));
             history.follow(states, millis(time_of_day()));
         }
         generation.parts().checks = checks.map(ReadyScheduler::go);
         let operator = self.shared.operator.clone();
         let describe = Box::new(move || operator.announcement());
-        self.shared.sharing.commit(sharing, starts, generation.push.clone(), describe);
+        self.shared.sharing.commit(sharing, starts, running.push.clone(), describe);
         self.shared.sharing.set_limits(generation.tables.shared_limits());
-        self.shared.operator.install(running);
+        self.shared.operator.install(Arc::clone(&running));
         self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);
         // The UDP ports follow their endpoints last, because the predecessor may open and close
         // ports until it has retired.
-        let registry = Arc::clone(&generation.registry);
         inner.current = Some(Arc::new(generation));
         inner.loaded_at = self.shared.operator.uptime();
         if let Some(predecessor) = predecessor {
             predecessor.http2.iter().for_each(|http2| http2.set_deadline(RETIRE_TIMEOUT));
-            if !successor.take_over(RETIRE_TIMEOUT) {
+            if !running.handle.take_over(RETIRE_TIMEOUT) {
                 tracing::warn!("a busy worker of the former configuration still accepts connections");
             }
             self.retire(inner, predecessor);
         }
-        closable.follow(&registry, &successor);
+        closable.follow(&running.registry, &running.handle);
     }
 
     fn retire(&self, inner: &mut GenerationsInner, predecessor: Arc<Generation>) {

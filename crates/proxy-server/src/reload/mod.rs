@@ -23,28 +23,24 @@ pub(crate) use generations::Generations;
 pub use generations::{Read, Reading};
 
 use crate::build::checks::CheckHandover;
-use crate::build::compute;
+use crate::build::{compute, engine};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
 use crate::history::{self, HistorySlot, Prepared, Results};
 use crate::links::{self, LinkPeers};
 use crate::operator::admin::Guard;
-use crate::operator::{Incidents, MaintenanceFiles, Operator, Running, Window, time_of_day};
+use crate::operator::{MaintenanceFiles, Operator, Running, Window, time_of_day};
 use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
-use crate::sharing::{self, SharedChecks, SharingSlot};
+use crate::sharing::{self, SharingSlot};
 use crate::sockets::udp::Closable;
 use crate::stats::process::ProcessStats;
-use crate::stats::server::ServerStats;
 use build::Built;
 use doorbell::access_log::AccessLog;
-use doorbell::{Handle, Offload, Server};
+use doorbell::{Offload, Server};
 use doorbell_checks::options::ClientTls;
-use doorbell_checks::{
-    Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, RunStart, Scheduler as Checks,
-    SchedulerCounters,
-};
+use doorbell_checks::{Plan as ChecksPlan, ReadyScheduler, RunStart, Scheduler as Checks, SchedulerCounters};
 use doorbell_http2::Http2;
 use doorbell_probes::SameChecks;
 use doorbell_proxy_config::model::{Compute, Config};
@@ -87,23 +83,13 @@ pub(crate) struct SharedState {
 pub(crate) struct Generation {
     number: u64,
     config: Config,
-    registry: Arc<HealthRegistry>,
-    handle: Handle,
-    server_stats: Arc<ServerStats>,
-    incidents: Arc<Incidents>,
+    /// The components that operators see.
+    running: Arc<Running>,
     http2: Option<Arc<Http2>>,
     access: Option<SharedLog>,
-    /// Receives pushed results.
-    push: Option<Push>,
-    run_now_handle: Option<RunNow>,
-    /// Heartbeat of the check thread.
-    heartbeat: Option<Heartbeat>,
     /// State of the checks for the next generation.
     handover: Option<CheckHandover>,
     tables: Arc<Tables>,
-    shared_checks: Option<SharedChecks>,
-    /// Listeners that wait for their certificate.
-    awaited: Arc<Awaited>,
     services: RouteServices,
     /// Stamps of [`stamped_files`].
     stamps: Stamps,
@@ -213,11 +199,12 @@ impl SharedState {
 }
 
 impl Generation {
-    /// Builds and starts a generation, on the same sockets as `before` if it is given. A failure
-    /// changes nothing.
+    /// Builds and starts a generation, on the same sockets as `before` if it is given. `origin` is
+    /// the source of the configuration. A failure changes nothing.
     pub(crate) fn start(
         shared: &SharedState,
         config: Config,
+        origin: &str,
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
         before.map_or(Ok(()), |before| before.refuse_overlap(&config))?;
@@ -225,73 +212,69 @@ impl Generation {
         // Recorded before the files are read, so that the next reload detects a change during
         // reading.
         let (stamps, contents) = (Stamps::of(stamped_files(&config)), contents(stamped_files(&config)));
-        let Built {
-            registry,
-            access,
-            server_stats,
-            incidents,
-            watched,
-            checks,
-            push,
-            plan,
-            closable,
-            mut builder,
-            tables,
-            compute,
-            rollback_files,
-            awaited,
-            services,
-        } = Built::new(shared, &config, before)?;
-        let http2 = plan.map(|plan| Arc::new(plan.start()));
+        let mut built = Built::new(shared, &config, before)?;
+        let http2 = built.plan.map(|plan| Arc::new(plan.start()));
         if let Some(before) = before {
-            registry.inherit(&before.registry, &same);
-            builder = builder.succeed(&before.handle);
-            shared.operator.prepare(&registry);
+            built.registry.inherit(&before.running.registry, &same);
+            built.builder = built.builder.succeed(&before.running.handle);
+            shared.operator.prepare(&built.registry);
         } else {
-            shared.begin(&config, &registry);
+            shared.begin(&config, &built.registry);
         }
-        let watch = Watch::start(watched).map_err(Failure::no_thread)?;
-        let run_now_handle = checks.as_ref().map(ChecksPlan::run_now_handle);
-        let heartbeat = checks.as_ref().map(ChecksPlan::heartbeat);
-        let handover = checks.as_ref().map(|plan| CheckHandover::of(&config, plan));
+        let watch = Watch::start(built.watched).map_err(Failure::no_thread)?;
+        let run_now_handle = built.checks.as_ref().map(ChecksPlan::run_now_handle);
+        let heartbeat = built.checks.as_ref().map(ChecksPlan::heartbeat);
+        let handover = built.checks.as_ref().map(|plan| CheckHandover::of(&config, plan));
         let ports = match before {
             Some(before) => Ports::prepare(&config, Some((&before.parts().ports, &before.config)), shared)?,
             None => Ports::prepare(&config, None, shared)?,
         };
         let history = shared.history.prepare(&config).map_err(Failure::bad_config)?;
         let sharing = shared.sharing.prepare(&config).map_err(Failure::bad_config)?;
-        let starts = checks.iter().flat_map(ChecksPlan::run_starts).collect();
+        let starts = built.checks.iter().flat_map(ChecksPlan::run_starts).collect();
         let results = Results::new(&config, history.history(), time_of_day);
-        let sink = CheckSink::new(registry.result_sink(), results, sharing.checks());
-        let checks = checks.map(|plan| plan.start(sink)).transpose().map_err(Failure::no_thread)?;
+        let sink = CheckSink::new(built.registry.result_sink(), results, sharing.checks());
+        let checks = built.checks.map(|plan| plan.start(sink)).transpose().map_err(Failure::no_thread)?;
         let waiter = Waiter::start().map_err(Failure::no_thread)?;
         // The server is started last: nothing after this can fail.
-        let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
-        rollback_files.keep();
-        if let Some(offload) = compute {
+        let server = built.builder.start().map_err(|error| engine::start_failure(&error))?;
+        built.rollback_files.keep();
+        if let Some(offload) = built.compute {
             shared.compute.get_or_init(|| (config.compute.clone(), offload));
         }
+        let running = Arc::new(Running {
+            registry: built.registry,
+            handle: server.handle(),
+            report: server.driver_report().clone(),
+            incidents: built.incidents,
+            awaited: built.awaited,
+            addresses: engine::addresses(&server),
+            ports: OnceLock::new(),
+            origin: origin.to_owned(),
+            lifecycle: config.lifecycle.clone(),
+            check_kinds: Running::check_kinds(&config),
+            config_hash: hash(&config),
+            server_stats: Arc::new(built.server_stats),
+            process_stats: Arc::clone(&shared.process_stats),
+            run_now_handle,
+            push: built.push,
+            heartbeat,
+            shared_checks: sharing.checks().cloned(),
+        });
         let generation = Self {
             number: before.map_or(1, |before| before.number + 1),
             config,
-            registry,
-            handle: server.handle(),
-            server_stats: Arc::new(server_stats),
-            incidents,
+            running,
             http2,
-            access,
-            push,
-            run_now_handle,
-            heartbeat,
+            access: built.access,
             handover,
-            tables,
-            shared_checks: sharing.checks().cloned(),
-            awaited: Arc::new(awaited),
-            services,
+            tables: built.tables,
+            services: built.services,
             stamps,
             contents,
             current: Mutex::new(CurrentParts { watch: Some(watch), ..CurrentParts::default() }),
         };
+        let closable = built.closable;
         Ok(Started { generation, server, same, checks, ports, closable, waiter, history, sharing, starts })
     }
 
@@ -302,32 +285,9 @@ impl Generation {
         Err(Failure::new(Exit::AddressInUse, why))
     }
 
-    /// Builds the operator's view of the generation.
-    fn running(&self, shared: &SharedState, server: &Server, origin: &str) -> Running {
-        Running {
-            registry: Arc::clone(&self.registry),
-            handle: self.handle.clone(),
-            report: server.driver_report().clone(),
-            incidents: Arc::clone(&self.incidents),
-            awaited: Arc::clone(&self.awaited),
-            addresses: crate::build::engine::addresses(server),
-            ports: self.parts().ports.addresses(&self.config),
-            origin: origin.to_owned(),
-            lifecycle: self.config.lifecycle.clone(),
-            check_kinds: Running::check_kinds(&self.config),
-            config_hash: hash(&self.config),
-            server_stats: Arc::clone(&self.server_stats),
-            run_now_handle: self.run_now_handle.clone(),
-            push: self.push.clone(),
-            heartbeat: self.heartbeat.clone(),
-            shared_checks: self.shared_checks.clone(),
-            process_stats: Arc::clone(&shared.process_stats),
-        }
-    }
-
     /// Whether a listener of this name is open.
     fn has_open(&self, listener: &str) -> bool {
-        self.config.listeners.iter().any(|open| open.name == listener) && !self.awaited.has(listener)
+        self.config.listeners.iter().any(|open| open.name == listener) && !self.running.awaited.has(listener)
     }
 
     /// Checks all files for changes.
@@ -350,12 +310,12 @@ impl Generation {
     /// Stops accepting; open connections must end within `timeout`.
     fn drain(&self, timeout: Duration) {
         self.http2.iter().for_each(|http2| http2.set_deadline(timeout));
-        self.handle.drain_within(timeout);
+        self.running.handle.drain_within(timeout);
         self.http2.iter().for_each(|http2| http2.drain(timeout));
     }
 
     fn stop(&self) {
-        self.handle.stop();
+        self.running.handle.stop();
         self.http2.iter().for_each(|http2| http2.stop());
     }
 
@@ -392,13 +352,13 @@ impl Generation {
     fn follow(&self, before: &Self, same: &SameChecks) {
         // First, so that no pushed result finds a closed queue: the new queue stores results until
         // its scheduler starts.
-        if let (Some(before), Some(now)) = (&before.push, &self.push) {
+        if let (Some(before), Some(now)) = (&before.running.push, &self.running.push) {
             before.redirect(now, &same.places);
         }
         drop(before.parts().checks.take());
-        self.registry.inherit(&before.registry, same);
+        self.running.registry.inherit(&before.running.registry, same);
         before.services.set_successors(&self.services);
-        self.registry.report_instead_of(&before.registry);
+        self.running.registry.report_instead_of(&before.running.registry);
     }
 }
 

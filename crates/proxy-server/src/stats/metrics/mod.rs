@@ -155,7 +155,8 @@ impl Scrape {
         for (listener, count) in server_stats.handshakes_live() {
             *self.handshakes_live.entry(listener.into()).or_default() += count;
         }
-        for gate in running.ports.keys().filter_map(|port| port.strip_prefix("tcp_gate.")) {
+        let ports = running.ports.get().into_iter().flat_map(BTreeMap::keys);
+        for gate in ports.filter_map(|port| port.strip_prefix("tcp_gate.")) {
             self.gates_open.insert(gate.into(), process_stats.gates_open(gate));
             // Counters start at 0, so that rates are defined from the first event on.
             for item in Item::of_gate(gate) {
