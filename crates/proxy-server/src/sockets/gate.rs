@@ -7,6 +7,7 @@
 
 use super::port::{self, Listening, Port, cannot_listen};
 use crate::exit::Failure;
+use crate::prepared_thread::PreparedThread;
 use crate::registry::HealthRegistry;
 use crate::stats::process::{OpenGate, ProcessStats};
 use crate::stats::server::{Item, ItemKind};
@@ -20,9 +21,7 @@ use rustix::net::sockopt::set_socket_linger;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -55,21 +54,15 @@ pub(crate) struct Gates {
     /// The configured addresses.
     addrs: Vec<SocketAddr>,
     triggers: watch::Sender<Vec<RunTrigger>>,
-    stop: watch::Sender<bool>,
     /// The thread, which returns its open listeners.
-    thread: Option<JoinHandle<Vec<Listening>>>,
+    thread: PreparedThread<Vec<Gate>, Vec<Listening>>,
 }
 
 /// Gates that are not open yet. Their addresses are already bound.
 #[derive(Debug)]
 pub(crate) struct Unopened {
-    gates: Vec<Gate>,
-    up: Vec<Up>,
-    triggers: watch::Sender<Vec<RunTrigger>>,
-    /// Channel that passes the gates to the waiting thread; dropping it unused ends the thread.
-    start: SyncSender<Vec<Gate>>,
-    stop: watch::Sender<bool>,
-    thread: JoinHandle<Vec<Listening>>,
+    waiting: Vec<Gate>,
+    gates: Gates,
 }
 
 /// Whether the endpoint of a gate serves, according to the current registry. Earlier registries may
@@ -102,7 +95,6 @@ struct Gate {
     when_down: WhenDown,
     is_up: watch::Receiver<bool>,
     following: Following,
-    stopped: watch::Receiver<bool>,
     /// The address, opened before the gate, so that an address in use makes the start or reload
     /// fail. Bound without listening if the gate may be closed at first.
     port: Option<Port>,
@@ -129,10 +121,7 @@ impl Gates {
         if config.tcp_gates.is_empty() {
             return Ok(None);
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-        let runtime = runtime.map_err(Failure::no_thread)?;
-        let (stop, stopped) = watch::channel(false);
-        let (mut gates, mut up) = (Vec::new(), Vec::new());
+        let (mut waiting, mut up) = (Vec::new(), Vec::new());
         let mut held = held.to_vec();
         for gate in &config.tcp_gates {
             let (state, is_up) = watch::channel(false);
@@ -155,27 +144,22 @@ impl Gates {
                         Some(port.map_err(|error| cannot_listen(&table, addr.addr, &error))?)
                     }
                 };
-                let (is_up, following, stopped) = (is_up.clone(), Arc::clone(&following), stopped.clone());
+                let (is_up, following) = (is_up.clone(), Arc::clone(&following));
                 let (name, when_down) = (gate.name.clone(), gate.when_down);
                 let process_stats = Arc::clone(process_stats);
-                gates.push(Gate { name, addr, when_down, is_up, following, stopped, port, process_stats });
+                waiting.push(Gate { name, addr, when_down, is_up, following, port, process_stats });
             }
         }
         let (triggers, trigger_receiver) = watch::channel(Vec::new());
-        let (start, start_receiver) = sync_channel::<Vec<Gate>>(1);
-        let run = move || {
-            let Ok(gates) = start_receiver.recv() else { return Vec::new() };
-            runtime.block_on(async {
-                let all: JoinSet<Option<Listening>> = gates.into_iter().map(Gate::run).collect();
-                let requests = tokio::spawn(request_runs(trigger_receiver));
-                let listening = all.join_all().await.into_iter().flatten().collect();
-                requests.abort();
-                listening
-            })
+        let run = async move |gates: Vec<Gate>, left: watch::Receiver<bool>| {
+            // The task ends with the runtime.
+            tokio::spawn(request_runs(trigger_receiver));
+            let all: JoinSet<_> = gates.into_iter().map(|gate| gate.run(left.clone())).collect();
+            all.join_all().await.into_iter().flatten().collect()
         };
-        let thread =
-            std::thread::Builder::new().name("gates".into()).spawn(run).map_err(Failure::no_thread)?;
-        Ok(Some(Unopened { gates, up, triggers, start, stop, thread }))
+        let thread = PreparedThread::new("gates", 1, run).map_err(Failure::no_thread)?;
+        let addrs = waiting.iter().map(|gate: &Gate| gate.addr.addr).collect();
+        Ok(Some(Unopened { waiting, gates: Self { up, addrs, triggers, thread } }))
     }
 
     /// Makes the gates follow endpoints of this registry.
@@ -191,12 +175,7 @@ impl Gates {
 
     /// Ends the thread, and returns the open listeners with the clients in their backlogs.
     pub(crate) fn into_listeners(mut self) -> Vec<Listening> {
-        self.end()
-    }
-
-    fn end(&mut self) -> Vec<Listening> {
-        self.stop.send_replace(true);
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+        self.thread.join().unwrap_or_default()
     }
 
     /// Upper bound on open descriptors.
@@ -208,7 +187,7 @@ impl Gates {
 
 impl Drop for Gates {
     fn drop(&mut self) {
-        let _closed = self.end();
+        self.thread.leave();
     }
 }
 
@@ -239,24 +218,16 @@ async fn request_runs(mut triggers: watch::Receiver<Vec<RunTrigger>>) {
 impl Unopened {
     /// Starts the gates, which follow endpoints of this registry. `held` contains the listeners of
     /// unchanged addresses.
-    pub(crate) fn open(
-        mut self,
-        config: &Config,
-        registry: &HealthRegistry,
-        mut held: Vec<Listening>,
-    ) -> Gates {
-        for (gate, up) in config.tcp_gates.iter().zip(&self.up) {
-            up.follow(gate, registry);
-        }
-        for gate in self.gates.iter_mut().filter(|gate| gate.port.is_none()) {
+    pub(crate) fn open(self, config: &Config, registry: &HealthRegistry, mut held: Vec<Listening>) -> Gates {
+        let Self { mut waiting, gates } = self;
+        gates.follow(config, registry);
+        for gate in waiting.iter_mut().filter(|gate| gate.port.is_none()) {
             if let Some(at) = held.iter().position(|(addr, _)| *addr == gate.addr.addr) {
                 gate.port = Some(Port::Listening(held.remove(at).1));
             }
         }
-        self.triggers.send_replace(gate_triggers(config, registry));
-        let addrs = self.gates.iter().map(|gate| gate.addr.addr).collect();
-        let _begins = self.start.send(self.gates);
-        Gates { up: self.up, addrs, triggers: self.triggers, stop: self.stop, thread: Some(self.thread) }
+        gates.thread.start(waiting);
+        gates
     }
 }
 
@@ -287,16 +258,15 @@ impl Up {
 
 impl Gate {
     /// Runs the gate until it is stopped. Returns the listener if the gate is then open.
-    async fn run(mut self) -> Option<Listening> {
+    async fn run(mut self, mut left: watch::Receiver<bool>) -> Option<Listening> {
         let mut conns = Conns::default();
-        let mut stopped = self.stopped.clone();
         let is_closed = self.when_down == WhenDown::Close && !*self.is_up.borrow();
         let port = self.port.take().filter(|_| !is_closed);
         let listener = port.map(|port| port.listen().and_then(TcpListener::from_std));
         let mut port = listener.and_then(|listener| self.opened(listener));
         loop {
             let is_up = *self.is_up.borrow_and_update();
-            if *stopped.borrow_and_update() {
+            if *left.borrow_and_update() {
                 let listener = port?.listener.into_std().ok()?;
                 return Some((self.addr.addr, listener));
             }
@@ -306,13 +276,13 @@ impl Gate {
                     port = None;
                     tokio::select! {
                         changed = self.is_up.changed() => changed.ok()?,
-                        changed = stopped.changed() => changed.ok()?,
+                        changed = left.changed() => changed.ok()?,
                     }
                     continue;
                 }
             }
             let Some(open) = &port else {
-                port = self.listen(&mut stopped).await;
+                port = self.listen(&mut left).await;
                 continue;
             };
             tokio::select! {
@@ -325,20 +295,20 @@ impl Gate {
                     }
                 },
                 changed = self.is_up.changed() => changed.ok()?,
-                changed = stopped.changed() => changed.ok()?,
+                changed = left.changed() => changed.ok()?,
                 Some(_ended) = conns.held.join_next() => {}
                 Some(_ended) = conns.ending.join_next() => {}
             }
         }
     }
 
-    async fn listen(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<OpenPort> {
+    async fn listen(&mut self, left: &mut watch::Receiver<bool>) -> Option<OpenPort> {
         let port = self.opened(port::listen(self.addr).and_then(TcpListener::from_std));
         if port.is_none() {
             tokio::select! {
                 () = sleep(RETRY_AFTER) => {}
                 _changed = self.is_up.changed() => {}
-                _changed = stopped.changed() => {}
+                _changed = left.changed() => {}
             }
         }
         port
