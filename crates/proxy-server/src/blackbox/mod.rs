@@ -11,18 +11,14 @@ mod request;
 
 use crate::exit::Failure;
 use crate::prepared_thread::PreparedThread;
-use crate::sockets::port::{self, Listening, set_user_timeout};
+use crate::sockets::http1;
+use crate::sockets::port::{self, Listening};
 use crate::stats::process::ProcessStats;
 use doorbell_checks::{Connector, FDS_PER_LOOKUP, Runner, SharedResources};
 use doorbell_proxy_config::model::Config;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use module::Module;
 use probe_cache::{PROBES_MAX, ProbeCache};
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -45,12 +41,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time after which a connection is closed gracefully.
 const AGE_MAX: Duration = Duration::from_secs(600);
-
-/// Maximum size of a request head.
-const HEAD_LEN_MAX: usize = 16 << 10;
-
-/// Pause after a failed accept, for example because of a lack of descriptors.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// The running thread that serves `/probe`.
 #[derive(Debug)]
@@ -131,8 +121,13 @@ async fn serve(
     leave_timeout: Duration,
 ) {
     let listeners = listeners.into_iter().filter_map(|listener| TcpListener::from_std(listener).ok());
-    let all: JoinSet<()> =
-        listeners.map(|listener| accept(listener, Arc::clone(&cache), left.clone())).collect();
+    let accept = |listener| {
+        let (cache, leaving) = (Arc::clone(&cache), left.clone());
+        let serve = move |stream, peer| serve_conn(stream, peer, Arc::clone(&cache), leaving.clone());
+        let mut left = left.clone();
+        async move { http1::accept(listener, TABLE, CONNS_MAX, after_serving(&mut left), serve).await }
+    };
+    let all: JoinSet<()> = listeners.map(accept).collect();
     let ends = async {
         if after_serving(&mut left).await {
             sleep(leave_timeout).await;
@@ -149,27 +144,6 @@ async fn after_serving(left: &mut watch::Receiver<bool>) -> bool {
     left.wait_for(|left| *left).await.is_ok()
 }
 
-/// Accepts connections until the thread leaves, then waits until all connections have ended.
-async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut left: watch::Receiver<bool>) {
-    let mut conns = JoinSet::new();
-    let leaving = left.clone();
-    loop {
-        tokio::select! {
-            _leaving = after_serving(&mut left) => break,
-            accepted = listener.accept(), if conns.len() < CONNS_MAX => {
-                let Ok((stream, peer)) = accepted else {
-                    sleep(RETRY_AFTER).await;
-                    continue;
-                };
-                conns.spawn(serve_conn(stream, peer, Arc::clone(&cache), leaving.clone()));
-            }
-            Some(_ended) = conns.join_next() => {}
-        }
-    }
-    drop(listener);
-    conns.join_all().await;
-}
-
 /// Serves one connection.
 async fn serve_conn(
     stream: TcpStream,
@@ -177,29 +151,18 @@ async fn serve_conn(
     cache: Arc<ProbeCache>,
     mut left: watch::Receiver<bool>,
 ) {
-    set_user_timeout(&stream);
     let is_local = peer.ip().to_canonical().is_loopback()
         || stream.local_addr().is_ok_and(|local| local.ip() == peer.ip());
-    let close_timeout = HEAD_TIMEOUT + cache.timeout;
     let (request_sender, mut has_request) = watch::channel(false);
-    let service = service_fn(move |request| {
+    let reply = async |request| {
         request_sender.send_replace(true);
-        let cache = Arc::clone(&cache);
-        async move { Ok::<_, Infallible>(cache.reply_to(&request, is_local).await) }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
-    let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        cache.reply_to(&request, is_local).await
+    };
     // When the thread leaves, a connection without a request stays open until its first request.
     let ready_to_close = async {
         after_serving(&mut left).await;
         has_request.wait_for(|has_request| *has_request).await.is_ok()
     };
-    // Errors are not logged: the client has disconnected, was too slow or sent an invalid request.
-    tokio::select! {
-        _ended = conn.as_mut() => return,
-        _has_request = ready_to_close => conn.as_mut().graceful_shutdown(),
-        () = sleep(AGE_MAX) => conn.as_mut().graceful_shutdown(),
-    }
-    let _in_time = timeout(close_timeout, conn).await;
+    let close = timeout(AGE_MAX, ready_to_close);
+    http1::serve(stream, HEAD_TIMEOUT, reply, close, HEAD_TIMEOUT + cache.timeout).await;
 }

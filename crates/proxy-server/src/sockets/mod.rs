@@ -4,6 +4,7 @@ mod address;
 mod datagram;
 pub(crate) mod descriptor_store;
 pub(crate) mod gate;
+pub(crate) mod http1;
 pub mod inherit;
 pub(crate) mod listener;
 pub(crate) mod port;
