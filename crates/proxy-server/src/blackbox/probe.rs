@@ -14,9 +14,10 @@ use doorbell_checks::options::{Check, CheckKind, HostPort, Pace, Prefer, Resolve
 use doorbell_checks::{Phases, Runner, Seen, SharedResources, Trace, lookup_host};
 use doorbell_health::Outcome;
 use doorbell_prober::{Exported, Verdict};
+use parking_lot::Mutex;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -139,7 +140,7 @@ impl Prober {
             udp.wait = udp.wait.filter(|wait| *wait < limit);
         }
         let check = Check { pace, ..Check::new("probe", kind) };
-        let built = Runner::build(&check, &mut self.shared.lock().unwrap_or_else(PoisonError::into_inner));
+        let built = Runner::build(&check, &mut self.shared.lock());
         let Ok(Some(runner)) = built else { return (Outcome::Error, Seen::default()) };
         let trace = Trace::begin();
         let finding = runner.run_traced(&trace).await;

@@ -13,8 +13,9 @@ use doorbell_checks::options::ClientTls;
 use doorbell_history::clickhouse::{ClickHouse, Server};
 use doorbell_history::{Counter, History, Options, Writer, millis};
 use doorbell_proxy_config::model::{ClickHouse as Settings, Config};
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Upper bound on file descriptors: those of the runtime, one connection, and one name lookup.
@@ -85,7 +86,7 @@ impl HistorySlot {
         // detected.
         let made_of = (settings.clone(), Stamps::of(files(config)));
         let store = store(settings)?;
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.lock();
         if let Some(current) = &*current {
             let store = ClickHouse { run: current.run, ..store };
             return Ok(Prepared(Next::Same(Box::new((made_of, store)), Arc::clone(&current.history))));
@@ -104,7 +105,7 @@ impl HistorySlot {
     /// target. If no history is configured any more, they are written to the old target in the
     /// background.
     pub(crate) fn commit(&self, prepared: Prepared) -> Option<Arc<History>> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         match prepared.0 {
             Next::None => *current = None,
             Next::New(new) => *current = Some(*new),
@@ -125,7 +126,7 @@ impl HistorySlot {
 
     /// Writes the remaining rows within a limited time.
     pub(crate) fn end(&self) {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let current = self.current.lock().take();
         if let Some(current) = current {
             current.writer.stop();
         }

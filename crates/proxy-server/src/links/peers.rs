@@ -10,9 +10,10 @@ use doorbell_history::{Counter, CounterName, History};
 use doorbell_link::net::{LinkClock, LinkHandle, Notice};
 use doorbell_link::{Event, Link, LinkOptions, RemoteState, RemoteStates, Subject};
 use doorbell_proxy_config::model::{Config, Peer};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -106,7 +107,7 @@ impl LinkPeers {
 
     /// Stores receipts in a history from now on, or stops storing them.
     pub(crate) fn store_in(&self, history: Option<Sampled>) {
-        *lock(&self.history) = history;
+        *self.history.lock() = history;
     }
 
     /// A number that differs between instances.
@@ -117,7 +118,7 @@ impl LinkPeers {
     /// Keeps the links with these names and peers, adds new links, and removes all others. Returns
     /// the links in the order of `wanted`.
     pub(super) fn replace(&self, wanted: &[Peer]) -> Vec<Arc<KnownPeer>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut before = std::mem::take(&mut state.known);
         let known = wanted.iter().map(|peer| {
             let same = before.remove(&peer.name).filter(|known| known.identity == PeerIdentity::of(peer));
@@ -139,11 +140,11 @@ impl LinkPeers {
         let history = Arc::clone(&self.history);
         let handle = LinkHandle::new(link, self.clock, move |now, notice| {
             if let Notice::Event(Event::Receipt(receipt)) = &notice {
-                let history = lock(&history).clone();
+                let history = history.lock().clone();
                 let record = |(history, sample): &Sampled| receipts.record(history, *sample, now, receipt);
                 return history.iter().for_each(record);
             }
-            let mut remote = lock(&known);
+            let mut remote = known.lock();
             match notice {
                 Notice::Ended(why) => {
                     if remote.last_end != why {
@@ -167,19 +168,19 @@ impl LinkPeers {
 
     /// Removes all links.
     pub(crate) fn forget(&self) {
-        lock(&self.state).known.clear();
+        self.state.lock().known.clear();
     }
 
     /// Sets the checks that depend on links.
     pub(crate) fn follow(&self, config: &Config) {
         let rules = Rule::all(config);
         let subjects = rules.iter().map(|rule| rule.subject.clone()).collect();
-        lock(&self.state).rules = rules;
+        self.state.lock().rules = rules;
         self.changed.follow(subjects);
     }
 
     pub(super) fn rules(&self) -> Arc<[Rule]> {
-        Arc::clone(&lock(&self.state).rules)
+        Arc::clone(&self.state.lock().rules)
     }
 
     /// Completes when a subject of a rule has changed at a peer, or when the rules have changed.
@@ -189,29 +190,29 @@ impl LinkPeers {
 
     /// The subjects that have changed since the last call.
     pub(super) fn take_changed(&self) -> HashSet<Subject> {
-        std::mem::take(&mut lock(&self.changed.subjects).changed)
+        std::mem::take(&mut self.changed.subjects.lock().changed)
     }
 
     /// Returns the state of a subject at a peer; `None` for an unknown peer.
     pub(super) fn state_of(&self, peer: &str, subject: &Subject, max_age: Duration) -> Option<RemoteState> {
         let known = self.get(peer)?;
-        let remote_state = lock(&known.remote).states.state_of(self.clock.now(), subject, max_age);
+        let remote_state = known.remote.lock().states.state_of(self.clock.now(), subject, max_age);
         Some(remote_state)
     }
 
     pub(super) fn get(&self, peer: &str) -> Option<Arc<KnownPeer>> {
-        lock(&self.state).known.get(peer).cloned()
+        self.state.lock().known.get(peer).cloned()
     }
 
     /// Whether all open links have sent everything.
     pub(super) fn is_flushed(&self) -> bool {
-        let known: Vec<_> = lock(&self.state).known.values().cloned().collect();
+        let known: Vec<_> = self.state.lock().known.values().cloned().collect();
         known.iter().all(|known| !known.handle.is_open() || known.handle.is_flushed())
     }
 
     /// Counters of all links, for the history.
     pub(crate) fn counters(&self) -> Vec<Counter> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let counter = |(name, known): (&String, &Arc<KnownPeer>)| {
             let counters = known.handle.report().counters;
             let dropped = counters.results_dropped + counters.superseded;
@@ -224,14 +225,14 @@ impl LinkPeers {
     /// All links, by name.
     pub(crate) fn views(&self) -> Vec<LinkView> {
         let known: Vec<_> =
-            lock(&self.state).known.iter().map(|(name, known)| (name.clone(), Arc::clone(known))).collect();
+            self.state.lock().known.iter().map(|(name, known)| (name.clone(), Arc::clone(known))).collect();
         known.iter().map(|(name, known)| view::of(name, known)).collect()
     }
 }
 
 impl Changed {
     fn add(&self, subject: Subject) {
-        let mut subjects = lock(&self.subjects);
+        let mut subjects = self.subjects.lock();
         if subjects.followed.contains(&subject) {
             subjects.changed.insert(subject);
             self.notify.notify_one();
@@ -240,7 +241,7 @@ impl Changed {
 
     /// Sets the subjects of the rules; all of them count as changed.
     fn follow(&self, followed: HashSet<Subject>) {
-        *lock(&self.subjects) = ChangedSubjects { changed: followed.clone(), followed };
+        *self.subjects.lock() = ChangedSubjects { changed: followed.clone(), followed };
         self.notify.notify_one();
     }
 }
@@ -248,10 +249,6 @@ impl Changed {
 /// A number that differs between calls and between processes.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -291,7 +288,7 @@ mod tests {
             assert_eq!(known.handle.report().waiting, u64::from(!is_new), "step {number}");
             let statement =
                 Statement { subject: db.clone(), state: State::Down, reason: String::new(), at_us: number };
-            lock(&known.remote).states.take(peers.clock.now(), Event::Transition(statement));
+            known.remote.lock().states.take(peers.clock.now(), Event::Transition(statement));
             known.handle.with(|now, link| link.restate(now, db.clone(), State::Up, ""));
         }
         assert!(peers.replace(&[]).is_empty());

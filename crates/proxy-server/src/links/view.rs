@@ -1,6 +1,6 @@
 //! Operators' view of a link.
 
-use super::peers::{KnownPeer, lock};
+use super::peers::KnownPeer;
 use crate::operator::millis;
 use doorbell_control::{LinkMinuteView, LinkView, QuantilesView};
 use doorbell_link::{LinkCounters, LinkReport, MinuteReport, Quantiles};
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) fn of(name: &str, known: &KnownPeer) -> LinkView {
     let LinkReport { connected_for, waiting, round_trip, clock_offset, minute, counters, .. } =
         known.handle.report();
-    let remote = lock(&known.remote);
+    let remote = known.remote.lock();
     LinkView {
         name: name.to_owned(),
         peer: known.addr().to_owned(),

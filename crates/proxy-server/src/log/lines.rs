@@ -1,10 +1,11 @@
 //! The queue of log lines, and the thread that writes them.
 
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum size of the queue in bytes. Lines that do not fit are dropped and counted.
@@ -59,23 +60,22 @@ impl Lines {
 
     /// Waits until all lines are written; false after the timeout.
     pub(super) fn flush(&self, timeout: Duration) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.is_awaited = true;
         self.arrived.notify_one();
         let is_busy = |inner: &mut LinesInner| inner.writing || !inner.queue.is_empty();
-        let waited = self.written.wait_timeout_while(inner, timeout, is_busy);
-        let (mut inner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        let waited = self.written.wait_while_for(&mut inner, is_busy, timeout);
         inner.is_awaited = false;
         !waited.timed_out()
     }
 
     /// Number of lines lost since the start.
     pub(super) fn lost(&self) -> u64 {
-        self.lock().lost
+        self.inner.lock().lost
     }
 
     fn push(&self, line: &[u8]) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.queue.len() + line.len() > QUEUED_LEN_MAX {
             inner.lost += 1;
             return;
@@ -104,7 +104,7 @@ impl Lines {
 
     fn rest(&self) {
         let rests = |inner: &mut LinesInner| !inner.is_awaited;
-        drop(self.arrived.wait_timeout_while(self.lock(), REST, rests));
+        self.arrived.wait_while_for(&mut self.inner.lock(), rests, REST);
     }
 
     /// Waits for lines, and takes all lines of the queue.
@@ -117,7 +117,8 @@ impl Lines {
             inner.is_idle = inner.queue.is_empty();
             inner.is_idle
         };
-        let mut inner = self.arrived.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
+        self.arrived.wait_while(&mut inner, is_idle);
         inner.writing = true;
         std::mem::swap(&mut inner.queue, batch);
     }
@@ -125,7 +126,7 @@ impl Lines {
     /// Records a finished write. After a successful write, returns the number of lost lines that
     /// have not been reported.
     fn end_batch(&self, failed: u64) -> Option<u64> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.writing = false;
         inner.lost += failed;
         let news = inner.lost - inner.reported;
@@ -136,10 +137,6 @@ impl Lines {
         drop(inner);
         self.written.notify_all();
         reports.then_some(news)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LinesInner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,8 +7,9 @@ use super::clock::{Clock, millis, unix_ms};
 use crate::history;
 use doorbell_control::{Event, EventKind};
 use doorbell_history::History;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -85,7 +86,7 @@ impl EventLog {
 
     /// Records an event and sends it to the followers. Must be called in the order of events.
     pub(crate) fn record(&self, what: EventKind) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.number += 1;
         let event = Arc::new(Event {
             number: state.number,
@@ -106,43 +107,39 @@ impl EventLog {
 
     /// Stores further events in this history; with `None`, in no history.
     pub(crate) fn store_in(&self, history: Option<Arc<History>>) {
-        self.lock().history = history;
+        self.state.lock().history = history;
     }
 
     /// The history in which events are stored.
     pub(crate) fn history(&self) -> Option<Arc<History>> {
-        self.lock().history.clone()
+        self.state.lock().history.clone()
     }
 
     /// Ends the log: followers get the events up to here, then the end.
     pub(crate) fn end(&self) {
-        self.lock().sender = None;
+        self.state.lock().sender = None;
     }
 
     /// The number of the last event.
     pub(crate) fn last(&self) -> u64 {
-        self.lock().number
+        self.state.lock().number
     }
 
     /// Returns the stored events after number `since`, oldest first, and the count of events after
     /// `since` that are no longer stored.
     pub(crate) fn since(&self, since: u64) -> (VecDeque<Arc<Event>>, u64) {
-        self.lock().since(since)
+        self.state.lock().since(since)
     }
 
     /// Follows the log: first the stored events after number `since`, then new events.
     pub(crate) fn follow(&self, since: u64) -> Follower {
-        let state = self.lock();
+        let state = self.state.lock();
         let (backlog, missed) = state.since(since);
         let receiver = match &state.sender {
             Some(sender) => sender.subscribe(),
             None => broadcast::channel(1).1,
         };
         Follower { backlog, missed, receiver, _place: None }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, EventLogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

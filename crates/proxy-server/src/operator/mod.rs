@@ -47,11 +47,12 @@ use doorbell_proxy_config::format_duration;
 use drains::Drains;
 use lifecycle::{Life, StateChange};
 use maintenance::{Hold, Maintenance};
+use parking_lot::{Mutex, MutexGuard};
 use state_file::StateFile;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use windows::Windows;
 
@@ -261,7 +262,7 @@ impl Operator {
     }
 
     fn lock(&self) -> MutexGuard<'_, OperatorInner> {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.inner.lock()
     }
 }
 

@@ -7,8 +7,8 @@ use super::state_file::{Moment, SavedHold, SavedState, SavedWindow, StateFile};
 use super::windows::EndedWindow;
 use super::{HOLD_MAX, Operator, OperatorInner, lasts, one_line};
 use doorbell_control::HoldSource;
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time until the state is saved again after a failure, such as a full disk.
@@ -69,7 +69,7 @@ impl Operator {
         };
         // The lock covers collecting and writing the state, so that the latest state is written
         // last.
-        let mut state_file = state_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state_file = state_file.lock();
         let now = self.0.clock.now();
         let saved = self.lock().saved_state(now);
         let failed = state_file.save(&saved).err();

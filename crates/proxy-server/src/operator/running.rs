@@ -12,8 +12,9 @@ use doorbell_checks::{Heartbeat, Push, RunNow};
 use doorbell_control::{CheckView, WorkerView};
 use doorbell_proxy_config::model::{Config, Lifecycle};
 use doorbell_shared::ShareView;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// The running server.
 #[derive(Debug)]
@@ -61,15 +62,11 @@ struct Incident {
 
 impl Incidents {
     pub(crate) fn fell_back(&self, worker: u16, why: String, cause: Cause) {
-        self.lock().entry(worker).or_default().fell_back = Some((why, cause));
+        self.0.lock().entry(worker).or_default().fell_back = Some((why, cause));
     }
 
     pub(crate) fn failed(&self, worker: u16, why: String) {
-        self.lock().entry(worker).or_default().failed = Some(why);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Incident>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().entry(worker).or_default().failed = Some(why);
     }
 }
 
@@ -131,7 +128,7 @@ impl Running {
 
     pub(super) fn workers(&self) -> Vec<WorkerView> {
         let view = |(worker, stats): (u16, doorbell::Snapshot)| {
-            let incident = self.incidents.lock().get(&worker).cloned().unwrap_or_default();
+            let incident = self.incidents.0.lock().get(&worker).cloned().unwrap_or_default();
             let has_failed = incident.failed.is_some();
             let is_fallback = self.report.is_fallback || incident.fell_back.is_some();
             let driver = if incident.fell_back.is_some() { "epoll" } else { self.report.kind.as_str() };

@@ -9,9 +9,9 @@ use crate::build::tls::{self, Pairs};
 use crate::exit::Failure;
 use doorbell_control::WaitingView;
 use doorbell_proxy_config::model::{Config, Tls};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The waiting listeners of a generation.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Awaited {
                     position,
                     why: Why::Certificate(error.to_string()),
                 };
-                self.lock().push(waiting);
+                self.0.lock().push(waiting);
                 Ok(None)
             }
             Err(error) => Err(Failure::bad_config(format!("tls {}: {error}", table.name))),
@@ -61,22 +61,22 @@ impl Awaited {
     }
 
     pub(super) fn has(&self, listener: &str) -> bool {
-        self.lock().iter().any(|waiting| waiting.listener == listener)
+        self.0.lock().iter().any(|waiting| waiting.listener == listener)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.0.lock().is_empty()
     }
 
     pub(super) fn log(&self) {
-        self.lock().iter().for_each(Waiting::log);
+        self.0.lock().iter().for_each(Waiting::log);
     }
 
     /// Whether the certificate of a waiting listener of `config` can be used now. If a certificate
     /// cannot, the reason is logged whenever it changes.
     pub(super) fn has_usable(&self, config: &Config) -> bool {
         // A copy, so that the lock is not held while a file system hangs.
-        let list = self.lock().clone();
+        let list = self.0.lock().clone();
         let mut has_usable = false;
         for waiting in list {
             let Some(table) = config.tls_of(waiting.position) else { continue };
@@ -94,16 +94,16 @@ impl Awaited {
         let is_usable = |waiting: &Waiting| {
             config.tls_of(waiting.position).is_some_and(|table| Pairs::read(table).is_ok())
         };
-        let list = self.lock().clone();
+        let list = self.0.lock().clone();
         let refused: BTreeSet<usize> =
             list.into_iter().filter(is_usable).map(|waiting| waiting.position).collect();
-        for waiting in self.lock().iter_mut().filter(|waiting| refused.contains(&waiting.position)) {
+        for waiting in self.0.lock().iter_mut().filter(|waiting| refused.contains(&waiting.position)) {
             waiting.why = Why::Refused(why.to_owned());
         }
     }
 
     fn update(&self, now: &Waiting) {
-        let mut list = self.lock();
+        let mut list = self.0.lock();
         let known = list.iter_mut().find(|known| known.position == now.position);
         if let Some(known) = known.filter(|known| known.why != now.why) {
             known.why.clone_from(&now.why);
@@ -117,16 +117,12 @@ impl Awaited {
             listener: waiting.listener.clone(),
             reason: waiting.why.to_string(),
         };
-        self.lock().iter().map(view).collect()
+        self.0.lock().iter().map(view).collect()
     }
 
     pub(super) fn directories(&self, config: &Config) -> Vec<PathBuf> {
-        let tables: BTreeSet<usize> = self.lock().iter().map(|waiting| waiting.position).collect();
+        let tables: BTreeSet<usize> = self.0.lock().iter().map(|waiting| waiting.position).collect();
         tables.into_iter().filter_map(|position| config.tls_of(position)).flat_map(tls::directories).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

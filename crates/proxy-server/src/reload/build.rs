@@ -22,13 +22,13 @@ use crate::sockets::udp::{self, Closable};
 use crate::sockets::{descriptor_store, listener};
 use crate::stats::server::ServerStats;
 use crate::workers;
-use doorbell::access_log::AccessLog;
 use doorbell::{Offload, ServerBuilder};
 use doorbell_checks::Plan as ChecksPlan;
 use doorbell_checks::Push;
 use doorbell_http2::Plan;
 use doorbell_proxy_config::model::Config;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Parts of a generation whose server is not started yet.
 pub(super) struct Built {
@@ -90,7 +90,7 @@ impl Built {
         let awaited = Awaited::default();
         let is_open = |listener: &str| before.is_some_and(|before| before.has_open(listener));
         for position in 0..config.listeners.len() {
-            let access = access.as_ref().map(lock);
+            let access = access.as_ref().map(|access| access.lock());
             let access = access.as_deref();
             let acceptor = match config.tls_of(position).map(|table| (position, table)) {
                 None => None,
@@ -157,7 +157,7 @@ fn tables(config: &Config, before: Option<&Generation>) -> Result<Tables, Failur
 
 fn server_stats(common: &Common, config: &Config, access: Option<&SharedLog>) -> ServerStats {
     let mut server_stats = ServerStats::of(common, config);
-    server_stats.access = access.map(|access| (Arc::as_ptr(access).addr(), lock(access).sink()));
+    server_stats.access = access.map(|access| (Arc::as_ptr(access).addr(), access.lock().sink()));
     server_stats
 }
 
@@ -168,10 +168,6 @@ fn count_http2(stats: &mut ServerStats, shared: &SharedState, serves: bool, befo
     if serves || before.is_some_and(|before| before.http2.is_some()) || counters.served().0 > 0 {
         stats.http2 = Some(Arc::clone(counters));
     }
-}
-
-fn lock(log: &SharedLog) -> MutexGuard<'_, AccessLog> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Upper bound on open descriptors, in addition to those of connections and the engine.

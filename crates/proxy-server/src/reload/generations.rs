@@ -14,8 +14,9 @@ use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::ReadyScheduler;
 use doorbell_proxy_config::format_duration;
 use doorbell_proxy_config::model::{Config, ReloadOn};
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum idle time of the HTTP/1 connections of a retired generation, and maximum time until its
@@ -101,7 +102,7 @@ impl Generations {
         let (reloading, inner) = (Mutex::default(), Mutex::new(inner));
         let generations = Self { shared, queue, origin: origin.to_owned(), read, reloading, inner };
         started.log_notes();
-        generations.activate(&mut generations.lock(), started);
+        generations.activate(&mut generations.inner.lock(), started);
         generations.shared.process_stats.count(|reloads| reloads.since = OsClock.now());
         Ok(Arc::new(generations))
     }
@@ -109,7 +110,7 @@ impl Generations {
     /// Reloads the configuration. A failure changes nothing. If the configuration is unchanged,
     /// only the files that it names are checked.
     pub(crate) fn reload(&self) -> Result<String, String> {
-        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.reloading.lock();
         systemd::while_reloading(|| self.reload_now())
     }
 
@@ -123,7 +124,7 @@ impl Generations {
         };
         let config = read().config;
         let outcome = config.clone().and_then(|config| self.apply(config));
-        self.lock().refused = outcome.is_err().then_some(config);
+        self.inner.lock().refused = outcome.is_err().then_some(config);
         match &outcome {
             Ok(text) => {
                 self.count_success();
@@ -148,7 +149,7 @@ impl Generations {
     /// failure the reload clears. Has no effect if the last reload failed with the same
     /// configuration, or with the same problems.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.refused.as_ref() == Some(&config) {
             return false;
         }
@@ -157,7 +158,7 @@ impl Generations {
         let Some(current) = inner.current.clone() else { return false };
         drop(inner);
         let (config, fixed_keys) = self.with_fixed_keys(&current, config);
-        had_refused || !current.is_same(&config) || fixed_keys != self.lock().fixed_keys
+        had_refused || !current.is_same(&config) || fixed_keys != self.inner.lock().fixed_keys
     }
 
     /// Whether SIGHUP reloads the configuration.
@@ -168,17 +169,17 @@ impl Generations {
 
     /// Whether the generation with this number is the current one.
     pub(crate) fn is_current(&self, number: u64) -> bool {
-        self.lock().current.as_ref().is_some_and(|current| current.number == number)
+        self.inner.lock().current.as_ref().is_some_and(|current| current.number == number)
     }
 
     /// Checks certificates, keys and stored files for changes.
     pub(crate) fn scan_files(&self) {
-        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.reloading.lock();
         systemd::while_reloading(|| self.scan_files_now());
     }
 
     fn scan_files_now(&self) {
-        let current = self.lock().current.clone();
+        let current = self.inner.lock().current.clone();
         if let Some(current) = current {
             current.scan_files(SCAN_TIMEOUT);
         }
@@ -186,19 +187,19 @@ impl Generations {
 
     /// Reopens access logs by their names.
     pub(crate) fn reopen_logs(&self) {
-        self.lock().each(Generation::reopen_log);
+        self.inner.lock().each(Generation::reopen_log);
     }
 
     /// Stops accepting; open connections must end within `timeout`.
     pub(crate) fn drain(&self, timeout: Duration) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.closing = true;
         inner.each(|generation| generation.drain(timeout));
     }
 
     /// Closes every connection.
     pub(crate) fn stop(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.closing = true;
         inner.each(Generation::stop);
     }
@@ -206,7 +207,7 @@ impl Generations {
     /// Records the end of a server. Returns true if it was the last one.
     pub(crate) fn ended(&self, number: u64) -> bool {
         self.shared.process_stats.close(number);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let retired = inner.retired.iter().position(|retired| retired.generation.number == number);
         let ended = match retired {
             Some(at) => Some(inner.retired.remove(at).generation),
@@ -243,20 +244,20 @@ impl Generations {
             self.shared.process_stats.count(|reloads| reloads.done += 1);
             text
         };
-        self.lock().log_fixed_keys(&fixed_keys);
+        self.inner.lock().log_fixed_keys(&fixed_keys);
         Ok(std::iter::once(text).chain(fixed_keys).collect::<Vec<_>>().join("\n"))
     }
 
     /// The current generation; `None` if the process is stopping.
     fn serving(&self) -> Option<Arc<Generation>> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.current.clone().filter(|_| !inner.closing)
     }
 
     /// The result of a reload without changes, for example because the file watcher reloaded first.
     /// `is_complete` is false if the file has other values for keys that a reload cannot change.
     fn unchanged_text(&self, number: u64, is_complete: bool) -> String {
-        let age = self.shared.operator.uptime().saturating_sub(self.lock().loaded_at);
+        let age = self.shared.operator.uptime().saturating_sub(self.inner.lock().loaded_at);
         format!(
             "the configuration of {} is already in use (generation {number}, loaded {} ago){}; certificates, keys and stored files were checked",
             self.origin,
@@ -273,7 +274,7 @@ impl Generations {
         started.log_notes();
         let number = started.generation.number;
         let addresses = started.generation.running.addresses.join(" ");
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.closing {
             self.abandon(&mut inner, started);
             return Err(STOPPING.to_owned());
@@ -308,7 +309,7 @@ impl Generations {
     /// waiting listener can be used now; otherwise `None`. The files are read only if their stamps
     /// differ from those that were `examined` last, so a change that cannot be used is tried once.
     pub(super) fn follow_files(&self, examined: &mut Stamps) -> Option<Result<String, String>> {
-        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.reloading.lock();
         let current = self.serving()?;
         let now = Stamps::of(stamped_files(&current.config));
         let is_new = now != current.stamps && now != *examined;
@@ -329,9 +330,9 @@ impl Generations {
     /// Ends a failed reload whose configuration is in use now, because its certificates or
     /// addresses have become usable.
     fn end_refused(&self, current: &Generation) {
-        let Some(Ok(config)) = self.lock().refused.clone() else { return };
+        let Some(Ok(config)) = self.inner.lock().refused.clone() else { return };
         if self.with_fixed_keys(current, config).0 == current.config {
-            self.lock().refused = None;
+            self.inner.lock().refused = None;
             self.count_success();
             self.shared.operator.end_refused_reload();
         }
@@ -417,15 +418,11 @@ impl Generations {
 
     /// Calls `f` with the current configuration; `None` after the current server has ended.
     pub(crate) fn with_config<T>(&self, f: impl FnOnce(&Config) -> T) -> Option<T> {
-        self.lock().current.as_ref().map(|current| f(&current.config))
+        self.inner.lock().current.as_ref().map(|current| f(&current.config))
     }
 
     pub(crate) const fn shared(&self) -> &SharedState {
         &self.shared
-    }
-
-    fn lock(&self) -> MutexGuard<'_, GenerationsInner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -512,7 +509,7 @@ mod tests {
         drop(current);
         let operator = generations.shared.operator.clone();
         supervisor.serve(&operator, &generations).unwrap();
-        let inner = generations.lock();
+        let inner = generations.inner.lock();
         assert!(inner.current.is_none() && inner.retired.is_empty(), "both servers have ended");
     }
 

@@ -44,13 +44,14 @@ use doorbell_checks::{Plan as ChecksPlan, ReadyScheduler, RunStart, Scheduler as
 use doorbell_http2::Http2;
 use doorbell_probes::SameChecks;
 use doorbell_proxy_config::model::{Compute, Config};
+use parking_lot::{Mutex, MutexGuard};
 use ports::{Ports, Unopened};
 use sink::CheckSink;
 use std::collections::HashMap;
 use std::hash::{Hash as _, Hasher as _};
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use waiter::Waiter;
 
@@ -150,7 +151,7 @@ impl SharedState {
 
     /// The maintenance files to watch, if configured.
     pub(crate) fn take_files(&self) -> Option<Box<dyn Watched>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.files.lock().take()
     }
 
     /// Restores saved drains and maintenance in the first registry, and prepares maintenance files.
@@ -162,8 +163,7 @@ impl SharedState {
         self.operator.adopt(registry, Window::all(config));
         let files = config.maintenance.file_dir.as_ref();
         let files = files.map(|directory| MaintenanceFiles::new(directory, &self.operator));
-        *self.files.lock().unwrap_or_else(PoisonError::into_inner) =
-            files.map(|files| Box::new(files) as Box<dyn Watched>);
+        *self.files.lock() = files.map(|files| Box::new(files) as Box<dyn Watched>);
     }
 
     /// Writes the last rows of the history, for a limited time.
@@ -298,12 +298,12 @@ impl Generation {
     }
 
     fn parts(&self) -> MutexGuard<'_, CurrentParts> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock()
     }
 
     fn reopen_log(&self) {
         if let Some(access) = &self.access {
-            access.lock().unwrap_or_else(PoisonError::into_inner).reopen();
+            access.lock().reopen();
         }
     }
 
@@ -332,7 +332,7 @@ impl Drop for Generation {
         *self.parts() = CurrentParts::default();
         drop(self.http2.take());
         let log = self.access.take().and_then(Arc::into_inner);
-        let log = log.map(|log| log.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let log = log.map(Mutex::into_inner);
         if log.is_some_and(|log| !log.stop(ACCESS_LOG_END)) {
             tracing::warn!("access log: cannot write the last lines in time");
         }

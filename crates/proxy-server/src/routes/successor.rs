@@ -7,8 +7,9 @@
 
 use crate::build::access_log::HttpVersion;
 use doorbell::http::{Peer, Replied, Request, Responder, Service};
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The complete service of a listener: its routes and the layers in front of them.
 pub(super) type DynService = Arc<dyn Service + Send + Sync>;
@@ -43,13 +44,13 @@ impl RouteServices {
         service: DynService,
     ) {
         let known = ListenerService { listener: listener.to_owned(), version, routes, service };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(known);
+        self.0.lock().push(known);
     }
 
     /// Makes these services forward all further requests to the services of a later configuration.
     pub(crate) fn set_successors(&self, later: &Self) {
-        let later = later.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for known in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        let later = later.0.lock();
+        for known in &*self.0.lock() {
             let same =
                 later.iter().find(|other| other.listener == known.listener && other.version == known.version);
             known.routes.set_successor(Successor(same.map(|same| Arc::clone(&same.service))));

@@ -8,10 +8,11 @@ use doorbell_link as link;
 use doorbell_proxy_config::model::Config;
 use doorbell_proxy_config::to_json;
 use doorbell_shared::{Local, ShareOptions, ShareView, SharedResult, SharedStore, Shares, Status};
+use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 use std::hash::Hasher as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The shared checks, and the status of the connection to the store.
@@ -140,20 +141,20 @@ impl LocalChecks {
     ) {
         let positions = checks.iter().flat_map(|checks| checks.positions.iter());
         let checks = positions.map(|at| (*at, starts.remove(at))).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Targets { checks, push };
+        *self.0.lock() = Targets { checks, push };
     }
 }
 
 impl Local for LocalChecks {
     fn run(&self, check: usize) {
-        let targets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let targets = self.0.lock();
         if let Some((_, Some(start))) = targets.checks.get(check) {
             start.start();
         }
     }
 
     fn take(&self, check: usize, result: &SharedResult) {
-        let targets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let targets = self.0.lock();
         let (Some((position, _)), Some(push)) = (targets.checks.get(check), &targets.push) else { return };
         let (outcome, latency) = (outcome(result.outcome), Duration::from_micros(result.latency_us));
         // A refusal is counted.

@@ -20,10 +20,11 @@ use doorbell_checks::{Push, RunStart};
 use doorbell_proxy_config::model::{Config, Sharing as Settings};
 use doorbell_shared::redis::{Commands, Redis, RedisOptions, Server, SharedLimit};
 use doorbell_shared::{Announcement, Status, StoreError};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Upper bound on file descriptors: those of the runtime, two connections, and name lookups.
@@ -103,7 +104,7 @@ impl SharingSlot {
         let stamps = Stamps::of(files(settings));
         let (positions, options) = checks::options(config, settings, self.run);
         let made_of = (settings.clone(), options, stamps);
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.lock();
         let same = current.as_ref().filter(|current| current.made_of == made_of);
         let shared = match same {
             Some(current) => Arc::clone(&current.checks),
@@ -148,7 +149,7 @@ impl SharingSlot {
         push: Option<Push>,
         describe: Describe,
     ) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         let mut earlier = None;
         if !matches!(prepared.next, Next::Same) {
             // The earlier thread ends before the positions of the checks change.
@@ -169,7 +170,7 @@ impl SharingSlot {
 
     /// Ends the thread.
     pub(crate) fn end(&self) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.current.lock() = None;
     }
 }
 

@@ -17,11 +17,12 @@ use doorbell_health::Audience;
 use doorbell_probes::{ProbeCounters, Published, RunTrigger};
 use doorbell_proxy_config::BoundAddr;
 use doorbell_proxy_config::model::{Config, TcpGate, WhenDown};
+use parking_lot::Mutex;
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -236,19 +237,18 @@ impl Up {
     fn follow(&self, gate: &TcpGate, registry: &HealthRegistry) {
         let (endpoint, up) = (gate.health.position, self.clone());
         let current_term = {
-            let mut term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut term = self.term.lock();
             *term += 1;
             *term
         };
         let probe_counters = registry.prober_stats().probe_counters(endpoint).cloned();
         let published = Arc::clone(registry.published());
-        *self.following.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Followed { published, endpoint, probe_counters });
+        *self.following.lock() = Some(Followed { published, endpoint, probe_counters });
         registry.follow(move |serving| {
             let (_, now) = serving.state(endpoint, Audience::LoadBalancer);
             // The lock is held until the state is sent, so that an earlier registry cannot
             // overwrite the state.
-            let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
+            let term = up.term.lock();
             if *term == current_term {
                 up.state.send_if_modified(|up| std::mem::replace(up, now) != now);
             }
@@ -329,7 +329,7 @@ impl Gate {
     /// Counts a connection, and returns whether the endpoint serves. Reads the published state,
     /// because `is_up` changes with a delay.
     fn count(&self) -> bool {
-        let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let following = self.following.lock();
         let Some(Followed { published, endpoint, probe_counters }) = &*following else { return false };
         let (state, serves) = published.load().states(*endpoint)[Audience::LoadBalancer as usize];
         if let Some(probe_counters) = probe_counters {

@@ -4,8 +4,9 @@ use crate::guards::client_limits::Counted;
 use crate::stats::server::{Item, ServerStats, Source};
 use doorbell::time::Time;
 use doorbell::{Handle, Snapshot};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Maximum number of counters that are kept apart from those of running servers: sums over ended
 /// servers, and counters that belong to no server. Limits the memory if every reload brings new
@@ -65,7 +66,7 @@ pub(crate) struct OpenGate {
 
 impl Drop for OpenGate {
     fn drop(&mut self) {
-        let gates = &mut self.process_stats.lock().gates;
+        let gates = &mut self.process_stats.0.lock().gates;
         if let Some(count) = gates.get_mut(&self.gate) {
             *count -= 1;
         }
@@ -76,29 +77,29 @@ impl Drop for OpenGate {
 impl ProcessStats {
     /// Increments a counter that is not part of a server.
     pub(crate) fn count_one(&self, item: &Item) {
-        let _is_counted = add_to(&mut self.lock().items, item, 1);
+        let _is_counted = add_to(&mut self.0.lock().items, item, 1);
     }
 
     /// Records that an address of a TCP gate is open.
     pub(crate) fn opened(self: &Arc<Self>, gate: &str) -> OpenGate {
-        *self.lock().gates.entry(gate.into()).or_default() += 1;
+        *self.0.lock().gates.entry(gate.into()).or_default() += 1;
         OpenGate { process_stats: Arc::clone(self), gate: gate.into() }
     }
 
     /// Number of open addresses of a TCP gate.
     pub(crate) fn gates_open(&self, gate: &str) -> u64 {
-        self.lock().gates.get(gate).copied().unwrap_or_default()
+        self.0.lock().gates.get(gate).copied().unwrap_or_default()
     }
 
     /// Records the start of a server.
     pub(crate) fn open(&self, number: u64, handle: Handle, server_stats: Arc<ServerStats>) {
-        let mut accounts = self.lock();
+        let mut accounts = self.0.lock();
         accounts.live.push(Account { number, handle, server_stats });
     }
 
     /// Records the end of a server.
     pub(crate) fn close(&self, number: u64) {
-        let mut accounts = self.lock();
+        let mut accounts = self.0.lock();
         let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
         let ended = accounts.live.remove(at);
         // Counters that are shared with another server continue to count there.
@@ -128,7 +129,7 @@ impl ProcessStats {
 
     /// The engine's counters, by worker.
     pub(crate) fn worker_stats(&self) -> Vec<Snapshot> {
-        let accounts = self.lock();
+        let accounts = self.0.lock();
         let mut workers = accounts.workers.clone();
         accounts.live.iter().for_each(|account| merge(&mut workers, account.handle.worker_stats()));
         workers
@@ -136,7 +137,7 @@ impl ProcessStats {
 
     /// Counters of listeners, limits and other items, summed over all servers.
     pub(crate) fn items(&self) -> BTreeMap<Item, u64> {
-        let accounts = self.lock();
+        let accounts = self.0.lock();
         let mut sums = accounts.items.clone();
         let mut seen = BTreeSet::new();
         for account in &accounts.live {
@@ -152,7 +153,7 @@ impl ProcessStats {
 
     /// Open connections, by listener.
     pub(crate) fn conns_live(&self) -> BTreeMap<Box<str>, u64> {
-        let accounts = self.lock();
+        let accounts = self.0.lock();
         let mut sums = BTreeMap::new();
         for (listener, count) in
             accounts.live.iter().flat_map(|account| account.server_stats.conns_live(&account.handle))
@@ -164,7 +165,7 @@ impl ProcessStats {
 
     /// Refused requests and handshakes, by reason.
     pub(crate) fn refusals(&self) -> Vec<(&'static str, u64)> {
-        let accounts = self.lock();
+        let accounts = self.0.lock();
         let ended = accounts.refusals.iter().map(|(&name, &count)| (name, count));
         let mut counted: Vec<&Counted> = Vec::new();
         for one in accounts.live.iter().flat_map(|account| account.server_stats.counted()) {
@@ -178,15 +179,11 @@ impl ProcessStats {
     }
 
     pub(crate) fn reloads(&self) -> Reloads {
-        self.lock().reloads
+        self.0.lock().reloads
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Reloads)) {
-        change(&mut self.lock().reloads);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Accounts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        change(&mut self.0.lock().reloads);
     }
 }
 

@@ -7,10 +7,11 @@
 
 use doorbell::http::{Method, Replied, Status};
 use doorbell_probes::{SHARDS_MAX, current_shard};
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, OnceLock};
 
 /// Number of slots of a thread, a power of two; they take 16 KiB.
 const SLOTS: usize = 2048;
@@ -126,7 +127,7 @@ impl RequestCounters {
         let all = &Method::ALL[*first as usize..=*last as usize];
         let code = CODES.contains(&code).then_some(code);
         let keys: Vec<Counted> = all.iter().map(|method| self.counted(*method, code)).collect();
-        let slot = slot_table().consecutive_slots(&keys)?;
+        let slot = SLOT_TABLE.lock().consecutive_slots(&keys)?;
         Some(Fixed(slot.wrapping_sub(*first as u16)))
     }
 
@@ -142,7 +143,7 @@ impl RequestCounters {
         let Some(place) = self.slots.get(code * METHODS + method as usize) else { return };
         match place.load(Ordering::Relaxed) {
             REST => {
-                let slot = slot_table().slot_of(self.counted(method, CODES.get(code).copied()));
+                let slot = SLOT_TABLE.lock().slot_of(self.counted(method, CODES.get(code).copied()));
                 place.store(slot, Ordering::Relaxed);
                 add(slot, count);
             }
@@ -180,17 +181,13 @@ impl SlotTable {
     }
 }
 
-fn slot_table() -> std::sync::MutexGuard<'static, SlotTable> {
-    SLOT_TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns all counters, and the number of requests without a slot.
 pub(crate) fn counted() -> (Vec<(Counted, u64)>, u64) {
     let all: Vec<&Slots> =
         SHARDS.iter().filter_map(|shard| shard.get().map(|slots| &**slots)).chain([&**SHARED]).collect();
     let sum = |slot: usize| all.iter().map(|slots| slots[slot].load(Ordering::Relaxed)).sum::<u64>();
     let mut sums = std::collections::BTreeMap::<Counted, u64>::new();
-    for (counted, slot) in slot_table().names.iter().zip(1..) {
+    for (counted, slot) in SLOT_TABLE.lock().names.iter().zip(1..) {
         match sum(slot) {
             0 => {}
             count => *sums.entry(counted.clone()).or_default() += count,

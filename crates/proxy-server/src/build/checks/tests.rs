@@ -10,12 +10,13 @@ use doorbell_proxy_config::model::{Action, Config};
 use doorbell_proxy_config::{Source, parse};
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::wait_until;
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -238,7 +239,7 @@ impl ResultSink for Hanging {
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
-        let _passed = self.gate.lock().unwrap();
+        let _passed = self.gate.lock();
         self.registry.found(check, finding)
     }
 
@@ -269,7 +270,7 @@ fn the_heartbeat_shows_whether_the_thread_runs_or_hangs() {
         wait_until(Duration::from_secs(20), || pulse.turns() > before).is_some()
     };
     assert!(turns_again() && turns_again(), "nothing is due for an hour");
-    let closed = desk.gate.lock().unwrap();
+    let closed = desk.gate.lock();
     assert!(hurry.run_now(0));
     // The turns stop when the run has ended, because the sink then blocks the thread at the gate.
     let stands = || {

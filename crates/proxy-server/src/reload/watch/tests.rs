@@ -1,9 +1,10 @@
 //! Tests the detection of file changes; scans must not cause further scans.
 
 use super::*;
+use parking_lot::Mutex;
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// Accepts any text except `bad`.
 struct Text {
@@ -29,7 +30,7 @@ impl Watched for Text {
         self.stamps = stamps;
         match fs::read_to_string(&self.path) {
             Ok(text) if text != "bad" => {
-                self.heard.lock().unwrap().push(text.clone());
+                self.heard.lock().push(text.clone());
                 Scan::Changed(text)
             }
             Ok(_) => Scan::Refused("it is bad".to_owned()),
@@ -214,7 +215,7 @@ fn a_change_and_a_swapped_link_are_detected() {
     let path = dir.join("text");
     let stamps = Stamps::of([path.as_path()]);
     let watch = Watch::start(vec![Box::new(Text { path, stamps, heard: Arc::clone(&heard) })]).unwrap();
-    let last = || heard.lock().unwrap().last().cloned();
+    let last = || heard.lock().last().cloned();
     std::os::unix::fs::symlink("v2", dir.join("..tmp")).unwrap();
     fs::rename(dir.join("..tmp"), dir.join("..data")).unwrap();
     within(SOON, "the link was swapped", || last().as_deref() == Some("v2"));

@@ -15,11 +15,11 @@ use crate::operator::Operator;
 use doorbell::Listening;
 use doorbell_proxy_config::model::{Config, FdStore, Systemd};
 use doorbell_proxy_config::{Bind, BoundAddr};
+use parking_lot::Mutex;
 use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Prefix in `LISTEN_FDNAMES` of the sockets stored by doorbell. Sockets of a .socket unit do not
 /// have it.
@@ -75,7 +75,7 @@ pub(crate) struct InheritedSockets {
 /// Closes the sockets of the previous process that no listener takes, if they would prevent an
 /// address from being bound. If the start fails later, they remain closed.
 pub(crate) fn close_overlapping(config: &Config) {
-    let mut store = lock();
+    let mut store = STORE.lock();
     store.manager = Manager::of_env();
     store.read_once();
     store.close_overlapping(config);
@@ -83,7 +83,7 @@ pub(crate) fn close_overlapping(config: &Config) {
 
 /// Takes the sockets of the previous process at this address.
 pub(crate) fn take(addr: BoundAddr, workers: usize) -> InheritedSockets {
-    let mut store = lock();
+    let mut store = STORE.lock();
     store.read_once();
     let mut inherited = InheritedSockets::default();
     let unclaimed = store.stored.iter_mut().filter(|stored| stored.part == Part::Unclaimed);
@@ -103,7 +103,7 @@ pub(crate) fn take(addr: BoundAddr, workers: usize) -> InheritedSockets {
 
 /// Activates [`update`] and calls it once.
 pub(crate) fn begin(operator: &Operator, settings: Systemd) {
-    let mut store = lock();
+    let mut store = STORE.lock();
     store.manager = Manager::of_env();
     store.updates = Some((operator.clone(), settings));
     drop(store);
@@ -112,13 +112,13 @@ pub(crate) fn begin(operator: &Operator, settings: Systemd) {
 
 /// Deactivates [`update`]. The manager keeps its copies for the next process.
 pub(crate) fn end() {
-    lock().updates = None;
+    STORE.lock().updates = None;
 }
 
 /// Updates the manager, so that it stores the sockets from which workers currently accept, and
 /// drops all other sockets.
 pub(crate) fn update() {
-    let mut store = lock();
+    let mut store = STORE.lock();
     let Some((operator, settings)) = store.updates.clone() else { return };
     let capacity = capacity(settings, announced().as_deref());
     if capacity == 0 && store.stored.is_empty() {
@@ -281,8 +281,4 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 fn inode_of(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::fstat(socket)?.st_ino)
-}
-
-fn lock() -> MutexGuard<'static, Store> {
-    STORE.lock().unwrap_or_else(PoisonError::into_inner)
 }

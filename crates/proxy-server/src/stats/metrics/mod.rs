@@ -25,9 +25,9 @@ use doorbell_control::{LinkView, Status};
 use doorbell_history::Stats;
 pub(crate) use doorbell_metrics::Exposition;
 use doorbell_metrics::{Families, HealthSample, Origin, Process, Workers};
+use parking_lot::Mutex;
 use sharing::SharingSample;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The values of one scrape.
@@ -80,7 +80,7 @@ struct Origins {
 impl Origins {
     fn read(operator: &Operator) -> Self {
         static LAST: Mutex<Option<Origins>> = Mutex::new(None);
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = LAST.lock();
         let before = operator.uptime();
         let now = time_of_day();
         let found = Self {
