@@ -42,17 +42,13 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which a connection is closed gracefully.
 const AGE_MAX: Duration = Duration::from_secs(600);
 
-/// The running thread that serves `/probe`.
+/// The thread that serves `/probe` after [`Probes::open`].
 #[derive(Debug)]
 pub(crate) struct Probes {
     /// The configured addresses with their sockets. A successor copies the sockets.
     listeners: Vec<Listening>,
     thread: PreparedThread<Vec<std::net::TcpListener>>,
 }
-
-/// Open addresses that are not served yet.
-#[derive(Debug)]
-pub(crate) struct Unopened(Probes);
 
 impl Probes {
     /// Binds the addresses, or takes them over from the predecessor.
@@ -63,7 +59,7 @@ impl Probes {
         config: &Config,
         before: Option<&Self>,
         process_stats: &Arc<ProcessStats>,
-    ) -> Result<Option<Unopened>, Failure> {
+    ) -> Result<Option<Self>, Failure> {
         let Some(blackbox) = &config.blackbox else { return Ok(None) };
         let connector = Connector::open(&config.check_defaults.egress).map_err(Failure::bad_config)?;
         let held = before.map_or(&[][..], |before| &before.listeners);
@@ -78,7 +74,13 @@ impl Probes {
         let leave_timeout = HEAD_TIMEOUT + cache.timeout;
         let serve = move |listeners, left| serve(listeners, cache, left, leave_timeout);
         let thread = PreparedThread::new("probes", LOOKUPS_MAX, serve).map_err(Failure::no_thread)?;
-        Ok(Some(Unopened(Self { listeners, thread })))
+        Ok(Some(Self { listeners, thread }))
+    }
+
+    /// Starts to serve.
+    pub(crate) fn open(&self) {
+        self.thread.start(port::copies(TABLE, &self.listeners));
+        tracing::info!(addresses = self.addrs().join(" "), "blackbox listener is open");
     }
 
     /// Stops accepting. Requests in progress finish in the background.
@@ -101,16 +103,6 @@ impl Probes {
             listeners * (CONNS_MAX + 1) + PROBES_MAX + FDS_PER_LOOKUP * LOOKUPS_MAX + 8
         };
         u32::try_from(all).unwrap_or(u32::MAX)
-    }
-}
-
-impl Unopened {
-    /// Starts to serve.
-    pub(crate) fn open(self) -> Probes {
-        let Self(probes) = self;
-        probes.thread.start(port::copies(TABLE, &probes.listeners));
-        tracing::info!(addresses = probes.addrs().join(" "), "blackbox listener is open");
-        probes
     }
 }
 

@@ -36,7 +36,8 @@ const LOOKUPS_MAX: usize = 16;
 /// Maximum time to send the last transitions at shutdown.
 const LAST_TRANSITIONS: Duration = Duration::from_secs(1);
 
-/// The running thread of the links. Dropping it sends the last transitions first.
+/// The thread of the links, which run after [`Links::open`]. Dropping it sends the last transitions
+/// first.
 #[derive(Debug)]
 pub(crate) struct Links {
     /// The configured addresses with their sockets. The links of the next configuration duplicate
@@ -49,10 +50,6 @@ pub(crate) struct Links {
 /// The tables and file [stamps](Stamps) from which the links were built.
 type MadeOf = (Option<Settings>, Named<Peer>, Stamps);
 
-/// Links that are not running yet, with open addresses and loaded certificates.
-#[derive(Debug)]
-pub(crate) struct Unopened(Links);
-
 impl Links {
     /// Binds the addresses, or takes them over from the previous links `before`, and reads the
     /// certificates.
@@ -64,7 +61,7 @@ impl Links {
         before: Option<&Self>,
         peers: &Arc<LinkPeers>,
         operator: &Operator,
-    ) -> Result<Option<Unopened>, Failure> {
+    ) -> Result<Option<Self>, Failure> {
         let Some(settings) = config.links.as_ref().filter(|_| !config.peers.is_empty()) else {
             return Ok(None);
         };
@@ -84,7 +81,12 @@ impl Links {
             }
         };
         let thread = PreparedThread::new(TABLE, LOOKUPS_MAX, run).map_err(Failure::no_thread)?;
-        Ok(Some(Unopened(Self { listeners, made_of, thread })))
+        Ok(Some(Self { listeners, made_of, thread }))
+    }
+
+    /// Starts the links.
+    pub(crate) fn open(&self) {
+        self.thread.start(port::copies(TABLE, &self.listeners));
     }
 
     /// Whether this configuration has the same links, so that they stay open.
@@ -110,15 +112,6 @@ impl Links {
             links => 2 * links + (2 + HANDSHAKES_MAX) * listeners + 2 * LOOKUPS_MAX + 8,
         };
         u32::try_from(all).unwrap_or(u32::MAX)
-    }
-}
-
-impl Unopened {
-    /// Opens the links.
-    pub(crate) fn open(self) -> Links {
-        let Self(links) = self;
-        links.thread.start(port::copies(TABLE, &links.listeners));
-        links
     }
 }
 

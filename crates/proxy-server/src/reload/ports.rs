@@ -1,9 +1,9 @@
 //! Ports that are not served by workers: TCP gates, blackbox probes and links.
 
 use super::SharedState;
-use crate::blackbox::{self, Probes};
+use crate::blackbox::Probes;
 use crate::exit::Failure;
-use crate::links::{self, LinkPeers, Links};
+use crate::links::{LinkPeers, Links};
 use crate::registry::HealthRegistry;
 use crate::sockets::gate::{self, Gates};
 use doorbell_config::At;
@@ -24,8 +24,8 @@ pub(super) struct Ports {
 #[derive(Debug)]
 pub(super) struct Unopened {
     gates: Next<gate::Unopened>,
-    probes: Next<blackbox::Unopened>,
-    links: Next<links::Unopened>,
+    probes: Next<Probes>,
+    links: Next<Links>,
 }
 
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Unopened {
         };
         let probes = match self.probes {
             Next::New(next) => {
-                let next = next.open();
+                next.open();
                 probes.into_iter().for_each(Probes::leave);
                 Some(next)
             }
@@ -131,7 +131,8 @@ impl Unopened {
         let links = match self.links {
             Next::New(next) => {
                 links.into_iter().for_each(Links::leave);
-                Some(next.open())
+                next.open();
+                Some(next)
             }
             Next::None => {
                 drop(links);
