@@ -4,10 +4,8 @@
 //! that a missed event or a reload leaves no difference.
 
 use super::peers::{KnownPeer, LinkPeers};
-use crate::operator::{Followed, Operator};
-use doorbell_control::{
-    CheckView, CheckWord, EndpointView, EndpointWord, Event, EventKind, OutcomeWord, ResultView,
-};
+use crate::operator::{Followed, Operator, shared_state};
+use doorbell_control::{CheckView, CheckWord, EndpointView, Event, EventKind, OutcomeWord, ResultView};
 use doorbell_link::{Link, Measured, Outcome, State, Subject, SubjectKind, Time};
 use doorbell_proxy_config::model::Peer;
 use std::collections::HashSet;
@@ -78,7 +76,7 @@ pub(super) async fn run(wanted: Vec<Peer>, peers: Arc<LinkPeers>, operator: Oper
 fn report(fed: &Fed, event: &Event) {
     let (subject, state, reason) = match &event.what {
         EventKind::Check { name, to, reason, .. } => (Subject::check(name), of_check(*to), reason),
-        EventKind::Endpoint { name, to, note, .. } => (Subject::endpoint(name), of_endpoint(*to), note),
+        EventKind::Endpoint { name, to, note, .. } => (Subject::endpoint(name), shared_state(*to), note),
         _ => return,
     };
     if fed.subjects.contains(&subject) {
@@ -126,7 +124,7 @@ fn own_states(operator: &Operator) -> Vec<Own> {
     };
     let endpoint = |EndpointView { name, state, note, .. }: EndpointView| Own {
         subject: Subject::endpoint(&name),
-        state: of_endpoint(state),
+        state: shared_state(state),
         reason: note,
         result: None,
     };
@@ -155,14 +153,5 @@ const fn of_check(state: CheckWord) -> State {
         CheckWord::GoingDown | CheckWord::Up => State::Up,
         CheckWord::Maintenance => State::Maintenance,
         CheckWord::Stale | CheckWord::Unknown => State::Unknown,
-    }
-}
-
-const fn of_endpoint(state: EndpointWord) -> State {
-    match state {
-        EndpointWord::Degraded => State::Degraded,
-        EndpointWord::Down => State::Down,
-        EndpointWord::Drain | EndpointWord::Maintenance => State::Maintenance,
-        EndpointWord::Up => State::Up,
     }
 }

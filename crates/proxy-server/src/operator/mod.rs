@@ -34,6 +34,7 @@ pub(crate) use event_log::EventLog;
 pub(crate) use event_log::{Followed, Follower};
 pub(crate) use files::MaintenanceFiles;
 pub(crate) use running::{Incidents, Running};
+pub(crate) use view::shared_state;
 pub(crate) use windows::Window;
 
 use crate::program::Program;

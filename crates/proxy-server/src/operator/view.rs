@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Maximum time to wait for a requested run of a check.
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// The state of an endpoint in announcements to other instances.
-const fn shared_state(state: EndpointWord) -> State {
+/// The state of an endpoint as other instances receive it.
+pub(crate) const fn shared_state(state: EndpointWord) -> State {
     match state {
         EndpointWord::Degraded => State::Degraded,
         EndpointWord::Down => State::Down,
