@@ -2,53 +2,41 @@
 
 use super::Scrape;
 use crate::stats::requests::Counted;
-use crate::stats::server::ItemKind;
+use crate::stats::server::ItemKind::{
+    self, AcceptError, Accepted, AccessLost, Closed, Connect, ConnectRetry, Datagrams, GateError, Gated,
+    Handshake, Leased, LimitEviction, Limited, Probed, Proxied, Resumed,
+};
 use doorbell_metrics::{Families, Filling, as_f64};
 use std::collections::BTreeMap;
 
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
     connections(scrape, families);
-    of(scrape, doorbell_metrics::datagrams(families), ItemKind::Datagrams, ["listener", "result"]);
+    of(scrape, doorbell_metrics::datagrams(families), Datagrams, ["listener", "result"]);
     requests(scrape, families);
     handshakes(scrape, families);
     limits(scrape, families);
     let help = "Connections of checks, by result.";
-    of(scrape, families.counter("doorbell_egress_connects", help), ItemKind::Connect, ["result"]);
+    of(scrape, families.counter("doorbell_egress_connects", help), Connect, ["result"]);
     let help = "Connection attempts of checks that were repeated because no port was free.";
-    of(scrape, families.counter("doorbell_egress_port_window_retries", help), ItemKind::ConnectRetry, []);
+    of(scrape, families.counter("doorbell_egress_port_window_retries", help), ConnectRetry, []);
     gates(scrape, families);
     let help = "Probes requested at /probe, by module and result.";
-    of(scrape, families.counter("doorbell_blackbox_probes", help), ItemKind::Probed, ["module", "result"]);
+    of(scrape, families.counter("doorbell_blackbox_probes", help), Probed, ["module", "result"]);
     let help = "Lost lines of the access log, by reason.";
-    of(scrape, families.counter("doorbell_access_log_dropped", help), ItemKind::AccessLost, ["reason"]);
+    of(scrape, families.counter("doorbell_access_log_dropped", help), AccessLost, ["reason"]);
 }
 
 fn connections(scrape: &Scrape, families: &mut Families) {
     let help = "Accepted connections.";
-    of(scrape, families.counter("doorbell_connections_accepted", help), ItemKind::Accepted, ["listener"]);
+    of(scrape, families.counter("doorbell_connections_accepted", help), Accepted, ["listener"]);
     let mut active = families.gauge("doorbell_connections_active", "Open connections.");
     gauges(&mut active, "listener", &scrape.conns_live);
     let help = "Closed connections, by reason.";
-    of(
-        scrape,
-        families.counter("doorbell_connections_closed", help),
-        ItemKind::Closed,
-        ["listener", "reason"],
-    );
+    of(scrape, families.counter("doorbell_connections_closed", help), Closed, ["listener", "reason"]);
     let help = "Failed accepts, by the error of accept(2).";
-    of(
-        scrape,
-        families.counter("doorbell_accept_errors", help),
-        ItemKind::AcceptError,
-        ["listener", "errno"],
-    );
+    of(scrape, families.counter("doorbell_accept_errors", help), AcceptError, ["listener", "errno"]);
     let help = "PROXY headers, by version and result.";
-    of(
-        scrape,
-        families.counter("doorbell_proxy_protocol", help),
-        ItemKind::Proxied,
-        ["listener", "version", "result"],
-    );
+    of(scrape, families.counter("doorbell_proxy_protocol", help), Proxied, ["listener", "version", "result"]);
 }
 
 /// Adds the metrics of TCP gates.
@@ -56,9 +44,9 @@ fn gates(scrape: &Scrape, families: &mut Families) {
     let help = "Open addresses of a TCP gate.";
     gauges(&mut families.gauge("doorbell_tcp_gate_listeners", help), "gate", &scrape.gates_open);
     let help = "Connections to a TCP gate, by result.";
-    of(scrape, families.counter("doorbell_tcp_gate_connections", help), ItemKind::Gated, ["gate", "result"]);
+    of(scrape, families.counter("doorbell_tcp_gate_connections", help), Gated, ["gate", "result"]);
     let help = "Failed system calls of a TCP gate, which are repeated.";
-    of(scrape, families.counter("doorbell_tcp_gate_errors", help), ItemKind::GateError, ["gate", "call"]);
+    of(scrape, families.counter("doorbell_tcp_gate_errors", help), GateError, ["gate", "call"]);
 }
 
 fn requests(scrape: &Scrape, families: &mut Families) {
@@ -87,11 +75,11 @@ fn handshakes(scrape: &Scrape, families: &mut Families) {
     of(
         scrape,
         families.counter("doorbell_tls_handshakes", help),
-        ItemKind::Handshake,
+        Handshake,
         ["listener", "version", "result"],
     );
     let help = "Completed TLS handshakes that resumed a session.";
-    of(scrape, families.counter("doorbell_tls_handshakes_resumed", help), ItemKind::Resumed, ["listener"]);
+    of(scrape, families.counter("doorbell_tls_handshakes_resumed", help), Resumed, ["listener"]);
     let mut active = families.gauge("doorbell_tls_handshakes_active", "TLS handshakes in progress.");
     gauges(&mut active, "listener", &scrape.handshakes_live);
     let help = "1 for a TLS listener that is closed until its first certificate can be used.";
@@ -111,16 +99,11 @@ fn handshakes(scrape: &Scrape, families: &mut Families) {
 
 fn limits(scrape: &Scrape, families: &mut Families) {
     let help = "Decisions of rate limits.";
-    of(
-        scrape,
-        families.counter("doorbell_rate_limit_decisions", help),
-        ItemKind::Limited,
-        ["limiter", "decision"],
-    );
+    of(scrape, families.counter("doorbell_rate_limit_decisions", help), Limited, ["limiter", "decision"]);
     let help = "Keys evicted early from a rate limit because its table was full.";
-    of(scrape, families.counter("doorbell_rate_limit_evictions", help), ItemKind::LimitEviction, ["limiter"]);
+    of(scrape, families.counter("doorbell_rate_limit_evictions", help), LimitEviction, ["limiter"]);
     let help = "Tokens and decisions of a shared rate limit.";
-    of(scrape, families.counter("doorbell_rate_limit_leases", help), ItemKind::Leased, ["limiter", "event"]);
+    of(scrape, families.counter("doorbell_rate_limit_leases", help), Leased, ["limiter", "event"]);
     let help = "Keys in the table of a rate limit.";
     gauges(&mut families.gauge("doorbell_rate_limit_keys", help), "limiter", &scrape.limiter_keys);
 }
