@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use doorbell::http::forwarded::Networks;
+use doorbell::time::Time;
 use doorbell::{
     CloseReason, Descriptors, Engine, Handler, Http1, Listen, Peer, ProxyProtocol, Raw, RawHandler, RawNext,
     Replied, Request, Responder, Server, StartErrorKind, Status, Workers,
@@ -54,12 +55,16 @@ impl Handler for WhoAmI {
 struct Greeter;
 
 impl RawHandler for Greeter {
-    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-        reply.extend_from_slice(b"hello ");
-        Some(RawNext::Continue)
+    fn speaks_first(&self) -> bool {
+        true
     }
 
-    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+    fn greet(&self, _now: Time, reply: &mut Vec<u8>) -> RawNext {
+        reply.extend_from_slice(b"hello ");
+        RawNext::Continue
+    }
+
+    fn handle(&self, _now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         reply.extend_from_slice(received);
         RawNext::Close
     }
@@ -249,11 +254,11 @@ fn a_server_that_speaks_first_speaks_after_the_header() {
 struct Patient;
 
 impl RawHandler for Patient {
-    fn handle(&self, _received: &[u8], _reply: &mut Vec<u8>) -> RawNext {
+    fn handle(&self, _now: Time, _received: &[u8], _reply: &mut Vec<u8>) -> RawNext {
         RawNext::NeedMore
     }
 
-    fn answer_silent(&self, _now: doorbell::time::Time, reply: &mut Vec<u8>) -> bool {
+    fn answer_silent(&self, _now: Time, reply: &mut Vec<u8>) -> bool {
         reply.extend_from_slice(b"silent");
         true
     }

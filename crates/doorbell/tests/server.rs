@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use doorbell::driver::examine::Cause;
 use doorbell::id::WorkerIndex;
+use doorbell::time::Time;
 use doorbell::{
     CloseReason, Engine, Event, Http1, Listen, OnWorkerFailure, Raw, RawHandler, RawNext, Server,
     ServerBuilder, StartErrorKind, StaticReply, Status, Workers, service_fn,
@@ -140,12 +141,16 @@ fn a_killed_server_may_keep_the_address_a_moment_longer() {
 struct Banner;
 
 impl RawHandler for Banner {
-    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-        reply.extend_from_slice(b"220 hello\r\n");
-        Some(RawNext::Continue)
+    fn speaks_first(&self) -> bool {
+        true
     }
 
-    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+    fn greet(&self, _now: Time, reply: &mut Vec<u8>) -> RawNext {
+        reply.extend_from_slice(b"220 hello\r\n");
+        RawNext::Continue
+    }
+
+    fn handle(&self, _now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         match received {
             b"QUIT\r\n" => {
                 reply.extend_from_slice(b"221 bye\r\n");
@@ -182,7 +187,7 @@ fn a_raw_server_may_speak_first_and_take_lines_in_parts() {
 struct Patient;
 
 impl RawHandler for Patient {
-    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+    fn handle(&self, _now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         if !received.ends_with(b"\n") {
             return RawNext::NeedMore;
         }
@@ -190,7 +195,7 @@ impl RawHandler for Patient {
         RawNext::Close
     }
 
-    fn answer_silent(&self, _now: doorbell::time::Time, reply: &mut Vec<u8>) -> bool {
+    fn answer_silent(&self, _now: Time, reply: &mut Vec<u8>) -> bool {
         reply.extend_from_slice(b"silent\n");
         true
     }

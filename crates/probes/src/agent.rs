@@ -56,13 +56,12 @@ impl AgentLines {
         self.maxconn
     }
 
-    /// Appends the line of the endpoint at position `endpoint` to `reply`. If `now` is
-    /// given, also counts a HAProxy probe, and triggers the endpoint's on-demand checks.
-    pub fn write(&self, endpoint: usize, now: Option<Time>, reply: &mut Vec<u8>) {
+    /// Appends the line of the endpoint at position `endpoint` to `reply`, counts a HAProxy probe,
+    /// and triggers the endpoint's on-demand checks.
+    pub fn write(&self, endpoint: usize, now: Time, reply: &mut Vec<u8>) {
         let Some(line) = self.endpoints.get(endpoint) else { return };
         let set = self.published.load();
         reply.extend_from_slice(set.text(self.texts, endpoint));
-        let Some(now) = now else { return };
         line.triggers.iter().for_each(RunTrigger::request);
         if let Some(probe_counters) = &line.probe_counters {
             let (state, _) = set.states(endpoint)[Audience::LoadBalancer as usize];
@@ -144,6 +143,7 @@ mod tests {
     use std::time::Duration;
 
     const NOW: Time = Time::from_secs(1);
+    const PROBED_AT: doorbell_http::Time = doorbell_http::Time::from_nanos(7);
 
     /// A registry with one endpoint that uses two pushed checks, `db` and `cache`.
     fn registry(endpoint: impl FnOnce([Use; 2]) -> EndpointConfig) -> Arc<Registry> {
@@ -162,7 +162,7 @@ mod tests {
 
     fn line_of(lines: &AgentLines) -> String {
         let mut line = Vec::new();
-        lines.write(0, None, &mut line);
+        lines.write(0, PROBED_AT, &mut line);
         String::from_utf8(line).unwrap()
     }
 
@@ -236,14 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_a_time_counts_a_probe() {
+    fn a_line_counts_a_probe() {
         let registry = registry(|uses| EndpointConfig { uses: uses.into(), ..EndpointConfig::new("readyz") });
         let lines = AgentLines::follow(&registry, None);
-        line_of(&lines);
         assert_eq!(registry.prober_stats().rows(), []);
-        lines.write(0, Some(doorbell_http::Time::from_nanos(7)), &mut Vec::new());
+        line_of(&lines);
         let rows = registry.prober_stats().rows();
         let rows: Vec<_> = rows.iter().map(|row| (row.prober_name(), row.count(), row.last)).collect();
-        assert_eq!(rows, [("haproxy", 1, doorbell_http::Time::from_nanos(7))]);
+        assert_eq!(rows, [("haproxy", 1, PROBED_AT)]);
     }
 }

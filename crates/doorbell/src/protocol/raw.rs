@@ -12,19 +12,21 @@ use crate::time::Time;
 
 /// The handler of a raw listener.
 pub trait RawHandler: Send + Sync {
-    /// Writes a greeting, which the server sends before it reads any input. Default: none.
-    ///
-    /// If this method returns `Some(next)`, the server sends first: the listener does not defer
-    /// accept, and `next` is the step after the greeting. [`Raw::new`] also calls this method once,
-    /// to learn whether the server sends first.
-    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-        let _ = reply;
-        None
+    /// Whether the server sends first: then the listener does not defer accept, and each connection
+    /// begins with [`greet`](Self::greet). Called once, by [`Raw::new`]. Default: false.
+    fn speaks_first(&self) -> bool {
+        false
+    }
+
+    /// Writes a greeting, which the server sends before it reads any input. Default: no greeting.
+    fn greet(&self, now: Time, reply: &mut Vec<u8>) -> RawNext {
+        let _ = (now, reply);
+        RawNext::Continue
     }
 
     /// Handles all unprocessed bytes received so far on this connection and appends its reply to
-    /// `reply`.
-    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
+    /// `reply`. `now` is the time of their arrival.
+    fn handle(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
 
     /// Writes a reply to a client that sent nothing within [`Raw::silence`] or [`Raw::timeout`].
     /// Returns true if there is such a reply; the connection closes in both cases. Default: no
@@ -32,19 +34,6 @@ pub trait RawHandler: Send + Sync {
     fn answer_silent(&self, now: Time, reply: &mut Vec<u8>) -> bool {
         let _ = (now, reply);
         false
-    }
-
-    /// Writes a greeting like [`greet`](Self::greet), with the current time, for handlers with
-    /// statistics about clients. Called only if `greet` returned `Some` to [`Raw::new`].
-    fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
-        let _ = now;
-        self.greet(reply)
-    }
-
-    /// Handles bytes like [`handle`](Self::handle), with the time of their arrival.
-    fn handle_at(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
-        let _ = now;
-        self.handle(received, reply)
     }
 }
 
@@ -68,7 +57,7 @@ impl<F> RawHandler for F
 where
     F: Fn(&[u8], &mut Vec<u8>) -> RawNext + Send + Sync,
 {
-    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+    fn handle(&self, _now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         self(received, reply)
     }
 }
@@ -87,7 +76,7 @@ pub struct Raw {
 impl Raw {
     /// Creates a raw protocol with default settings: requests of at most 4 KiB within 10 s.
     pub fn new(handler: impl RawHandler + 'static) -> Self {
-        let speaks_first = handler.greet(&mut Vec::new()).is_some();
+        let speaks_first = handler.speaks_first();
         Self {
             handler: Arc::new(handler),
             bytes_max: 4096,
@@ -162,10 +151,10 @@ impl StreamHandler for Raw {
     fn open(&self, cx: &mut Context<'_, Self>) -> FirstDue {
         if self.speaks_first {
             let now = cx.now();
-            match self.handler.greet_at(now, cx.out()) {
-                Some(RawNext::Close) => cx.close(),
-                Some(RawNext::HandOver) => cx.hand_over(),
-                Some(RawNext::Continue | RawNext::NeedMore) | None => {}
+            match self.handler.greet(now, cx.out()) {
+                RawNext::Close => cx.close(),
+                RawNext::HandOver => cx.hand_over(),
+                RawNext::Continue | RawNext::NeedMore => {}
             }
         }
         Some(cx.opened().after(self.timeout))
@@ -173,7 +162,7 @@ impl StreamHandler for Raw {
 
     fn data(&self, first_due: &mut FirstDue, input: &[u8], cx: &mut Context<'_, Self>) -> usize {
         let now = cx.now();
-        match self.handler.handle_at(now, input, cx.out()) {
+        match self.handler.handle(now, input, cx.out()) {
             RawNext::Close => cx.close(),
             RawNext::Continue => {}
             RawNext::HandOver => {
@@ -273,17 +262,17 @@ mod tests {
     struct Clock;
 
     impl RawHandler for Clock {
-        fn greet(&self, _reply: &mut Vec<u8>) -> Option<RawNext> {
-            Some(RawNext::Continue)
+        fn speaks_first(&self) -> bool {
+            true
         }
 
-        fn handle(&self, _received: &[u8], _reply: &mut Vec<u8>) -> RawNext {
+        fn greet(&self, now: Time, reply: &mut Vec<u8>) -> RawNext {
+            reply.push(u8::try_from(now.since(Time::ZERO).as_secs()).unwrap());
             RawNext::Continue
         }
 
-        fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
-            reply.push(u8::try_from(now.since(Time::ZERO).as_secs()).unwrap());
-            Some(RawNext::Continue)
+        fn handle(&self, _now: Time, _received: &[u8], _reply: &mut Vec<u8>) -> RawNext {
+            RawNext::Continue
         }
     }
 

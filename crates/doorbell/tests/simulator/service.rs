@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use doorbell::stream::{Context, Stream, StreamHandler};
+use doorbell::time::Time;
 use doorbell::{
     Handler, Http1, HttpLimits, MessageStart, Offload, Raw, RawHandler, RawNext, Replied, Reply, Request,
     Responder, StaticReply, Status,
@@ -192,12 +193,16 @@ impl StreamHandler for Parts {
 struct Greeter;
 
 impl RawHandler for Greeter {
-    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-        reply.extend_from_slice(GREETING);
-        Some(RawNext::Continue)
+    fn speaks_first(&self) -> bool {
+        true
     }
 
-    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+    fn greet(&self, _now: Time, reply: &mut Vec<u8>) -> RawNext {
+        reply.extend_from_slice(GREETING);
+        RawNext::Continue
+    }
+
+    fn handle(&self, _now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         let Some(line) = received.strip_suffix(b"\n") else { return RawNext::NeedMore };
         let id = String::from_utf8_lossy(line).parse::<u64>().unwrap_or_default();
         reply.extend_from_slice(&pattern(id, 100));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use doorbell::http::Next;
 use doorbell::protocol::Protocol;
+use doorbell::time::Time;
 use doorbell::tls::{Acceptor, TlsLimits};
 use doorbell::{CloseReason, Http1, HttpLimits, Raw, RawHandler, RawNext};
 
@@ -284,12 +285,16 @@ fn memory_for_requests_in_parts_is_capped_over_all_connections() {
 fn a_raw_protocol_works_behind_tls_and_may_greet() {
     struct Greeter;
     impl RawHandler for Greeter {
-        fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-            reply.extend_from_slice(b"220 hello\r\n");
-            Some(RawNext::Continue)
+        fn speaks_first(&self) -> bool {
+            true
         }
 
-        fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+        fn greet(&self, _now: Time, reply: &mut Vec<u8>) -> RawNext {
+            reply.extend_from_slice(b"220 hello\r\n");
+            RawNext::Continue
+        }
+
+        fn handle(&self, _now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
             reply.extend_from_slice(received);
             if received == b"QUIT" { RawNext::Close } else { RawNext::Continue }
         }

@@ -74,16 +74,17 @@ pub(crate) fn add(
     Ok(builder)
 }
 
-impl Agent {
-    fn reply_first(&self, now: Option<Time>, reply: &mut Vec<u8>) -> Option<RawNext> {
-        if self.names.is_some() {
-            return None;
-        }
-        self.lines.write(self.endpoint, now, reply);
-        Some(RawNext::Close)
+impl RawHandler for Agent {
+    fn speaks_first(&self) -> bool {
+        self.names.is_none()
     }
 
-    fn reply_to(&self, now: Option<Time>, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+    fn greet(&self, now: Time, reply: &mut Vec<u8>) -> RawNext {
+        self.lines.write(self.endpoint, now, reply);
+        RawNext::Close
+    }
+
+    fn handle(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         let Some(end) = received.iter().position(|byte| *byte == b'\n') else { return RawNext::NeedMore };
         let name = received[..end].trim_ascii();
         match self.names.as_ref().and_then(|names| names.get(name)) {
@@ -94,27 +95,9 @@ impl Agent {
         }
         RawNext::Close
     }
-}
-
-impl RawHandler for Agent {
-    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-        self.reply_first(None, reply)
-    }
-
-    fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
-        self.reply_to(None, received, reply)
-    }
 
     fn answer_silent(&self, now: Time, reply: &mut Vec<u8>) -> bool {
-        self.lines.write(self.endpoint, Some(now), reply);
+        self.lines.write(self.endpoint, now, reply);
         true
-    }
-
-    fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
-        self.reply_first(Some(now), reply)
-    }
-
-    fn handle_at(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
-        self.reply_to(Some(now), received, reply)
     }
 }

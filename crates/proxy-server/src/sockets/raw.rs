@@ -1,5 +1,6 @@
 //! A raw listener's fixed reply.
 
+use doorbell::http::Time;
 use doorbell::{RawHandler, RawNext};
 
 #[derive(Debug)]
@@ -15,15 +16,16 @@ impl FixedReply {
 }
 
 impl RawHandler for FixedReply {
-    fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
-        if !self.speaks_first {
-            return None;
-        }
-        reply.extend_from_slice(&self.reply);
-        Some(RawNext::Close)
+    fn speaks_first(&self) -> bool {
+        self.speaks_first
     }
 
-    fn handle(&self, _received: &[u8], reply: &mut Vec<u8>) -> RawNext {
+    fn greet(&self, _now: Time, reply: &mut Vec<u8>) -> RawNext {
+        reply.extend_from_slice(&self.reply);
+        RawNext::Close
+    }
+
+    fn handle(&self, _now: Time, _received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         reply.extend_from_slice(&self.reply);
         RawNext::Close
     }
