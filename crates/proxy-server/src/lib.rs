@@ -30,6 +30,7 @@ mod operator;
 pub mod parent;
 mod prepared_thread;
 mod program;
+mod query;
 mod reaper;
 mod registry;
 mod reload;

@@ -7,7 +7,6 @@ mod events;
 mod guard;
 mod html;
 mod page;
-mod query;
 mod reply;
 mod reply_memory;
 

@@ -1,17 +1,16 @@
 //! The replies of the admin listener, by path.
 
+use super::events;
 use super::guard::{Denied, Ends, Guard};
 use super::page::{self, EVENTS_SHOWN, View};
 use super::reply_memory::{ReplyMemory, with_permit};
-use super::{events, query};
 use crate::log::Throttle;
 use crate::operator::{Operator, millis};
+use crate::query;
 use crate::stats::metrics;
 use bytes::Bytes;
 use doorbell_checks::Finding;
 use doorbell_control::{AudienceWord, Lifecycle, Refusal, RefusalKind};
-use doorbell_health::Outcome;
-use doorbell_proxy_config::parse_duration;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::header::{HeaderMap, HeaderValue};
@@ -30,9 +29,6 @@ pub(super) const FOLLOWERS_MAX: usize = 16;
 
 /// Maximum time that a request waits for a drain (see [`Operator::is_drain_pending`]).
 const WAIT_MAX: Duration = Duration::from_secs(600);
-
-/// Maximum size of the note of a pushed result; a longer note is truncated.
-const NOTE_LEN_MAX: usize = 1024;
 
 /// Polling interval of a request that waits for a drain.
 const WAIT_STEP: Duration = Duration::from_millis(100);
@@ -80,12 +76,8 @@ struct AdminRequest {
 enum Operation {
     /// A request; the reply to a drain waits for the drain, at most for this time.
     Handle(doorbell_control::Request, Duration),
-    Push {
-        check: String,
-        outcome: Outcome,
-        latency: Duration,
-        note: String,
-    },
+    /// A result of the check with this name.
+    Push(String, Finding),
 }
 
 impl AdminState {
@@ -146,7 +138,7 @@ impl AdminState {
             "/-/style.css" => reply(StatusCode::OK, "text/css; charset=utf-8", page::style()),
             "/-/script.js" => reply(StatusCode::OK, "text/javascript; charset=utf-8", page::script()),
             "/-/status" => json(&operator.status()),
-            "/-/checks" => found(operator.checks(None, query::value(&request.query, "history").is_some())),
+            "/-/checks" => found(operator.checks(None, request.parameter("history").is_some())),
             "/-/probers" => json(&operator.probers()),
             "/-/stub_status" => reply(StatusCode::OK, TEXT, metrics::stub_status(operator)),
             path => self.get_check(path),
@@ -211,7 +203,7 @@ impl AdminState {
         };
         takes_long();
         let last = request.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-        let since = last.or_else(|| query::value(&request.query, "since")).and_then(|id| id.parse().ok());
+        let since = last.or_else(|| request.parameter("since")).and_then(|id| id.parse().ok());
         // Without an event number only new events are sent.
         let since = since.unwrap_or_else(|| self.operator.status().event);
         let frames = events::frames(self.operator.follow(since), place);
@@ -300,7 +292,7 @@ impl AdminRequest {
                 return pushed;
             }
         }
-        let text = |name| query::value(&self.query, name);
+        let text = |name| self.parameter(name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
         let request = match self.path.as_str() {
             // HTTP hooks of Kubernetes can only send GET. Kubernetes stops the program after such a
@@ -335,31 +327,25 @@ impl AdminRequest {
     /// Parses a pushed result of a check from the last two segments of the path: name and result.
     fn pushed(&self, path: &str) -> Option<Result<Operation, Invalid>> {
         let (name, result) = path.rsplit_once('/')?;
-        let outcome = match result {
-            "fail" => Outcome::Failure,
-            "history" | "run" => return None,
-            "maintenance" => Outcome::Maintenance,
-            "pass" => Outcome::Success,
-            "warn" => Outcome::Degraded,
-            _ => {
-                let text = "invalid result: expected pass, warn, fail or maintenance".to_owned();
-                return Some(Err((StatusCode::NOT_FOUND, text)));
-            }
+        if matches!(result, "history" | "run") {
+            return None;
+        }
+        let Some(outcome) = query::outcome(result.as_bytes()) else {
+            let text = "invalid result: expected pass, warn, fail or maintenance".to_owned();
+            return Some(Err((StatusCode::NOT_FOUND, text)));
         };
-        let mut note = query::value(&self.query, "note").unwrap_or_default();
-        note.truncate(note.floor_char_boundary(NOTE_LEN_MAX));
+        let reason = query::note(self.query.as_bytes());
         let check = query::segment(name)?;
         let latency = self.duration("latency").map(Option::unwrap_or_default);
-        Some(latency.map(|latency| Operation::Push { check, outcome, latency, note }))
+        Some(latency.map(|latency| Operation::Push(check, Finding { outcome, latency, reason })))
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        query::value(self.query.as_bytes(), name)
     }
 
     fn duration(&self, name: &str) -> Result<Option<Duration>, Invalid> {
-        let Some(text) = query::value(&self.query, name).filter(|text| !text.is_empty()) else {
-            return Ok(None);
-        };
-        // A number without a unit is in seconds.
-        let parsed = parse_duration(&text).or_else(|| text.parse().ok().map(Duration::from_secs));
-        parsed.map(Some).ok_or_else(|| {
+        query::duration(self.query.as_bytes(), name).map_err(|text| {
             let text = format!("{text:?} is not a duration: expected a number and a unit, as in {name}=20s");
             (StatusCode::BAD_REQUEST, text)
         })
@@ -378,9 +364,7 @@ impl Operation {
                 // No command has another response.
                 _ => String::new(),
             }),
-            Self::Push { check, outcome, latency, note } => {
-                operator.push(&check, Finding { outcome, latency, reason: note })
-            }
+            Self::Push(check, finding) => operator.push(&check, finding),
         }
     }
 }
