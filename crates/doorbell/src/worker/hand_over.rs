@@ -31,8 +31,6 @@ pub(super) struct Departures {
     pub(super) busy: bool,
     /// True while listeners must not accept because too many connections wait.
     holding: bool,
-    /// Number of entries at the front of `waiting` that `hold_listeners` has already handled.
-    looked_at: usize,
     places: Option<Reserved>,
     /// Socket options by listener. The options are read from the first handed-over connection of a
     /// listener. They are the same for all its connections, and reading them costs system calls.
@@ -63,7 +61,6 @@ impl Departures {
             waiting: VecDeque::new(),
             busy: false,
             holding: false,
-            looked_at: 0,
             places,
             inherited: Vec::new(),
         }
@@ -127,13 +124,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.table.live_mut(id).wait_to_leave(deadline);
                 self.wheel.arm(id.slot, deadline);
                 if self.departures.waiting.len() >= self.table.live() as usize {
-                    // Entries of connections that no longer wait are removed.
-                    let table = &mut self.table;
-                    let waits = |waiting: &Waiting| {
-                        table.lookup(waiting.id).is_some_and(|conn| conn.phase() == Phase::Waiting)
-                    };
-                    self.departures.waiting.retain(waits);
-                    self.departures.looked_at = 0;
+                    self.forget_gone();
                 }
                 self.departures.waiting.push_back(Waiting { id, time_left });
                 self.departures.busy = true;
@@ -141,6 +132,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
             WhenFull::Refuse | WhenFull::Wait { .. } => self.not_taken(id),
         }
+    }
+
+    /// Removes the entries of connections that no longer wait.
+    fn forget_gone(&mut self) {
+        let table = &mut self.table;
+        let waits =
+            |waiting: &Waiting| table.lookup(waiting.id).is_some_and(|conn| conn.phase() == Phase::Waiting);
+        self.departures.waiting.retain(waits);
     }
 
     /// Refuses the hand-over. The protocol writes the error reply.
@@ -276,21 +275,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.drive(id, todo);
             }
             self.departures.waiting.pop_front();
-            self.departures.looked_at = self.departures.looked_at.saturating_sub(1);
         }
     }
 
     /// Stops accepting on the listeners of waiting connections while more than `conns` wait.
     fn hold_listeners(&mut self, conns: u32) {
-        let count = self.departures.waiting.len();
-        let hold = count > conns as usize;
-        let looked_at = core::mem::replace(&mut self.departures.looked_at, count);
+        let is_over = |waiting: &VecDeque<_>| waiting.len() > conns as usize;
+        if is_over(&self.departures.waiting) {
+            self.forget_gone();
+        }
+        let hold = is_over(&self.departures.waiting);
         if hold {
-            // The listeners of earlier entries are already held.
-            let from = if self.departures.holding { looked_at.min(count) } else { 0 };
-            for index in from..count {
-                let id = self.departures.waiting[index].id;
-                let Some(listener) = self.table.lookup(id).map(|conn| conn.listener) else { continue };
+            for Waiting { id, .. } in &self.departures.waiting {
+                let Some(listener) = self.table.lookup(*id).map(|conn| conn.listener) else { continue };
                 let gate = &mut self.gates[listener.index()];
                 if !gate.hold(true) {
                     continue;

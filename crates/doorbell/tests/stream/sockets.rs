@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use doorbell::stream::{Context, PushError, Stream, StreamHandler, Wait};
-use doorbell::{Engine, HandOver, HandedConn, Listen, Server, Taker, Workers};
+use doorbell::{Engine, HandOver, HandedConn, Listen, Raw, RawNext, Server, Taker, WhenFull, Workers};
 use doorbell_testkit::peers::wait_until;
 use doorbell_testkit::sim::Rng;
 use doorbell_testkit::skip;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::events::jobs;
 use super::handlers::{Lines, Log, PART};
@@ -408,6 +408,40 @@ struct Desk(SyncSender<HandedConn>);
 impl Taker for Desk {
     fn take(&self, conns: &mut Vec<HandedConn>) {
         conns.drain(..).for_each(|conn| self.0.send(conn).unwrap());
+    }
+}
+
+/// Connections that wait for a receiver hold their listener, but not after their clients have left.
+#[test]
+fn clients_that_have_left_hold_no_listener() {
+    for engine in engines() {
+        let (sender, receiver) = sync_channel(4);
+        let when_full = WhenFull::Wait { conns: 2, timeout: PATIENCE * 3 };
+        let hand_over = HandOver::new(Desk(sender)).conns_max(1).when_full(when_full);
+        let pong = |_received: &[u8], reply: &mut Vec<u8>| {
+            reply.extend_from_slice(b"pong");
+            RawNext::Close
+        };
+        let raw = Raw::new(pong).silence(Duration::from_millis(100)).timeout(PATIENCE).hand_over_silent(true);
+        let listen = Listen::tcp(([127, 0, 0, 1], 0).into()).defer_accept(None);
+        let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN));
+        let server = builder.conns_max(256).hand_over(hand_over).listen(listen, raw).start().unwrap();
+        let _first = connect(&server);
+        let _handed = receiver.recv_timeout(PATIENCE).unwrap();
+        // It waits in front of the others.
+        let _stays = connect(&server);
+        wait_until(PATIENCE, || server.stats().hand_over_waits == 1).unwrap();
+        let leave = [(); 3].map(|()| connect(&server));
+        wait_until(PATIENCE, || server.stats().hand_over_waits == 4).unwrap();
+        wait_until(PATIENCE, || server.stats().hand_over_pauses == 1).unwrap();
+        for stream in leave {
+            SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+        wait_until(PATIENCE, || server.stats().conns_live == 1).unwrap();
+        let mut probe = connect(&server);
+        probe.write_all(b"ping").unwrap();
+        assert_eq!(read(&mut probe, 4), b"pong", "{engine:?}");
+        server.stop().unwrap();
     }
 }
 
