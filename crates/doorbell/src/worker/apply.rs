@@ -473,8 +473,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return if is_gone { CloseReason::ClientReset } else { CloseReason::ProxyHeader };
         }
         let protocol = &self.server.protocols[conn.listener.index()];
-        match conn.protocol.as_ref().map_or(CloseReason::Done, |state| protocol.close_reason(state)) {
-            CloseReason::Done if draining && !conn.replied => CloseReason::Drain,
+        let state = conn.protocol.as_ref();
+        match state.map_or(CloseReason::Done, |state| protocol.close_reason(state)) {
+            // A greeting or a handshake is no reply.
+            CloseReason::Done if draining && !state.is_some_and(|state| protocol.has_served(state)) => {
+                CloseReason::Drain
+            }
             CloseReason::ClientFin if !conn.has_received => CloseReason::Empty,
             reason => reason,
         }

@@ -148,7 +148,12 @@ impl<H: StreamHandler> ConnEvent<'_, H> {
         self.conn.requests +=
             u32::from(self.requested.close && self.conn.requests == 0 && !self.out.is_empty());
         if self.requested.close {
-            self.conn.end(self.last_step(after, rest), CloseReason::Done);
+            let reason = match after {
+                After::End if rest == 0 => CloseReason::ClientFin,
+                After::End => CloseReason::ClientGone,
+                After::Data | After::Message | After::Open | After::Timeout => CloseReason::Done,
+            };
+            self.conn.end(self.last_step(after, rest), reason);
         }
         // Only then is the rest an incomplete frame: after other events, and while no more input
         // may be handled, it may contain frames that the handler has not seen yet.

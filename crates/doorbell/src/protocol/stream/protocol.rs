@@ -230,12 +230,7 @@ impl<H: StreamHandler> Protocol for Stream<H> {
         }
         event.conn.peer_finished = true;
         event.end(input);
-        let next = event.next(After::End, input.len());
-        if event.conn.reason == CloseReason::Done && event.conn.ending.is_some() {
-            event.conn.reason =
-                if input.is_empty() { CloseReason::ClientFin } else { CloseReason::ClientGone };
-        }
-        next
+        event.next(After::End, input.len())
     }
 
     fn handle_timeout(&self, conn: &mut StreamConn, io: Io<'_>) -> Next {
