@@ -411,8 +411,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Phase::Lingering | Phase::Waiting => {}
             Phase::Closing | Phase::Free | Phase::Leaving => return,
         }
-        let deadline = conn.deadline;
+        let (deadline, is_open) = (conn.deadline, conn.phase() == Phase::Open && !conn.send_in_flight);
         self.wheel.arm(id.slot, deadline);
+        if is_open && self.drain.shortens_timeouts() {
+            self.park_in_drain(id);
+        }
     }
 
     fn postpone(&mut self, id: ConnId) {

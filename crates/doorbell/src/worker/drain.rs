@@ -6,7 +6,7 @@ use super::handler_call::Input;
 use super::pause::PAUSE_MIN;
 use super::{Todo, Worker};
 use crate::config::Limits;
-use crate::conn::{Arriving, Phase};
+use crate::conn::{AfterSend, Arriving, Phase};
 use crate::control::Command;
 use crate::driver::{Driver, Errno, Fault};
 use crate::error::CloseReason;
@@ -175,22 +175,34 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Ends an idle connection without losing a request that is just arriving.
     fn finish_if_idle(&mut self, id: ConnId) {
-        let (until, _) = self.linger_until();
         let conn = self.table.live_mut(id);
         // A postponed connection continues in the next turn, often with input.
         if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight || conn.postponed {
             return;
         }
-        let has_received = conn.has_received;
-        if !self.has_served(id) && (!has_received || self.is_idle(id)) {
-            // If the client sends no request, the connection is closed at this deadline.
-            self.expire_by(id, until);
+        if self.may_ask_first(id) {
+            self.expire_by_linger(id);
         } else if self.is_idle(id) {
             let todo = self.end_idle(id);
             if matches!(todo, Todo::ParkBriefly) {
                 self.pause.begin(self.now, self.shared.counters.turns.value(), self.table.live());
             }
             self.drive(id, todo);
+        }
+    }
+
+    /// Sets the deadline of a connection that waits for its first request during a drain: if the
+    /// client sends none, the connection is closed.
+    fn expire_by_linger(&mut self, id: ConnId) {
+        let (until, _) = self.linger_until();
+        self.expire_by(id, until);
+    }
+
+    /// Shortens the deadline of a parked connection during a drain.
+    #[cold]
+    pub(super) fn park_in_drain(&mut self, id: ConnId) {
+        if self.may_ask_first(id) {
+            self.expire_by_linger(id);
         }
     }
 
@@ -217,10 +229,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.expire_by(id, self.now.after(PAUSE_MIN));
     }
 
-    /// Whether input has arrived that no receive has reported. `None` if the driver cannot tell.
+    /// Whether input has arrived that a pending receive will report. `None` if the driver cannot
+    /// tell.
     fn has_input(&mut self, id: ConnId) -> Option<bool> {
-        // After its end, a stream stays readable.
-        if self.table.live_mut(id).peer_finished { Some(false) } else { self.driver.has_input(id) }
+        let conn = self.table.live_mut(id);
+        // After its end, a stream stays readable. A connection that waits for a message has no
+        // receive.
+        let is_read = conn.peer_finished || (conn.after_send == AfterSend::Wait && !conn.recv_in_flight);
+        if is_read { Some(false) } else { self.driver.has_input(id) }
     }
 
     /// Ends a connection that waits for input, if the server drains and the connection became idle
@@ -248,10 +264,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, todo);
     }
 
-    /// True while the client's first request may still arrive: nothing has arrived except a whole
-    /// PROXY header or a handshake.
-    fn may_ask_first(&mut self, id: ConnId) -> bool {
-        !self.has_served(id) && self.is_idle(id)
+    /// True while the client's first request may still arrive: nothing has arrived except a PROXY
+    /// header or a handshake, and no job computes a greeting.
+    pub(super) fn may_ask_first(&mut self, id: ConnId) -> bool {
+        let conn = self.table.live_mut(id);
+        let (is_silent, has_job) = (!conn.has_received, conn.after_send == AfterSend::Wait);
+        !has_job && !self.has_served(id) && (is_silent || self.is_idle(id))
     }
 
     fn has_served(&mut self, id: ConnId) -> bool {

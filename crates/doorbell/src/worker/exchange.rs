@@ -271,7 +271,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if closes {
             return self.finish(id);
         }
-        if !drained {
+        if !drained || draining {
             return self.drive(id, Todo::Recv(Expect::Now));
         }
         match self.driver.recv(id, Expect::Later) {

@@ -39,7 +39,6 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
             match conn.phase() {
                 Phase::Open if conn.send_in_flight => self.expire_send(id),
-                Phase::Open if !conn.has_received && self.drain.shortens_timeouts() => self.finish_silent(id),
                 Phase::Open => self.time_out(id),
                 Phase::Lingering => {
                     let reason = conn.reason();
@@ -80,7 +79,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Handles the expiry of the deadline of the protocol or of a drain.
     fn time_out(&mut self, id: ConnId) {
-        if self.drain.shortens_timeouts() && self.is_idle(id) {
+        if self.drain.shortens_timeouts() && (self.may_ask_first(id) || self.is_idle(id)) {
             return self.finish_silent(id);
         }
         let waited = self.table.live_mut(id).arriving == Arriving::JobResult;

@@ -89,39 +89,59 @@ fn a_silent_client_is_closed_by_a_drain_after_the_linger_timeout() {
     assert!((linger..linger * 2).contains(&lived), "{lived:?}");
 }
 
-/// A drain also closes a connection that waits for a PROXY header and has sent nothing.
-#[test]
-fn a_client_without_a_proxy_header_is_closed_by_a_drain_after_the_linger_timeout() {
+/// Creates a worker behind proxies with a client that has sent these bytes, begins a drain, and
+/// returns the time until the worker ends the connection, from the drain or from these further
+/// bytes, which the client sends during the drain.
+fn end_behind_a_proxy(before: &[u8], during: &[u8]) -> (Duration, CloseReason) {
     let listener = ListenerIndex(0);
-    let proxy = ProxyProtocol::require(Networks::parse(["127.0.0.1"]).unwrap());
+    let proxy = ProxyProtocol::require(Networks::parse(["127.0.0.1"]).expect("a valid network"));
     let protocols = vec![raw().into()];
     let server = ServerShared::new(protocols, Limits::default(), 1).behind_proxies(listener, proxy);
     let sim = Sim::new(SimConfig::quiet(1, server.slots_max()));
-    let (waker, source) = Waker::pair().unwrap();
+    let (waker, source) = Waker::pair().expect("an eventfd");
     let shared = Arc::new(WorkerShared::new(waker));
     let driver = sim.driver().with_wake(source);
     let mut worker = Worker::new(driver, sim.clock(), Arc::new(server), Arc::clone(&shared));
+    let send = |bytes: &[u8]| (!bytes.is_empty()).then(|| PeerStep::Send(bytes.to_vec()));
+    // The second part follows after the listeners have closed.
+    let steps = [send(before), Some(PeerStep::Wait(Duration::from_secs(2))), send(during)];
     let peer = sim.world_mut().add_peer(PeerPlan {
         listener,
         addr: Some(Ipv4Addr::LOCALHOST.into()),
         connect_after: Duration::ZERO,
-        script: Vec::new(),
+        script: steps.into_iter().flatten().collect(),
         reading: Reading::Eager,
         window_len: 36_000,
         ignores_fin: false,
     });
-    while sim.world().log(peer).accepted_at.is_none() {
-        worker.turn().unwrap();
+    let has_arrived = || shared.snapshot().bytes_in == before.len() as u64;
+    while sim.world().log(peer).accepted_at.is_none() || !has_arrived() {
+        worker.turn().expect("a turn");
     }
-    worker.turn().unwrap();
+    worker.turn().expect("a turn");
     let asked_at = sim.world().now();
     shared.send(Command::Drain { timeout: Duration::from_secs(60) });
-    while worker.turn().unwrap() == Flow::Continue {}
-    let closed_at = sim.world().log(peer).closed_at.expect("closed");
-    let lived = Duration::from_nanos(closed_at - asked_at);
-    let linger = Limits::default().linger_timeout;
-    assert!((linger..linger * 2).contains(&lived), "{lived:?}");
-    assert_eq!(shared.snapshot().closed_because(CloseReason::Drain), 1);
+    while worker.turn().expect("a turn") == Flow::Continue {}
+    let log = sim.world().log(peer).clone();
+    let ended_at = log.fin_at.or(log.closed_at).expect("closed");
+    let snapshot = shared.snapshot();
+    let mut reasons = CloseReason::ALL.iter().filter(|reason| snapshot.closed_because(**reason) > 0);
+    (
+        Duration::from_nanos(ended_at - log.last_sent_at.unwrap_or(0).max(asked_at)),
+        *reasons.next().expect("a close has a reason"),
+    )
+}
+
+/// A drain also closes a connection that waits for a PROXY header and has sent nothing, and one
+/// whose header was complete only after the drain began.
+#[test]
+fn a_client_without_a_request_behind_a_proxy_is_closed_by_a_drain_after_the_linger_timeout() {
+    for (before, during) in [("", ""), ("PROXY TCP4 203.0.113.7 ", "192.0.2.1 51000 80\r\n")] {
+        let (lived, reason) = end_behind_a_proxy(before.as_bytes(), during.as_bytes());
+        let linger = Limits::default().linger_timeout;
+        assert!((linger..linger * 2).contains(&lived), "{before:?}: {lived:?}");
+        assert_eq!(reason, CloseReason::Drain, "{before:?}");
+    }
 }
 
 /// A connection that got its reply is closed at once, because it has no request that could be lost.

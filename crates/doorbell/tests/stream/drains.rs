@@ -7,13 +7,15 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use doorbell::offload::{Executor, Offload, Pump};
 use doorbell::stream::{ConnHandle, Context, Stream, StreamHandler};
-use doorbell::{Engine, Listen, Server, ServerBuilder};
+use doorbell::{Engine, Limits, Listen, Server, ServerBuilder};
 
-use super::handlers::Lines;
+use super::handlers::{KeepsWriting, Lines};
 use super::sockets::{connect_with_small_buffer, engines, read};
 
 /// Longer than a client waits.
@@ -84,29 +86,6 @@ fn a_client_that_only_listens_gets_the_last_output() {
     }
 }
 
-/// Replies to each input, also after the end of the input.
-struct KeepsWriting;
-
-impl StreamHandler for KeepsWriting {
-    type Conn = ();
-    type Message = ();
-
-    fn open(&self, _cx: &mut Context<'_, Self>) {}
-
-    fn data(&self, _conn: &mut (), input: &[u8], cx: &mut Context<'_, Self>) -> usize {
-        cx.write(b"data\n");
-        input.len()
-    }
-
-    fn end(&self, _conn: &mut (), _rest: &[u8], cx: &mut Context<'_, Self>) {
-        cx.write(b"end\n");
-    }
-
-    fn drain(&self, _conn: &mut (), cx: &mut Context<'_, Self>) {
-        cx.write(b"draining\n");
-    }
-}
-
 /// The socket stays readable after the end of the stream, but no input follows.
 #[test]
 fn a_client_that_has_finished_sending_gets_the_last_output() {
@@ -138,5 +117,65 @@ fn a_client_that_only_listens_and_does_not_read_is_cut_visibly() {
         server.handle().drain();
         server.wait().unwrap();
         assert!(stream.read_to_end(&mut Vec::new()).is_err(), "{engine:?}");
+    }
+}
+
+/// An executor whose jobs the test runs.
+struct ByHand(SyncSender<Pump>);
+
+impl Executor for ByHand {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn spawn(&self, pump: Pump) {
+        self.0.send(pump).unwrap();
+    }
+}
+
+/// Greets each client with the result of a job.
+struct GreetsLate(Offload);
+
+impl StreamHandler for GreetsLate {
+    type Conn = ();
+    type Message = String;
+
+    fn open(&self, cx: &mut Context<'_, Self>) {
+        cx.run(&self.0, |_| "late".to_owned()).unwrap();
+    }
+
+    fn data(&self, _conn: &mut (), input: &[u8], _cx: &mut Context<'_, Self>) -> usize {
+        input.len()
+    }
+
+    fn message(&self, _conn: &mut (), message: String, cx: &mut Context<'_, Self>) {
+        cx.write(message.as_bytes());
+    }
+
+    fn drain(&self, _conn: &mut (), cx: &mut Context<'_, Self>) {
+        cx.write(b", draining");
+    }
+
+    fn speaks_first(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_client_gets_the_greeting_that_a_job_computes_during_a_drain() {
+    for engine in engines() {
+        let (sender, pumps) = sync_channel(1);
+        let handler = GreetsLate(Offload::builder().build_on(ByHand(sender)));
+        let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+        let limits = Limits { linger_timeout: Duration::from_millis(10), ..Limits::default() };
+        let server = Server::builder().engine(engine).limits(limits).drain_timeout(DRAIN_TIMEOUT);
+        let server = server.listen(listen, Stream::new(handler)).start().unwrap();
+        let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
+        let pump: Pump = pumps.recv().unwrap();
+        server.handle().drain();
+        thread::sleep(PAUSE);
+        pump.run();
+        assert_eq!(rest(&mut stream), "late, draining", "{engine:?}");
+        server.wait().unwrap();
     }
 }

@@ -164,3 +164,26 @@ impl StreamHandler for Lines {
         self.speaks_first
     }
 }
+
+/// Replies to each input, also after the end of the input.
+pub(crate) struct KeepsWriting;
+
+impl StreamHandler for KeepsWriting {
+    type Conn = ();
+    type Message = ();
+
+    fn open(&self, _cx: &mut Context<'_, Self>) {}
+
+    fn data(&self, _conn: &mut (), input: &[u8], cx: &mut Context<'_, Self>) -> usize {
+        cx.write(b"data\n");
+        input.len()
+    }
+
+    fn end(&self, _conn: &mut (), _rest: &[u8], cx: &mut Context<'_, Self>) {
+        cx.write(b"end\n");
+    }
+
+    fn drain(&self, _conn: &mut (), cx: &mut Context<'_, Self>) {
+        cx.write(b"draining\n");
+    }
+}

@@ -5,7 +5,7 @@
 #![cfg(feature = "rayon")]
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use doorbell::tls::Acceptor;
 use doorbell_testkit::peers::wait_until;
 use rustls::StreamOwned;
 
-use crate::lines::{Lines, PART};
+use crate::lines::{KeepsWriting, Lines, PART};
 use crate::memory::{VERSIONS, client, client_config, config};
 use crate::promise::{addr, anywhere, builder, on_both_engines};
 
@@ -25,6 +25,7 @@ on_both_engines! {
     messages_arrive_while_nothing_is_received
     input_and_a_message_arrive_while_output_is_sent
     a_hand_over_is_refused_after_the_output
+    a_client_that_has_sent_close_notify_gets_the_last_output
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -134,4 +135,27 @@ fn input_and_a_message_arrive_while_output_is_sent(engine: Engine) {
         assert_eq!(rest, expected, "{engine:?}");
     }
     server.stop().unwrap();
+}
+
+/// After close_notify no input follows, although the socket may stay open.
+fn a_client_that_has_sent_close_notify_gets_the_last_output(engine: Engine) {
+    for finishes in [false, true] {
+        let acceptor = Acceptor::new(&config()).unwrap();
+        let stream = Stream::new(KeepsWriting).tls(acceptor);
+        let server = builder(engine).listen(anywhere(), stream).start().unwrap();
+        let mut session = connect(&server, 0);
+        session.write_all(b"?").unwrap();
+        assert_eq!(read(&mut session, 5), b"data\n");
+        session.conn.send_close_notify();
+        session.flush().unwrap();
+        if finishes {
+            session.sock.shutdown(Shutdown::Write).unwrap();
+        }
+        assert_eq!(read(&mut session, 4), b"end\n");
+        server.handle().drain_within(PATIENCE * 3);
+        let mut rest = String::new();
+        session.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "draining\n", "{engine:?} {finishes}, and a close_notify");
+        server.wait().unwrap();
+    }
 }

@@ -85,9 +85,10 @@ impl Session {
         self.holds || self.seen_len == input.len()
     }
 
-    /// True if no part of a record or message of the peer is pending.
+    /// True if no part of a record or message of the peer is pending. Nothing follows the peer's
+    /// close_notify.
     pub(super) const fn is_between_records(&self) -> bool {
-        self.seen_len == 0 && !self.holds
+        self.peer_closed || (self.seen_len == 0 && !self.holds)
     }
 
     /// True until the server's first message is written.
