@@ -36,7 +36,7 @@ fn value(admin: SocketAddr, series: &str) -> Option<f64> {
 
 /// Waits for these values, because a connection is counted shortly after its client has seen the
 /// end.
-fn expect(admin: SocketAddr, expected: &[(&str, f64)]) {
+pub(crate) fn expect(admin: SocketAddr, expected: &[(&str, f64)]) {
     let found = || expected.iter().map(|(series, _)| value(admin, series)).collect::<Vec<_>>();
     let wanted: Vec<_> = expected.iter().map(|(_, value)| Some(*value)).collect();
     let is_so = wait_until(LIMIT, || found() == wanted);
@@ -70,6 +70,8 @@ fn requests_are_counted_by_route(engine: &str) {
         &config(
             "[route.old]\nlistener = [\"a\", \"b\"]\npath = \"/old/{rest}\"\nredirect = { host = \"new.test\" }\n\
              [route.live]\nlistener = \"a\"\npath = \"/livez\"\nhealth = \"livez\"\n\
+             [auth.ops]\ntokens = { alice = \"0123456789abcdef0123456789abcdef\" }\n\
+             [route.guarded]\nlistener = \"a\"\npath = \"/guarded\"\nhealth = \"livez\"\nauth = \"ops\"\n\
              [check.one]\ntype = \"file\"\npath = \"/\"\ninitial = \"fully-up\"\n\
              [route.ready]\nlistener = \"a\"\npath = [\"/readyz\", \"/readyz/{check}\"]\nhealth = \"readyz\"\ndetails = \"always\"\n",
         ),
@@ -90,6 +92,8 @@ fn requests_are_counted_by_route(engine: &str) {
     ask(a, "GET", "/nothing", 2);
     ask(a, "PUT", "/hello", 1);
     ask(a, "GET", "/livez", 6);
+    ask(a, "GET", "/guarded", 3);
+    assert_eq!(get(a, "/guarded", &["Authorization: Bearer 0123456789abcdef0123456789abcdef"]).status, 200);
     ask(a, "GET", "/readyz", 2);
     ask(a, "GET", "/readyz/one", 3);
     ask(a, "HEAD", "/readyz/one", 1);
@@ -107,6 +111,8 @@ fn requests_are_counted_by_route(engine: &str) {
         (series("b", "old", "GET", 308), 1.0),
         (series("a", "few", "GET", 200), 2.0),
         (series("a", "few", "GET", 429), 3.0),
+        (series("a", "guarded", "GET", 401), 3.0),
+        ("doorbell_probes_total{endpoint=\"livez\",prober=\"other\",verdict=\"up\"}".to_owned(), 7.0),
         (series("a", "ready", "GET", 200), 3.0),
         (series("a", "ready", "HEAD", 200), 1.0),
         (series("a", "ready", "GET", 404), 2.0),
@@ -114,10 +120,12 @@ fn requests_are_counted_by_route(engine: &str) {
         (series("a", "", "PUT", 405), 1.0),
         ("doorbell_redirects_total{route=\"old\",code=\"308\"}".to_owned(), 5.0),
         ("doorbell_http_requests_uncounted_total".to_owned(), 0.0),
-        ("doorbell_requests_total{protocol=\"http1\"}".to_owned(), 39.0),
+        ("doorbell_requests_total{protocol=\"http1\"}".to_owned(), 43.0),
     ];
     expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
-    assert_eq!(value(admin, &series("a", "live", "GET", 200)), None, "probes are counted by prober");
+    for route in ["live", "guarded"] {
+        assert_eq!(value(admin, &series("a", route, "GET", 200)), None, "probes are counted by prober");
+    }
 }
 
 /// Equal requests that arrive together are counted, limited and replied to like any others.

@@ -11,6 +11,7 @@ use tonic::{Code, Request, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
+use crate::counts::expect;
 use crate::grpc::{ask, block_on, call, channel, check};
 use crate::http2::config;
 use crate::jwt::{Signer, claims};
@@ -56,7 +57,10 @@ fn code(answer: Result<ServingStatus, (Code, MetadataMap)>) -> Result<ServingSta
 
 fn a_token_is_required_by_the_route(engine: &str) {
     let scratch = Scratch::new();
-    let rest = format!("{}[route.health-of-grpc]\ngrpc = true\nauth = \"ops\"\n", ops(&scratch));
+    let rest = format!(
+        "{}[route.health-of-grpc]\ngrpc = true\nauth = \"ops\"\n[admin]\nbind = \"127.0.0.1:0\"\n",
+        ops(&scratch)
+    );
     let doorbell = Doorbell::start_with(engine, &config("", &rest));
     block_on(async {
         let mut client = HealthClient::new(channel(&doorbell).await);
@@ -77,6 +81,13 @@ fn a_token_is_required_by_the_route(engine: &str) {
             assert_eq!(status.code(), Code::Unauthenticated, "{path}");
         }
     });
+    let series = |code: u16| {
+        let labels = format!("listener=\"web\",route=\"health-of-grpc\",method=\"POST\",code=\"{code}\"");
+        format!("doorbell_http_requests_total{{{labels}}}")
+    };
+    // The Watch is counted, too: its stream ended with the client.
+    let counts = [(series(200), 2.0), (series(400), 1.0), (series(401), 5.0)];
+    expect(doorbell.addr_of(1), &counts.each_ref().map(|(series, count)| (series.as_str(), *count)));
 }
 
 /// A job verifies the signature on the threads of `[compute]`, and the call waits for it.

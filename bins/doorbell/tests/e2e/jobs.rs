@@ -14,6 +14,7 @@ use doorbell_testkit::peers::{PATIENCE, Reply, Shape, finish, misbehave, percent
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::counts::expect;
 use crate::jwt::{Signer, but, claims, hs256};
 use crate::plain::{get, request};
 use crate::support::{Doorbell, Scratch, StopAtEnd, at_most, on_both_engines, program, stdout};
@@ -49,7 +50,7 @@ fn serve(engine: &str, algorithm: &str, compute: &str, listener: &str) -> Server
             "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n\
              [log]\naccess = \"all\"\naccess_format = \"json\"\naccess_file = {log:?}\n[compute]\n{compute}\n\
              [auth.api.jwt]\nalgorithm = {algorithm:?}\nkey_file = {key:?}\naudience = \"doorbell\"\n\
-             require = {{ scope = \"status:read\" }}\n[listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n{listener}\n\
+             require = {{ scope = \"status:read\" }}\n[listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n{listener}\n[admin]\nbind = \"127.0.0.1:0\"\n\
              [route.live]\npath = \"/livez\"\nhealth = \"livez\"\n\
              [route.api]\npath = \"/api/{{*rest}}\"\nauth = \"api\"\nredirect = {{ host = \"new.test\", path = \"/{{rest}}\" }}\n"
         ),
@@ -68,6 +69,14 @@ impl Server {
 
     fn ask(&self, path: &str, token: &str) -> Reply {
         get(self.addr(), path, &[&format!("Authorization: Bearer {token}")])
+    }
+
+    /// Waits until the metrics have this number of requests for `/api` with this status.
+    fn expect_counted(&self, status: u16, count: usize) {
+        let labels = format!("listener=\"web\",route=\"api\",method=\"GET\",code=\"{status}\"");
+        let count = f64::from(u32::try_from(count).unwrap());
+        let series = format!("doorbell_http_requests_total{{{labels}}}");
+        expect(self.doorbell.addr_of(1), &[(&series, count)]);
     }
 
     /// Stops the server. Returns its last line of output, and the lines of its access log for
@@ -269,6 +278,8 @@ fn a_full_queue(engine: &str) {
     assert!(refused > 0 && refused < asked, "{refused} of {asked}");
     // Sequential requests are accepted.
     (0..20).for_each(|n| assert_eq!(server.ask("/api/x", &server.token()).status, 308, "{n}"));
+    server.expect_counted(503, refused);
+    server.expect_counted(308, asked + 20 - refused);
     let (totals, lines) = server.end();
     assert_eq!(totals["refused"], format!("jobs_refused={refused}"), "{totals}");
     assert_eq!(lines.iter().filter(|line| line["status"] == 503).count(), refused);
@@ -364,6 +375,7 @@ fn a_job_that_comes_too_late(engine: &str) {
         status == 308
     });
     assert!(is_served.is_some(), "{refused} of {asked}");
+    server.expect_counted(503, refused);
     let (totals, lines) = server.end();
     assert_eq!(lines.iter().filter(|line| line["status"] == 503).count(), refused);
     assert_eq!(lines.len(), asked, "{totals}");

@@ -2,6 +2,7 @@
 //! request.
 
 use super::RouteService;
+use super::counting::ProbeMark;
 use super::handler::RouteHandler;
 use super::health::Health;
 use crate::guards::subject::Promise;
@@ -20,36 +21,21 @@ impl RouteService {
         promise: Option<Promise>,
         request: &Request<'_>,
         reply: Responder<'a>,
+        mark: &ProbeMark,
     ) -> Replied<'a> {
         let routes = self.this.upgrade().expect("the service exists while it serves");
-        let owned = request.detach();
+        let (owned, mark) = (request.detach(), mark.share());
         let lane = token_job.lane().clone();
         lane.run(request, reply, move || {
             let verdict = owned.with(|request| token_job.decide(request));
-            offload::JobReply::then(move |reply| {
-                let answered = match verdict {
-                    Verdict::Allowed(name) => {
-                        promise.iter().for_each(|promise| promise.set(name.clone()));
-                        owned.with(|request| routes.handle_verified(request, reply))
-                    }
-                    Verdict::Refused(refused) => refused.refuse(reply),
-                };
-                owned.with(|request| routes.count_deferred(request, &answered));
-                answered
+            offload::JobReply::then(move |reply| match verdict {
+                Verdict::Allowed(name) => {
+                    promise.iter().for_each(|promise| promise.set(name.clone()));
+                    owned.with(|request| routes.handle_verified(request, reply, &mark))
+                }
+                Verdict::Refused(refused) => refused.refuse(reply),
             })
         })
-    }
-
-    /// Counts a request whose reply was deferred.
-    fn count_deferred(&self, request: &Request<'_>, answered: &Replied<'_>) {
-        let entry = match (self.router.find_plain(request), self.router.find_for(request)) {
-            (Some(found), _) => found.value(),
-            (None, Lookup::Found(found)) => found.value,
-            (None, _) => return,
-        };
-        if let Some(counters) = &entry.counters {
-            counters.count(request.method(), answered);
-        }
     }
 
     /// Replies for a health endpoint or, with `name`, for one of its checks. If necessary, a job
@@ -61,18 +47,20 @@ impl RouteService {
         name: Option<&[u8]>,
         request: &Request<'_>,
         reply: Responder<'a>,
+        mark: &ProbeMark,
     ) -> Replied<'a> {
         let Some(token_job) = health.token_job_for(request) else {
-            return health.send_either(name, request, reply, &self.fixed.not_found);
+            return health.send_either(name, request, reply, &self.fixed.not_found, mark);
         };
         let (owned, health, name) = (request.detach(), Arc::clone(health), name.map(Box::<[u8]>::from));
-        let not_found = self.fixed.not_found.clone();
+        let (not_found, mark) = (self.fixed.not_found.clone(), mark.share());
         let lane = token_job.lane().clone();
         lane.run(request, reply, move || {
             let sees_details = owned.with(|request| matches!(token_job.decide(request), Verdict::Allowed(_)));
             offload::JobReply::then(move |reply| {
                 owned.with(|request| {
-                    health.send_verified(name.as_deref(), sees_details, request, reply, &not_found)
+                    let authenticate = || sees_details;
+                    health.send_as(name.as_deref(), authenticate, request, reply, &not_found, &mark)
                 })
             })
         })
@@ -80,17 +68,22 @@ impl RouteService {
 
     /// Replies to a request with a valid token. The routes of a service never change, so the
     /// look-up finds the route whose guards required the token.
-    fn handle_verified<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
+    fn handle_verified<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Responder<'a>,
+        mark: &ProbeMark,
+    ) -> Replied<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.matched(request),
             (None, Lookup::Found(found)) => found,
             (None, _) => return reply.send(&self.fixed.not_found),
         };
         match &found.value.handler {
-            RouteHandler::Guarded(guarded) => guarded
-                .guards
-                .apply_verified(reply, |reply| self.handle(&guarded.handler, &found, request, reply, None)),
-            other => self.handle(other, &found, request, reply, None),
+            RouteHandler::Guarded(guarded) => guarded.guards.apply_verified(reply, |reply| {
+                self.handle(&guarded.handler, &found, request, reply, None, mark)
+            }),
+            other => self.handle(other, &found, request, reply, None, mark),
         }
     }
 }

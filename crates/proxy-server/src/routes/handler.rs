@@ -1,5 +1,6 @@
 //! The handler of a route: the kind of reply that its requests get.
 
+use super::counting::ProbeMark;
 use super::fixed::with_headers;
 use super::grpc::GrpcHandler;
 use super::health::{CHECK_PARAM, Health};
@@ -10,7 +11,7 @@ use super::templated::TemplatedReply;
 use super::{Materials, RouteEntry, RouteService};
 use crate::guards::subject::Subject;
 use crate::guards::{Guards, Viewers};
-use crate::stats::requests::{Fixed as Count, RequestCounters};
+use crate::stats::requests::Fixed as Count;
 use doorbell::http::forwarded::Networks;
 use doorbell::http::router::{Match, MethodSet, param_names};
 use doorbell::http::{Replied, Request, Responder, StaticReply, Status};
@@ -49,14 +50,8 @@ pub(super) struct Guarded {
 }
 
 impl RouteHandler {
-    /// Builds the handler of a route. `trusted` are the proxies of the listener; `counters` are for
-    /// handlers that count some of their requests.
-    pub(super) fn build(
-        route: &Route,
-        trusted: &Networks,
-        counters: Option<&Arc<RequestCounters>>,
-        materials: &Materials<'_>,
-    ) -> Option<Self> {
+    /// Builds the handler of a route. `trusted` are the proxies of the listener.
+    pub(super) fn build(route: &Route, trusted: &Networks, materials: &Materials<'_>) -> Option<Self> {
         let Materials { stores, push, common, .. } = *materials;
         let headers = &route.fields();
         match route.action() {
@@ -64,9 +59,9 @@ impl RouteHandler {
                 let directory = stores.directory(&route.name)?.clone();
                 Some(Self::Files(Arc::new(FilesHandler::new(directory, common.lane().cloned()))))
             }
-            Action::Grpc => GrpcHandler::build(headers, counters).map(Arc::new).map(Self::Grpc),
+            Action::Grpc => GrpcHandler::build(headers).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
-                let health = Arc::new(build_health(route, &health, trusted, counters, materials)?);
+                let health = Arc::new(build_health(route, &health, trusted, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
@@ -130,7 +125,6 @@ fn build_health(
     route: &Route,
     health: &HealthRoute,
     trusted: &Networks,
-    counters: Option<&Arc<RequestCounters>>,
     materials: &Materials<'_>,
 ) -> Option<Health> {
     let names_check =
@@ -139,12 +133,12 @@ fn build_health(
     let allow = MethodSet::of(&route.methods).to_string();
     let cache = materials.registry.cache(health, &route.fields(), &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
-    let singles = counters.filter(|_| has_singles).cloned();
-    Some(Health::new(cache, viewers, trusted.clone(), singles))
+    Some(Health::new(cache, viewers, trusted.clone()))
 }
 
 impl RouteService {
-    /// Handles a request. `subject` receives the name of a token's holder.
+    /// Handles a request. `subject` receives the name of a token's holder; `mark` is set if the
+    /// prober statistics count the request.
     #[inline(never)]
     pub(super) fn handle<'a, 'p>(
         &self,
@@ -153,22 +147,21 @@ impl RouteService {
         request: &Request<'p>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
+        mark: &ProbeMark,
     ) -> Replied<'a> {
         match handler {
             RouteHandler::Counted(counted) => {
                 counted.1.count(request.method(), 1);
                 reply.send(&counted.0)
             }
-            RouteHandler::Files(files) => {
-                files.send(&found.params, found.value.counters.as_ref(), request, &self.fixed, reply)
-            }
+            RouteHandler::Files(files) => files.send(&found.params, request, &self.fixed, reply),
             RouteHandler::Guarded(guarded) => {
-                self.handle_guarded(guarded, |_| found.clone(), request, reply, subject)
+                self.handle_guarded(guarded, |_| found.clone(), request, reply, subject, mark)
             }
             RouteHandler::Grpc(grpc) => grpc.send(request, reply),
             RouteHandler::Health(health) => {
                 let name = found.params.value(CHECK_PARAM);
-                health.send_either(name, request, reply, &self.fixed.not_found)
+                health.send_either(name, request, reply, &self.fixed.not_found, mark)
             }
             RouteHandler::Links(links) => links.send(request, &self.fixed, reply),
             RouteHandler::Templated(templated) => templated.send(&found.params, request, &self.fixed, reply),
@@ -177,7 +170,7 @@ impl RouteService {
             RouteHandler::Redirect(handler) => handler.send(found.params, request, &self.fixed, reply),
             RouteHandler::Reply(fixed) => reply.send(fixed),
             RouteHandler::Viewed(health) => {
-                self.handle_viewed(health, found.params.value(CHECK_PARAM), request, reply)
+                self.handle_viewed(health, found.params.value(CHECK_PARAM), request, reply, mark)
             }
         }
     }
@@ -191,11 +184,12 @@ impl RouteService {
         request: &Request<'p>,
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
+        mark: &ProbeMark,
     ) -> Replied<'a> {
-        let defer = |token_job, promise, reply| self.defer(token_job, promise, request, reply);
+        let defer = |token_job, promise, reply| self.defer(token_job, promise, request, reply, mark);
         guarded.guards.apply(request, reply, subject, defer, |reply| match &guarded.handler {
             RouteHandler::Reply(fixed) => reply.send(fixed),
-            handler => self.handle(handler, &found(request), request, reply, None),
+            handler => self.handle(handler, &found(request), request, reply, None, mark),
         })
     }
 }

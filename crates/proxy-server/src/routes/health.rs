@@ -1,8 +1,8 @@
 //! Health routes: decide which clients see details. [`HealthHandler`] sends the replies.
 
+use super::counting::ProbeMark;
 use crate::guards::Viewers;
 use crate::guards::token_jobs::TokenJob;
-use crate::stats::requests::RequestCounters;
 use doorbell::http::forwarded::Networks;
 use doorbell::http::{Replied, Request, Responder, StaticReply};
 use doorbell_health::Details;
@@ -17,21 +17,13 @@ pub(super) const CHECK_PARAM: &str = "check";
 pub(super) struct Health {
     handler: HealthHandler,
     viewers: Viewers,
-    /// Counters of requests for single checks. The prober statistics only contain requests for the
-    /// whole endpoint.
-    singles: Option<Arc<RequestCounters>>,
 }
 
 impl Health {
     /// Creates the route. `trusted` are the load balancers whose reports of the state of this
     /// server are accepted; if empty, the reports of all load balancers are accepted.
-    pub(super) fn new(
-        cache: Arc<ReplyCache>,
-        viewers: Viewers,
-        trusted: Networks,
-        singles: Option<Arc<RequestCounters>>,
-    ) -> Self {
-        Self { handler: HealthHandler::new(cache, viewers.are_all(), trusted), viewers, singles }
+    pub(super) fn new(cache: Arc<ReplyCache>, viewers: Viewers, trusted: Networks) -> Self {
+        Self { handler: HealthHandler::new(cache, viewers.are_all(), trusted), viewers }
     }
 
     /// Whether the route needs the addresses of clients.
@@ -57,26 +49,28 @@ impl Health {
         request: &Request<'_>,
         reply: Responder<'a>,
         not_found: &StaticReply,
+        mark: &ProbeMark,
     ) -> Replied<'a> {
-        match name {
-            Some(name) => self.send_check(name, || self.viewers.admit(request), request, reply, not_found),
-            None => self.send(request, reply),
-        }
+        self.send_as(name, || self.viewers.admit(request), request, reply, not_found, mark)
     }
 
-    /// Replies for the check `name` or, without a name, for the whole endpoint. A job has
-    /// determined `is_authenticated`.
-    pub(super) fn send_verified<'a>(
+    /// Replies as [`Self::send_either`] does, to a client that is authenticated as `is_authenticated`
+    /// decides.
+    pub(super) fn send_as<'a>(
         &self,
         name: Option<&[u8]>,
-        is_authenticated: bool,
+        is_authenticated: impl FnOnce() -> bool,
         request: &Request<'_>,
         reply: Responder<'a>,
         not_found: &StaticReply,
+        mark: &ProbeMark,
     ) -> Replied<'a> {
         match name {
-            Some(name) => self.send_check(name, || is_authenticated, request, reply, not_found),
-            None => self.handler.send(|| is_authenticated, request, reply),
+            Some(name) => self.handler.send_check(name, is_authenticated, request, reply, not_found),
+            None => {
+                mark.set();
+                self.handler.send(is_authenticated, request, reply)
+            }
         }
     }
 
@@ -91,21 +85,5 @@ impl Health {
     /// otherwise returns false.
     pub(super) fn repeats(&self, request: &Request<'_>, count: u32) -> bool {
         self.handler.repeats(request, count)
-    }
-
-    #[inline(never)]
-    fn send_check<'a>(
-        &self,
-        name: &[u8],
-        is_authenticated: impl FnOnce() -> bool,
-        request: &Request<'_>,
-        reply: Responder<'a>,
-        not_found: &StaticReply,
-    ) -> Replied<'a> {
-        let answered = self.handler.send_check(name, is_authenticated, request, reply, not_found);
-        if let Some(counters) = &self.singles {
-            counters.count(request.method(), &answered);
-        }
-        answered
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! A request with a pre-rendered reply allocates nothing here.
 
+mod counting;
 mod deferred;
 pub(crate) mod files;
 mod fixed;
@@ -64,7 +65,7 @@ impl Replaceable for RouteService {
 struct RouteEntry {
     handler: RouteHandler,
     log_route: LogRoute,
-    /// Counters of requests to the route; `None` if the handler counts its requests itself, or
+    /// Counters of requests to the route; `None` if the handler is [`RouteHandler::Counted`], or
     /// without an admin address.
     counters: Option<Arc<RequestCounters>>,
 }
@@ -115,8 +116,7 @@ impl RouteService {
         let speaks_grpc = version == HttpVersion::Http2 && config.grpc.enabled;
         let here = |(_, route): &(usize, &Route)| route.is_on(listener) && (speaks_grpc || !route.is_grpc());
         for (position, route) in config.routes.iter().enumerate().filter(here) {
-            let counters = counters(&route.name).map(Arc::new);
-            let handler = RouteHandler::build(route, &trusted, counters.as_ref(), materials);
+            let handler = RouteHandler::build(route, &trusted, materials);
             let mut handler = handler.ok_or_else(|| BuildError(route.name.clone()))?;
             wants_client |= handler.wants_client();
             let guards = Guards::build(position, listener, config, common);
@@ -124,17 +124,15 @@ impl RouteService {
                 wants_client |= guards.wants_client();
                 handler = RouteHandler::Guarded(Arc::new(Guarded { guards, handler }));
             }
-            let is_probe = route.is_probe();
-            // Probes of a whole endpoint are counted for each prober. The handler of the route
-            // counts probes of a single check.
-            let mut counters = counters.filter(|_| !is_probe);
+            let mut counters = counters(&route.name).map(Arc::new);
             if let (RouteHandler::Reply(reply), Some(counted)) = (&handler, &counters)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
             {
                 handler = RouteHandler::Counted(Arc::new((reply.clone(), fixed)));
                 counters = None;
             }
-            let log_route = LogRoute { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
+            let log_route =
+                LogRoute { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe: route.is_probe() };
             for path in &route.paths {
                 builder.add(router::Route {
                     name: route.name.clone(),
@@ -219,17 +217,13 @@ impl RouteService {
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> Replied<'a> {
-        let RouteEntry { handler, counters, .. } = found.value();
-        let answered = match handler {
+        let entry = found.value();
+        entry.count(request.method(), reply, |reply, mark| match &entry.handler {
             RouteHandler::Guarded(guarded) => {
-                self.handle_guarded(guarded, |request| found.matched(request), request, reply, subject)
+                self.handle_guarded(guarded, |request| found.matched(request), request, reply, subject, mark)
             }
-            handler => self.handle(handler, &found.matched(request), request, reply, subject),
-        };
-        if let Some(counters) = counters {
-            counters.count(request.method(), &answered);
-        }
-        answered
+            handler => self.handle(handler, &found.matched(request), request, reply, subject, mark),
+        })
     }
 
     /// Counts `count` requests that equal `request`, if the reply to `request` also applies to
@@ -268,12 +262,11 @@ impl RouteService {
         }
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
-                let RouteEntry { handler, log_route, counters } = found.value;
-                let answered = self.handle(handler, &found, request, reply, subject);
-                if let Some(counters) = counters {
-                    counters.count(request.method(), &answered);
-                }
-                return (answered, Some(*log_route));
+                let entry = found.value;
+                let answered = entry.count(request.method(), reply, |reply, mark| {
+                    self.handle(&entry.handler, &found, request, reply, subject, mark)
+                });
+                return (answered, Some(entry.log_route));
             }
             Lookup::MethodNotAllowed { allow } => {
                 reply.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()

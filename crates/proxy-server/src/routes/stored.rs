@@ -3,12 +3,10 @@
 use super::fixed::Fixed;
 use crate::routes::files::Directory;
 use crate::routes::links::Links;
-use crate::stats::requests::RequestCounters;
 use doorbell::http::router::Params;
 use doorbell::http::{Replied, Request, Responder, Status};
 use doorbell::{Offload, offload};
 use doorbell_proxy_config::model;
-use std::sync::Arc;
 
 /// Serves the files of a directory. The last parameter of the path is the name of the file.
 #[derive(Debug)]
@@ -35,7 +33,6 @@ impl FilesHandler {
     pub(super) fn send<'a>(
         &self,
         params: &Params<'_, '_>,
-        counters: Option<&Arc<RequestCounters>>,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
@@ -43,9 +40,7 @@ impl FilesHandler {
         let name = params.iter().last().map(|(_, value)| value).unwrap_or_default();
         self.directory.with(name, |file| match (file, &self.lane) {
             (Some(file), _) => reply.send(file),
-            (None, Some(lane)) if Directory::may_have(name) => {
-                self.fetch(name, lane, counters, request, fixed, reply)
-            }
+            (None, Some(lane)) if Directory::may_have(name) => self.fetch(name, lane, request, fixed, reply),
             (None, _) => reply.send(&fixed.not_found),
         })
     }
@@ -57,21 +52,15 @@ impl FilesHandler {
         &self,
         name: &[u8],
         lane: &Offload,
-        counters: Option<&Arc<RequestCounters>>,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
     ) -> Replied<'a> {
         let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
         let not_found = fixed.not_found.clone();
-        let (counters, method) = (counters.cloned(), request.method());
         lane.run(request, reply, move || {
             let found = directory.fetch(&name).unwrap_or(not_found);
-            offload::JobReply::then(move |reply| {
-                let answered = reply.send(&found);
-                counters.iter().for_each(|counters| counters.count(method, &answered));
-                answered
-            })
+            offload::JobReply::then(move |reply| reply.send(&found))
         })
     }
 }
