@@ -18,7 +18,6 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::future::poll_fn;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -272,7 +271,10 @@ fn is_protocol_error(error: &hyper::Error) -> bool {
 }
 
 impl ConnService {
-    async fn serve_request(self: Arc<Self>, request: Request<Incoming>) -> io::Result<Response<ReplyBody>> {
+    async fn serve_request(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<ReplyBody>, h2::Error> {
         count(&self.counters.requests);
         let client = Client::new(self.peer).with_tls(self.tls.as_ref());
         let context = RequestContext {
@@ -291,7 +293,9 @@ impl ConnService {
                 reply_to(&context, &parts, body).await
             }
         };
-        let mut reply = reply.ok_or(io::ErrorKind::ConnectionAborted)?;
+        // The service closes a connection without a reply if it did not process the request, so the
+        // client may repeat the request on a new connection.
+        let mut reply = reply.ok_or(h2::Reason::REFUSED_STREAM)?;
         if let Some(hsts) = &self.config.hsts {
             reply.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
         }
