@@ -14,6 +14,7 @@ use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_unti
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::frames::{self, Peer};
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, binary, on_both_engines};
 
 on_both_engines! {
@@ -25,6 +26,7 @@ on_both_engines! {
     changed_thresholds_keep_results_and_changed_verdicts_are_reported
     a_kept_connection_uses_the_new_configuration
     listeners_come_and_go
+    a_kept_connection_is_not_served_with_the_address_of_a_proxy
     fast_reloads_drain_the_oldest_generation
 }
 
@@ -513,6 +515,45 @@ fn listeners_come_and_go(engine: &str) {
     assert_eq!(rest, b"", "a removed listener must not reply");
     let gone = wait_until(LIMIT, || TcpStream::connect(more_addr).is_err() && !path.exists());
     assert!(gone.is_some(), "the address is closed");
+}
+
+/// The old connection has no PROXY header, so its client is not known to the new configuration.
+fn a_kept_connection_is_not_served_with_the_address_of_a_proxy(engine: &str) {
+    let client = "[route.client]\npath = \"/client\"\nreply = { body = \"{client}\" }\n";
+    let reloaded = Reloaded::start(engine, client);
+    let write = |lines: &str| {
+        let text = config(&reloaded.scratch.path(""), "1", client);
+        let listener = format!("[listener.web]\nhttp2 = true\n{lines}");
+        fs::write(&reloaded.file, text.replace("[listener.web]\n", &listener)).unwrap();
+        reloaded.say(&["reload"]);
+    };
+    write("");
+    let addr = reloaded.doorbell.addr;
+    let mut old = kept(addr);
+    // HTTP/2 connections stay open after GOAWAY while a PING is not acknowledged.
+    let mut old_http2 = Peer::connect(addr, &[]).unwrap();
+    old_http2.write(&frames::get(1, "/client")).unwrap();
+    assert_eq!(old_http2.reply(1).unwrap(), (true, b"127.0.0.1".to_vec()));
+    write("proxy_protocol = \"require\"\ntrusted_proxies = \"127.0.0.1\"\n");
+    old.write_all(b"GET /client HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut rest = Vec::new();
+    old.read_to_end(&mut rest).unwrap();
+    assert_eq!(String::from_utf8_lossy(&rest), "", "the address is that of the proxy");
+    // REFUSED_STREAM: the client may repeat the request.
+    old_http2.write(&frames::get(3, "/client")).unwrap();
+    let refused = loop {
+        let frame = old_http2.read().unwrap();
+        if frame.stream == 3 {
+            break frame;
+        }
+    };
+    assert_eq!((refused.kind, &*refused.content), (frames::RST_STREAM, &[0, 0, 0, 7][..]));
+    let mut behind = Peer::connect_behind(b"PROXY TCP4 192.0.2.7 192.0.2.1 51000 80\r\n", addr, &[]).unwrap();
+    let mut ask = |stream: u32| {
+        behind.write(&frames::get(stream, "/client")).unwrap();
+        behind.reply(stream).unwrap().1
+    };
+    assert_eq!(ask(1), b"192.0.2.7");
 }
 
 fn fast_reloads_drain_the_oldest_generation(engine: &str) {

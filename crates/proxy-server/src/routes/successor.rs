@@ -7,6 +7,7 @@
 
 use crate::build::access_log::HttpVersion;
 use doorbell::http::{Peer, Replied, Request, Responder, Service};
+use doorbell_proxy_config::model::{Listener, ProxyProtocol};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +15,14 @@ use std::sync::Arc;
 /// The complete service of a listener: its routes and the layers in front of them.
 pub(super) type DynService = Arc<dyn Service + Send + Sync>;
 
-/// The service of a later configuration; `None` if that configuration does not contain the
-/// listener.
-pub(crate) struct Successor(Option<DynService>);
+/// The service of a later configuration.
+pub(crate) struct Successor {
+    /// `None` if that configuration does not contain the listener.
+    service: Option<DynService>,
+    /// Whether the listener now takes the client's address from the PROXY protocol and did not
+    /// before: the address of the peer is then that of a load balancer.
+    has_new_address: bool,
+}
 
 /// A service that forwards requests to its successor.
 pub(crate) trait Replaceable: Send + Sync {
@@ -30,6 +36,8 @@ pub(crate) struct RouteServices(Mutex<Vec<ListenerService>>);
 struct ListenerService {
     listener: String,
     version: HttpVersion,
+    /// Whether the client's address comes from the PROXY protocol.
+    has_proxy_header: bool,
     routes: Arc<dyn Replaceable>,
     service: DynService,
 }
@@ -38,12 +46,14 @@ impl RouteServices {
     /// Adds the service of a listener for requests of one protocol.
     pub(crate) fn add(
         &self,
-        listener: &str,
+        listener: &Listener,
         version: HttpVersion,
         routes: Arc<dyn Replaceable>,
         service: DynService,
     ) {
-        let known = ListenerService { listener: listener.to_owned(), version, routes, service };
+        let has_proxy_header = listener.proxy_protocol != ProxyProtocol::Off;
+        let listener = listener.name.clone();
+        let known = ListenerService { listener, version, has_proxy_header, routes, service };
         self.0.lock().push(known);
     }
 
@@ -53,7 +63,10 @@ impl RouteServices {
         for known in &*self.0.lock() {
             let same =
                 later.iter().find(|other| other.listener == known.listener && other.version == known.version);
-            known.routes.set_successor(Successor(same.map(|same| Arc::clone(&same.service))));
+            known.routes.set_successor(Successor {
+                service: same.map(|same| Arc::clone(&same.service)),
+                has_new_address: !known.has_proxy_header && same.is_some_and(|same| same.has_proxy_header),
+            });
         }
     }
 }
@@ -62,7 +75,8 @@ impl Successor {
     /// Replies from the current configuration. `has_client` is true if the address of the client
     /// was recorded when the connection was accepted. The connection is closed without a reply if
     /// the listener was removed, or if its service needs the address and the address was not
-    /// recorded; the client may then repeat the request on a new connection.
+    /// recorded or is that of a load balancer; the client may then repeat the request on a new
+    /// connection.
     #[cold]
     #[inline(never)]
     pub(super) fn call<'a>(
@@ -71,8 +85,8 @@ impl Successor {
         request: &Request<'_>,
         reply: Responder<'a>,
     ) -> Replied<'a> {
-        let is_known = has_client || request.client().peer != Peer::Unknown;
-        match &self.0 {
+        let is_known = !self.has_new_address && (has_client || request.client().peer != Peer::Unknown);
+        match &self.service {
             Some(service) if is_known || !service.wants_client() => service.call(request, reply),
             _ => reply.close(),
         }
@@ -81,7 +95,10 @@ impl Successor {
 
 impl fmt::Debug for Successor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Successor").field(&self.0.is_some()).finish()
+        f.debug_struct("Successor")
+            .field("is_present", &self.service.is_some())
+            .field("has_new_address", &self.has_new_address)
+            .finish()
     }
 }
 

@@ -169,7 +169,7 @@ fn routes(
         (true, false) => duplicate(BareService::<false>(watched.routes)),
         (false, _) => duplicate(watched),
     };
-    materials.services.add(&listener.name, version, routes, service);
+    materials.services.add(listener, version, routes, service);
     let http = http.limits(limits);
     match materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
         Some(hsts) => http.hsts(hsts).map_err(Failure::bad_config),
