@@ -5,7 +5,8 @@ use core::fmt;
 use std::sync::Arc;
 
 use doorbell_http::{
-    ApiMisuse, Client, Conn, ConnLimit, DefaultField, Limits, Next, Out, Phase, Reply, Service, Status,
+    ApiMisuse, Client, Conn, ConnLimit, DefaultField, Limits, Next, Out, Phase, Reply, RequestError, Service,
+    Status,
 };
 
 use super::{Io, JobResult, Protocol, Refusals};
@@ -66,13 +67,19 @@ impl Http1 {
         self.refusals.clone()
     }
 
-    /// Reports an error reply of the state machine to the service: at most one per connection,
-    /// because an error reply ends the connection.
+    /// Counts a request that was refused before it reached the service, and reports it to the
+    /// service. For a protocol that reads requests for this one and refuses some of them itself.
+    pub fn report_refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        self.refusals.count(error);
+        self.service.refused(error, client, now);
+    }
+
+    /// Reports an error reply of the state machine: at most one per connection, because an error
+    /// reply ends the connection.
     #[cold]
-    fn report_refused(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
+    fn report_error(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
         if let Some(error) = conn.machine.error() {
-            self.refusals.count(error);
-            self.service.refused(error, client, now);
+            self.report_refused(error, client, now);
         }
     }
 
@@ -134,7 +141,7 @@ impl Protocol for Http1 {
         };
         let next = conn.machine.handle_input_seen(fresh, io, &*self.service, &mut local.seen);
         if next == Next::CloseLinger {
-            self.report_refused(conn, client, now);
+            self.report_error(conn, client, now);
         }
         next
     }
@@ -169,7 +176,7 @@ impl Protocol for Http1 {
         });
         let (client, now) = (io.client, io.now);
         let next = conn.machine.handle_eof(self.io(io));
-        self.report_refused(conn, client, now);
+        self.report_error(conn, client, now);
         next
     }
 
@@ -177,7 +184,7 @@ impl Protocol for Http1 {
         let (client, now) = (io.client, io.now);
         let phase = conn.machine.phase();
         let next = conn.machine.handle_timeout(self.io(io));
-        self.report_refused(conn, client, now);
+        self.report_error(conn, client, now);
         if matches!(next, Next::Close | Next::CloseLinger) {
             conn.reason = match phase {
                 Phase::Body => Some(CloseReason::BodyTimeout),

@@ -20,7 +20,7 @@ use super::counting_stream::Account;
 use super::grpc::Call;
 use bytes::Bytes;
 use doorbell::http::parse::is_same_authority;
-use doorbell::http::{Client, Date, Later, Limits, Next, Out, StaticReply, Status, Time};
+use doorbell::http::{Client, Date, Later, Limits, Next, Out, RequestError, StaticReply, Status, Time};
 use doorbell::protocol::{Awaited, Io, Local, Protocol, caught};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::{CloseReason, Http1};
@@ -81,9 +81,11 @@ const LINGER: Duration = Duration::from_secs(1);
 enum BodyError {
     /// The client disconnected or reset the stream.
     Gone,
-    TooLarge,
-    TooSlow,
+    Refused(RequestError),
 }
+
+const TOO_LARGE: BodyError = BodyError::Refused(RequestError::BodyTooLarge);
+const TOO_SLOW: BodyError = BodyError::Refused(RequestError::Timeout);
 
 /// The context of the requests of a connection.
 #[derive(Debug)]
@@ -112,13 +114,15 @@ pub(super) async fn reply_to<B: Body<Data = Bytes>>(
     match drop_body(context.limits, &parts.headers, body).await {
         Ok(()) => {}
         Err(BodyError::Gone) => return None,
-        Err(BodyError::TooLarge) => return refuse(Status::CONTENT_TOO_LARGE),
-        Err(BodyError::TooSlow) => return refuse(Status::REQUEST_TIMEOUT),
+        Err(BodyError::Refused(error)) => {
+            context.http.report_refused(error, context.client, OsClock.now());
+            return error_reply(error.status());
+        }
     }
     match dispatch(context, parts).await {
         RequestOutcome::Reply(reply) => reply,
         // A gRPC route serves gRPC requests only.
-        RequestOutcome::Call(_) => refuse(Status::UNSUPPORTED_MEDIA_TYPE),
+        RequestOutcome::Call(_) => error_reply(Status::UNSUPPORTED_MEDIA_TYPE),
     }
 }
 
@@ -227,10 +231,10 @@ async fn drop_body<B: Body<Data = Bytes>>(
     };
     let body = pin!(body);
     let read = read_all(body, read_max, limits.body_idle_timeout);
-    match tokio::time::timeout(time, read).await.unwrap_or(Err(BodyError::TooSlow)) {
+    match tokio::time::timeout(time, read).await.unwrap_or(Err(TOO_SLOW)) {
         Err(BodyError::Gone) => Err(BodyError::Gone),
-        _ if is_declared_too_large => Err(BodyError::TooLarge),
-        Ok(len) if len > len_max => Err(BodyError::TooLarge),
+        _ if is_declared_too_large => Err(TOO_LARGE),
+        Ok(len) if len > len_max => Err(TOO_LARGE),
         read => read.map(drop),
     }
 }
@@ -245,7 +249,7 @@ async fn read_all<B: Body<Data = Bytes>>(
     while len <= read_max && !body.is_end_stream() {
         let frame = poll_fn(|cx| body.as_mut().poll_frame(cx));
         match tokio::time::timeout(idle_timeout, frame).await {
-            Err(_) => return Err(BodyError::TooSlow),
+            Err(_) => return Err(TOO_SLOW),
             Ok(None) => break,
             Ok(Some(Err(_))) => return Err(BodyError::Gone),
             Ok(Some(Ok(frame))) => len += frame.data_ref().map_or(0, Bytes::len) as u64,
@@ -254,7 +258,7 @@ async fn read_all<B: Body<Data = Bytes>>(
     Ok(len)
 }
 
-fn refuse(status: Status) -> Option<Response<ReplyBody>> {
+fn error_reply(status: Status) -> Option<Response<ReplyBody>> {
     let mut out = Out::new();
     StaticReply::new(status).put_last(&mut out, &Date::new(OsClock.unix_secs()));
     reply_of(&out.head, Bytes::new())

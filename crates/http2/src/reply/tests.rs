@@ -3,7 +3,7 @@
 use super::*;
 use crate::flood_limits::{Budget, FloodLimits};
 use doorbell::Offload;
-use doorbell::http::{Method, Reply, service_fn};
+use doorbell::http::{Method, Replied, Reply, Request, Responder, Service, service_fn};
 use doorbell::offload::{Class, Executor, JobReply as Then, Pump};
 use http_body_util::{BodyExt as _, Full};
 use std::net::IpAddr;
@@ -141,6 +141,57 @@ fn a_body_is_read_within_its_limit() {
     assert_eq!(ask(post(), b"0123456789a").0, 413);
     assert_eq!(ask(post().header("content-length", "11"), b"").0, 413);
     assert_eq!(ask(post().header("expect", "100-continue"), b"0123").0, 201);
+}
+
+/// A service that records the requests that did not reach it.
+struct Refused(Arc<Mutex<Vec<RequestError>>>);
+
+impl Service for Refused {
+    fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
+        reply.status(Status::OK).empty()
+    }
+
+    fn refused(&self, error: RequestError, _: &Client<'_>, _: Time) {
+        self.0.lock().unwrap().push(error);
+    }
+}
+
+/// A body that never arrives.
+struct Late;
+
+impl Body for Late {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Pending
+    }
+}
+
+#[test]
+fn each_refused_request_is_counted_and_reported() {
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let http = Http1::new(Refused(Arc::clone(&reported)));
+    let limits =
+        Limits { body_bytes_max: 1, body_idle_timeout: Duration::from_millis(1), ..Limits::default() };
+    let (account, counters, client) = (account(), Counters::default(), &Client::UNKNOWN);
+    let context =
+        RequestContext { http: &http, limits: &limits, account: &account, counters: &counters, client };
+    let parts = |path| hyper::Request::post(path).header("host", "a").body(()).unwrap().into_parts().0;
+    let full = |content| Full::new(Bytes::from_static(content));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let replies = [
+        runtime.block_on(reply_to(&context, &parts("/"), full(b"long"))),
+        runtime.block_on(reply_to(&context, &parts("/"), Late)),
+        runtime.block_on(reply_to(&context, &parts("/%00"), full(b""))),
+    ];
+    assert_eq!(replies.map(|reply| reply.unwrap().status().as_u16()), [413, 408, 400]);
+    let expected = [RequestError::BodyTooLarge, RequestError::Timeout, RequestError::Target];
+    assert_eq!(*reported.lock().unwrap(), expected);
+    assert_eq!(expected.map(|error| http.refusals().of(error)), [1; 3]);
 }
 
 /// Stores jobs until the test runs them.
