@@ -57,11 +57,10 @@ thread_local! {
 
 /// Fields that are specific to a connection, or added by this module (RFC 9113 8.2.2, 8.2.3 and
 /// 8.3.1), or that describe the body, which is dropped.
-const NOT_COPIED: [HeaderName; 9] = [
+const NOT_COPIED: [HeaderName; 8] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::COOKIE,
-    header::EXPECT,
     header::HOST,
     header::TE,
     header::TRAILER,

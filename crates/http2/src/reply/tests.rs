@@ -141,6 +141,7 @@ fn a_body_is_read_within_its_limit() {
     assert_eq!(ask(post(), b"0123456789a").0, 413);
     assert_eq!(ask(post().header("content-length", "11"), b"").0, 413);
     assert_eq!(ask(post().header("expect", "100-continue"), b"0123").0, 201);
+    assert_eq!(ask(post().header("expect", "other"), b"0123").0, 417);
 }
 
 /// A service that records the requests that did not reach it.
