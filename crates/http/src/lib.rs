@@ -66,7 +66,7 @@ mod sync;
 mod time;
 
 pub use client::{Client, Peer, TlsInfo, TlsVersion};
-pub use conn::{Conn, ConnLimit, Io, Next, Phase};
+pub use conn::{Conn, ConnLimit, HTTP2_NO_ROOM, Io, Next, Phase};
 pub use date::Date;
 pub use error::{ApiMisuse, Misuses, RequestError};
 pub use limits::Limits;

@@ -9,7 +9,8 @@ use super::grpc::{GrpcService, Refusal, is_grpc_request};
 use super::phase::Phase;
 use super::reply::{RequestContext, RequestOutcome, dispatch, reply_to};
 use doorbell::HandedConn;
-use doorbell::http::{Client, Peer, Time, TlsInfo};
+use doorbell::http::{Client, HTTP2_NO_ROOM, Peer, Time, TlsInfo};
+use doorbell::protocol::OVERLOAD_ALERT;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_tokio::Preread;
 use hyper::body::Incoming;
@@ -58,19 +59,25 @@ struct ConnService {
 /// Serves a connection until it ends.
 pub(super) async fn serve(handed: HandedConn, peer: Peer, context: ConnContext) {
     let _live = context.counters.begin();
-    let HandedConn { fd, bytes, time_left, permit, .. } = handed;
-    let Ok(stream) = TcpStream::from_std(std::net::TcpStream::from(fd)) else {
+    let time_left = handed.time_left;
+    let Some(stream) = registered(handed) else {
         return count(&context.counters.unregistered);
     };
-    let stream = Preread::new(stream, bytes, permit);
     let Some(acceptor) = &context.config.acceptor else {
         let silent = time_left.min(context.config.times.silent);
         return http2(stream, peer, None, silent, context).await;
     };
     let Some(handshake) = acceptor.begin_handed(peer, OsClock.now()) else {
-        return count(&context.counters.handshakes_refused);
+        count(&context.counters.handshakes_refused);
+        return send_refusal(&stream, &context.config).await;
     };
-    let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
+    let acceptor = TlsAcceptor::from(handshake.config());
+    let accepted = async {
+        // Before the runtime knows that the socket is writable, the alert of a handshake that fails at
+        // once would be lost: rustls tries to write it only once.
+        stream.get_ref().writable().await?;
+        acceptor.accept(stream).await
+    };
     // The handshake began on a worker; `time_left` is the rest of its timeout.
     match tokio::time::timeout(time_left, accepted).await {
         Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
@@ -91,6 +98,37 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, context: ConnContext) 
         Err(_elapsed) => {
             count(&context.counters.handshakes_refused);
             handshake.timed_out();
+        }
+    }
+}
+
+/// Registers the socket with the runtime.
+fn registered(handed: HandedConn) -> Option<Preread<TcpStream>> {
+    let HandedConn { fd, bytes, permit, .. } = handed;
+    let stream = TcpStream::from_std(std::net::TcpStream::from(fd)).ok()?;
+    Some(Preread::new(stream, bytes, permit))
+}
+
+/// Refuses a connection above a limit.
+pub(super) async fn refuse(handed: HandedConn, config: Arc<Http2Config>) {
+    if let Some(stream) = registered(handed) {
+        send_refusal(&stream, &config).await;
+    }
+}
+
+/// Sends what a worker sends without capacity. The caller closes the connection at once, so that a
+/// flood of refused connections takes no place of others.
+async fn send_refusal(stream: &Preread<TcpStream>, config: &Http2Config) {
+    let refusal = if config.acceptor.is_some() { &OVERLOAD_ALERT[..] } else { &HTTP2_NO_ROOM };
+    let stream = stream.get_ref();
+    // The send buffer is full only if the client does not read replies to earlier requests.
+    let Ok(Ok(())) = tokio::time::timeout(config.times.linger, stream.writable()).await else { return };
+    let _sent = stream.try_write(refusal);
+    // A close with unread input would cause a reset, which may overtake the refusal.
+    let mut dropped = [0; 4096];
+    for _ in 0..16 {
+        if !matches!(stream.try_read(&mut dropped), Ok(1..)) {
+            break;
         }
     }
 }

@@ -219,7 +219,9 @@ impl Work {
             Peer::Unknown => return,
         };
         let Some(place) = self.addresses.enter(client, config.conns_per_ip_max) else {
-            return count(&self.counters.per_ip);
+            count(&self.counters.per_ip);
+            conns.spawn(conn::refuse(handed, Arc::clone(config)));
+            return;
         };
         let (config, counters) = (Arc::clone(config), Arc::clone(&self.counters));
         let context = ConnContext { config, counters, phase: self.phase.clone() };

@@ -18,6 +18,7 @@ use crate::support::{Doorbell, Scratch, on_both_engines};
 on_both_engines! {
     a_hello_in_two_records_is_one
     one_connection_too_many_gets_an_alert
+    a_handshake_that_fails_at_once_gets_an_alert
 }
 
 /// Length of a record header, and the offset at which a ClientHello is split.
@@ -40,9 +41,14 @@ impl Listener {
     /// Runs the handshake of a client that offers these protocols. With `in_two`, its ClientHello
     /// is split into two records.
     fn shake_hands(&self, alpn: &[&[u8]], in_two: bool) -> Result<Stream, Error> {
+        self.shake_hands_with("localhost", alpn, in_two)
+    }
+
+    /// As [`Self::shake_hands`], for this server name.
+    fn shake_hands_with(&self, name: &'static str, alpn: &[&[u8]], in_two: bool) -> Result<Stream, Error> {
         let mut config = Https::new(self.doorbell.addr).config();
         Arc::make_mut(&mut config).alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-        let mut session = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
+        let mut session = ClientConnection::new(config, ServerName::try_from(name).unwrap()).unwrap();
         let mut socket = TcpStream::connect(self.doorbell.addr).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -86,12 +92,27 @@ fn a_hello_in_two_records_is_one(engine: &str) {
     }
 }
 
+/// The limit of the connections of an address applies to HTTP/1 and HTTP/2 separately.
 fn one_connection_too_many_gets_an_alert(engine: &str) {
-    let listener = start(engine, "[http2]\nmax_connections = 1\n");
-    let first = listener.shake_hands(&[b"h2"], false).unwrap();
-    let error = listener.shake_hands(&[b"h2", b"http/1.1"], false).unwrap_err();
-    assert_eq!(error, Error::AlertReceived(AlertDescription::InternalError));
-    let mut stream = listener.shake_hands(&[b"http/1.1"], false).unwrap();
-    assert_eq!(ask(&mut stream, "/hello").unwrap().status, 200);
-    drop(first);
+    for limit in ["[http2]\nmax_connections = 1\n", "[connections]\nper_ip_max = 1\n"] {
+        let listener = start(engine, limit);
+        let first = listener.shake_hands(&[b"h2"], false).unwrap();
+        let error = listener.shake_hands(&[b"h2", b"http/1.1"], false).unwrap_err();
+        assert_eq!(error, Error::AlertReceived(AlertDescription::InternalError), "{limit}");
+        let mut stream = listener.shake_hands(&[b"http/1.1"], false).unwrap();
+        assert_eq!(ask(&mut stream, "/hello").unwrap().status, 200, "{limit}");
+        drop(first);
+    }
+}
+
+fn a_handshake_that_fails_at_once_gets_an_alert(engine: &str) {
+    let listener = start(engine, "unknown_server_name = \"refuse\"\nhandshakes_per_ip = \"3/h\"\n");
+    let refused = |alpn: &[u8]| listener.shake_hands_with("other.test", &[alpn], false).unwrap_err();
+    let expected = refused(b"http/1.1");
+    assert!(matches!(expected, Error::AlertReceived(_)), "{expected}");
+    for _ in 0..2 {
+        assert_eq!(refused(b"h2"), expected);
+    }
+    // The rate of the address is used up.
+    assert_eq!(refused(b"h2"), Error::AlertReceived(AlertDescription::InternalError));
 }

@@ -25,7 +25,7 @@ pub use raw::{Raw, RawHandler, RawNext};
 pub use refusals::Refusals;
 pub use server_size::ServerSize;
 #[cfg(feature = "tls")]
-pub use tls::{HelloInfo, Tls, TlsConn};
+pub use tls::{HelloInfo, OVERLOAD_ALERT, Tls, TlsConn};
 
 pub use crate::panics::{Panic, caught};
 

@@ -7,7 +7,7 @@ use crate::{Status, Time};
 /// The output of an HTTP/2 server without capacity: empty SETTINGS, then GOAWAY with NO_ERROR and
 /// stream 0. It informs the client that no request was processed, so that all requests may be
 /// retried elsewhere (RFC 9113 3.4 and 6.8).
-const HTTP2_NO_ROOM: [u8; 26] =
+pub const HTTP2_NO_ROOM: [u8; 26] =
     [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Conn {

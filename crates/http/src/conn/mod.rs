@@ -30,6 +30,7 @@ use crate::chunked::Chunked;
 use crate::parse::{Head, Seen};
 use crate::reply::{Persist, put_failure};
 use crate::{Client, Date, Limits, Out, RequestError, Service, Time};
+pub use local::HTTP2_NO_ROOM;
 use whole::FastPathEnd;
 
 /// Resources of a call.

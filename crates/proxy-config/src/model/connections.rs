@@ -14,7 +14,8 @@ pub struct Connections {
     pub linger_timeout: Duration,
     // An HTTP connection without TLS usually does not count for `per_ip_max` if it is served and
     // closed in the turn that accepts it.
-    /// Maximum number of connections of one client address, or off.
+    /// Maximum number of connections of one client address, or off. HTTP/2 connections are counted
+    /// separately from the others.
     #[key(default = 1024, none = "off", range = 1..=4_000_000, nonzero)]
     pub per_ip_max: Option<u32>,
 }

@@ -39,6 +39,9 @@ pub(super) enum Opening {
     TooLong,
 }
 
+/// The alert record of a server without capacity (RFC 8446 6): `internal_error`.
+pub const OVERLOAD_ALERT: [u8; 7] = Alert::InternalError.record();
+
 /// Alerts that are sent without a session (RFC 8446 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alert {

@@ -26,6 +26,7 @@ use doorbell_http::Next;
 use rustls::server::UnbufferedServerConnection;
 
 pub use self::hand_over::HelloInfo;
+pub use self::hello::OVERLOAD_ALERT;
 
 use self::hand_over::Decider;
 use self::hello::{Alert, Opening, PLAIN_HTTP_REPLY, after_alert, classify, is_whole};
@@ -251,7 +252,7 @@ impl<P: Protocol> Protocol for Tls<P> {
             Stage::Over => Next::Close,
             Stage::Refused => {
                 conn.reason = Some(CloseReason::HandshakeCap);
-                io.out.head.extend_from_slice(&Alert::InternalError.record());
+                io.out.head.extend_from_slice(&OVERLOAD_ALERT);
                 after_alert(fresh)
             }
             Stage::Session(session) => {
@@ -334,7 +335,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         if matches!(conn.stage, Stage::Hello | Stage::Refused) {
             io.input.clear();
             conn.stage = Stage::Over;
-            io.out.head.extend_from_slice(&Alert::InternalError.record());
+            io.out.head.extend_from_slice(&OVERLOAD_ALERT);
             return Next::Close;
         }
         if conn.state.upper.as_ref().is_some_and(|upper| !upper.is_written()) {
