@@ -3,7 +3,9 @@
 //! Entry points: [`Router::builder`], [`Router::find`].
 //!
 //! A path is matched segment by segment; static text has priority over `{name}`, and `{name}` over
-//! `{*name}`. If several routes have the same path, the priority is: a route that names the host,
+//! `{*name}`. The method does not affect which path is found: a path with routes for other methods
+//! hides less specific paths, and the result is [`Lookup::MethodNotAllowed`]. If several routes have
+//! the same path and the method, the priority is: a route that names the host,
 //! the route with the longest matching `*.` name, a route for any host. A route for any host
 //! therefore keeps its exact path even if another route matches all paths of one host.
 //! `*.example.com` matches every name below `example.com` at any depth, but not `example.com`

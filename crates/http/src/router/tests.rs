@@ -100,6 +100,32 @@ fn the_named_host_wins_its_methods_and_leaves_the_rest() {
     assert_eq!(show(&router.find(Some(b"other"), Method::Get, b"/a")), "0");
 }
 
+/// The path is found before the method: a less specific route of the method is not used.
+#[test]
+fn a_path_hides_less_specific_paths_for_all_methods() {
+    let post = MethodSet::of(&[Method::Post]);
+    let router = build(&[
+        route("rest", &[], "/{*rest}", MethodSet::ANY),
+        route("one", &[], "/a/{one}", get()),
+        route("static", &[], "/a/b", post),
+        route("host", &["h"], "/a/{*rest}", MethodSet::ANY),
+    ])
+    .unwrap();
+    for (host, method, path, expected) in [
+        ("x", Method::Post, "/a/b", "2"),
+        ("x", Method::Get, "/a/b", "405 OPTIONS, POST"),
+        ("x", Method::Get, "/a/c", "1 one=c"),
+        ("x", Method::Post, "/a/c", "405 GET, HEAD, OPTIONS"),
+        ("x", Method::Post, "/a/c/d", "0 rest=a/c/d"),
+        ("h", Method::Get, "/a/b", "405 OPTIONS, POST"),
+        ("h", Method::Post, "/a/c", "405 GET, HEAD, OPTIONS"),
+        ("h", Method::Post, "/a/c/d", "3 rest=c/d"),
+    ] {
+        let found = show(&router.find(Some(host.as_bytes()), method, path.as_bytes()));
+        assert_eq!(found, expected, "{method:?} {host} {path}");
+    }
+}
+
 #[test]
 fn the_longest_name_wins() {
     let router = build(&[

@@ -32,8 +32,9 @@ pub struct Route {
     /// every path, for grpc the paths of its calls; otherwise required.
     #[key(name = "path", filled, shown, read = sources::paths, default_with = Self::default_paths)]
     pub paths: Vec<At<String>>,
-    /// Methods, or any; others get 405. Default: GET and HEAD; also OPTIONS for health; all for a
-    /// redirect without `map`; POST for grpc; POST and PUT for push.
+    /// Methods, or any; others get 405, even if a less specific path has them. Default: GET and
+    /// HEAD; also OPTIONS for health; all for a redirect without `map`; POST for grpc; POST and PUT
+    /// for push.
     #[key(filled, with = methods, default_with = Self::default_methods)]
     pub methods: Vec<Method>,
     /// Further header fields of the reply.
