@@ -103,7 +103,9 @@ impl ProbeCache {
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             self.count("unknown", "invalid");
-            return reply(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n");
+            let mut reply = reply(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n");
+            reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
+            return reply;
         }
         if let Some(why) = foreign(request.headers(), is_local) {
             self.count("unknown", "invalid");

@@ -109,9 +109,7 @@ impl AdminState {
             }
             Some(Ok(operation)) => boxed(self.execute(&request, operation, takes_long).await),
             Some(Err((code, text))) => boxed(error(code, text)),
-            None if !matches!(request.method, Method::GET | Method::HEAD) => {
-                boxed(not_allowed(&request.path))
-            }
+            None if !matches!(request.method, Method::GET | Method::HEAD) => boxed(not_allowed(&request)),
             None if request.path == "/-/events" => self.follow(&request, takes_long),
             None => boxed(self.reply_memory.reserve(self.get(&request)).unwrap_or_else(memory_exhausted)),
         };
@@ -285,8 +283,13 @@ impl AdminRequest {
 
     /// The command of a request; `None` if the request is not a command.
     fn operation(&self) -> Option<Result<Operation, Invalid>> {
-        let is_post = self.method == Method::POST;
-        if is_post || self.method == Method::PUT {
+        self.operation_by(&self.method)
+    }
+
+    /// The command of a request with this method.
+    fn operation_by(&self, method: &Method) -> Option<Result<Operation, Invalid>> {
+        let is_post = method == Method::POST;
+        if is_post || method == Method::PUT {
             let pushed = self.path.strip_prefix("/-/checks/").and_then(|path| self.pushed(path));
             if pushed.is_some() {
                 return pushed;
@@ -297,7 +300,7 @@ impl AdminRequest {
         let request = match self.path.as_str() {
             // HTTP hooks of Kubernetes can only send GET. Kubernetes stops the program after such a
             // drain, so the drain is not kept across restarts.
-            "/-/drain" if is_post || self.method == Method::GET => {
+            "/-/drain" if is_post || method == Method::GET => {
                 let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
                 return Some(times.map(|(wait, time)| {
                     let reason = text("reason").unwrap_or_else(|| format!("requested by {}", self.peer));
@@ -437,10 +440,19 @@ fn not_found() -> FullReply {
     refused(&Refusal::new(RefusalKind::NotFound, "not found: the start page is /-/"))
 }
 
-fn not_allowed(path: &str) -> FullReply {
-    let text = format!("{path} is read-only: use GET");
+/// Refuses the method of a request, which is neither a command nor GET or HEAD.
+fn not_allowed(request: &AdminRequest) -> FullReply {
+    let is_command = |method: &Method| request.operation_by(method).is_some();
+    let (allow, text) = match (is_command(&Method::GET), is_command(&Method::PUT), is_command(&Method::POST))
+    {
+        (true, ..) => ("GET, POST", "use POST"),
+        (_, true, _) => ("POST, PUT", "use POST"),
+        (.., true) => ("POST", "use POST"),
+        _ => ("GET, HEAD", "it is read-only: use GET"),
+    };
+    let text = format!("{} is not supported by {}: {text}", request.method, request.path);
     let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, text);
-    reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
+    reply.headers_mut().insert("allow", HeaderValue::from_static(allow));
     reply
 }
 
@@ -481,9 +493,13 @@ mod tests {
     }
 
     fn post(shared: &AdminState, path: &str) -> Reply {
+        ask(shared, Method::POST, path)
+    }
+
+    fn ask(shared: &AdminState, method: Method, path: &str) -> Reply {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let here = IpAddr::from([127, 0, 0, 1]);
-        let request = Request::post(path).body(()).unwrap();
+        let request = Request::builder().method(method).uri(path).body(()).unwrap();
         runtime.block_on(shared.reply_to(request, (SocketAddr::new(here, 1), here), || {}))
     }
 
@@ -496,6 +512,23 @@ mod tests {
             ("/-/maint?for=soon", StatusCode::BAD_REQUEST),
         ] {
             assert_eq!(post(&shared(), path).status(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_refused_method_is_answered_with_those_of_the_path() {
+        for (method, path, allow) in [
+            (Method::PUT, "/-/reload", "POST"),
+            (Method::DELETE, "/-/maint", "POST"),
+            (Method::PUT, "/-/checks/db/run", "POST"),
+            (Method::DELETE, "/-/checks/db/pass", "POST, PUT"),
+            (Method::PUT, "/-/drain", "GET, POST"),
+            (Method::POST, "/-/status", "GET, HEAD"),
+            (Method::DELETE, "/metrics", "GET, HEAD"),
+        ] {
+            let reply = ask(&shared(), method.clone(), path);
+            assert_eq!(reply.status(), StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
+            assert_eq!(reply.headers()["allow"], allow, "{method} {path}");
         }
     }
 
