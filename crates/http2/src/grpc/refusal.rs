@@ -18,7 +18,7 @@ impl Refusal {
     pub(crate) fn of<B>(reply: &Response<B>, may_lack_cert: bool) -> Self {
         let wants_token = reply.headers().contains_key(header::WWW_AUTHENTICATE);
         Self(match reply.status() {
-            StatusCode::UNAUTHORIZED => Status::unauthenticated("missing token"),
+            StatusCode::UNAUTHORIZED => Status::unauthenticated("missing or invalid token"),
             StatusCode::BAD_REQUEST if wants_token => Status::unauthenticated("invalid token"),
             StatusCode::BAD_REQUEST => Status::internal("invalid request"),
             StatusCode::FORBIDDEN if may_lack_cert && !wants_token => {

@@ -47,7 +47,7 @@ pub struct Tls {
     #[key(default = "50/s", none = "off")]
     pub handshakes_per_ip: Option<Rate>,
     /// `Strict-Transport-Security` of every reply, including refusals and errors; `headers` of a
-    /// route takes precedence. Default: none.
+    /// route takes precedence. A change applies to new connections. Default: none.
     #[key(read = hsts)]
     pub hsts: Option<String>,
 }
