@@ -44,7 +44,8 @@ RULE = [{"ports": [{"port": 53}]}]
 RELABELING = [{"action": "labeldrop", "regex": "x"}]
 VARIABLE = [{"name": "A", "value": "b"}]
 DIGEST = "sha256:" + "a" * 64
-CONFIG = 'version = 1\n[listener.a]\nbind = ":1"\n'
+# The first line is indented, which needs an indentation indicator in YAML.
+CONFIG = '  version = 1\n[listener.a]\nbind = ":1"\n'
 
 
 def mounted(secret, **more):
