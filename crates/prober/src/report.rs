@@ -24,7 +24,7 @@ pub enum Verdict {
 pub struct Report {
     /// Whether the target is healthy, and if not, in which way.
     pub verdict: Verdict,
-    /// The reason, without a full stop.
+    /// The reason, without a full stop and without control characters.
     pub reason: String,
     /// HTTP status of the last response.
     pub status: Option<u16>,

@@ -16,7 +16,7 @@ impl Probe {
             let verdict = Verdict::ProtocolFailed;
             return Report { verdict, reason: problem.to_string(), ..Report::default() };
         }
-        match &self.target {
+        let report = match &self.target {
             Target::Check(text) => checked::session(self, text),
             Target::Grpc { at, service, is_tls } => checked::grpc(self, at, service, *is_tls),
             Target::Icmp(host) => checked::icmp(self, host),
@@ -24,6 +24,8 @@ impl Probe {
             Target::Http(_) | Target::Redis(_) | Target::Tcp(_) | Target::Tls(_) | Target::Unix(_) => {
                 exchange::run(self)
             }
-        }
+        };
+        // The reason may quote the target, whose control characters would act on a terminal.
+        Report { reason: report.reason.replace(char::is_control, " "), ..report }
     }
 }

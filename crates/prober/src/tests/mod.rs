@@ -495,6 +495,28 @@ fn a_proxy_header_comes_first() {
 }
 
 #[test]
+fn a_reason_has_no_control_characters() {
+    for (scheme, answer) in [
+        ("redis", "-ERR \x1b]0;title\x07\x1b[31mred\r\n"),
+        ("smtp", "554 \x1b[31mred\r\n"),
+        ("http", "HTTP/1.1 503 \x1b[31mred\r\nContent-Length: 0\r\n\r\n"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            let _ = stream.read(&mut [0; 64]);
+        });
+        let report = Probe::of(Target::parse(&target).unwrap(), Prober::Doorbell).run();
+        server.join().unwrap();
+        assert_ne!(report.verdict, Verdict::Healthy, "{scheme}");
+        assert!(!report.reason.contains(char::is_control), "{scheme}: {:?}", report.reason);
+        assert!(report.reason.contains("[31mred") || scheme == "http", "{scheme}: {:?}", report.reason);
+    }
+}
+
+#[test]
 fn redis_says_pong() {
     for (answer, expected) in [
         ("+PONG\r\n", Verdict::Healthy),
