@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{REPLY, Server, answer, command, load, run, run_of, sleep};
+use common::{REPLY, Run, Server, answer, command, load, run, run_of, sleep};
 use doorbell_ring::{Errno, sandbox};
 
 fn good() -> Server {
@@ -94,8 +94,22 @@ fn both_forms_of_the_report() {
 
 #[test]
 fn an_interrupted_run_still_reports() {
+    let run = interrupted(&["-d", "1h"]);
+    if run.exit == 69 {
+        return;
+    }
+    assert_eq!((run.exit, &run.json["stopped"]), (0, &true.into()), "{run:?}");
+    assert!(run.number("/requests") > 10.0 && run.number("/elapsed_s") < 60.0, "{run:?}");
+    let run = interrupted(&["-w", "1h", "-d", "1h"]);
+    assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{run:?}");
+    assert!(run.stderr.contains("stopped during the warm-up"), "{run:?}");
+}
+
+/// Runs the load until the server has accepted some connections, then interrupts it.
+fn interrupted(more: &[&str]) -> Run {
     let server = good();
-    let args = ["-o", "json", "-d", "1h", "-c", "2", "-t", "2", &server.url()];
+    let (url, all) = (server.url(), ["-o", "json", "-c", "2", "-t", "2"]);
+    let args = [&all[..], &[&url], more].concat();
     let child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..500 {
         if server.accepted() > 50 {
@@ -105,12 +119,7 @@ fn an_interrupted_run_still_reports() {
     }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let run = run_of(child.wait_with_output().unwrap());
-    if run.exit == 69 {
-        return;
-    }
-    assert_eq!((run.exit, &run.json["stopped"]), (0, &true.into()), "{run:?}");
-    assert!(run.number("/requests") > 10.0 && run.number("/elapsed_s") < 60.0, "{run:?}");
+    run_of(child.wait_with_output().unwrap())
 }
 
 #[test]

@@ -193,9 +193,51 @@ fn warm_up_does_not_count() {
     });
     let Some(run) = load(&["-w", "200ms", "-n", "30", "-c", "2", &server.url()]) else { return };
     assert_eq!((run.exit, &run.json["failed"]), (0, &0.into()), "{run:#?}");
-    // Requests in progress at the end of the warm-up are measured.
-    assert!((30.0..=32.0).contains(&run.number("/requests")), "{run:#?}");
+    // Requests in progress at the end of the warm-up are not measured.
+    assert_eq!(run.number("/requests"), 30.0, "{run:#?}");
     assert!(server.accepted() > 40, "the warm-up must open connections");
+}
+
+#[test]
+fn failures_of_the_warm_up_do_not_count() {
+    // Every 11th reply hangs, so that all connections hang after some time.
+    let server = Server::start(|number, mut stream| {
+        if number % 11 == 10 {
+            let _ = request(&mut stream);
+            sleep(Duration::from_secs(3));
+        } else {
+            answer(&mut stream, REPLY);
+        }
+    });
+    let args = ["-w", "500ms", "-n", "5", "-c", "10", "--timeout", "2s", &server.url()];
+    let Some(run) = load(&args) else { return };
+    assert_eq!(run.number("/requests") + run.number("/failed"), 5.0, "{run:#?}");
+    assert_eq!(run.number("/latency_us/total/count"), run.number("/requests"), "{run:#?}");
+}
+
+#[test]
+fn the_measured_time_ends_with_the_last_failure() {
+    let server = Server::start(|number, mut stream| {
+        if number == 7 {
+            let _ = request(&mut stream);
+            sleep(Duration::from_secs(3));
+        } else {
+            answer(&mut stream, REPLY);
+        }
+    });
+    let Some(run) = load(&["-n", "20", "-c", "20", "--timeout", "500ms", &server.url()]) else { return };
+    assert!(run.exit == 1 && run.only_failure("timeout") >= 1, "{run:#?}");
+    assert!(run.number("/elapsed_s") >= 0.5, "{run:#?}");
+}
+
+#[test]
+fn a_number_of_requests_at_a_rate_takes_an_interval_for_each() {
+    let server = Server::start(|_, mut stream| {
+        answer(&mut stream, REPLY);
+    });
+    let Some(run) = load(&["-r", "20", "-n", "10", "-t", "2", &server.url()]) else { return };
+    run.assert_clean(10);
+    assert!(run.number("/elapsed_s") >= 0.5 && run.number("/requests_per_s") <= 20.0, "{run:#?}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the server records times of the real clock")]

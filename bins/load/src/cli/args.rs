@@ -32,7 +32,8 @@ Before a run one request is sent alone. Its reply is the template that --check c
 
 Exit codes:
    0  every request got the expected reply
-   1  a request failed or got wrong bytes, none could be sent, or the report could not be written
+   1  a request failed or got wrong bytes, none could be sent, the run was stopped during the
+      warm-up, or the report could not be written
    2  wrong command line
   69  io_uring does not work here; the message says why";
 
@@ -55,7 +56,8 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// Number of measured requests after which the run ends
+    /// Number of measured requests after which the run ends; with --rate, the measured time lasts
+    /// at least N intervals
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     pub requests: Option<u64>,
 

@@ -32,6 +32,8 @@ pub(crate) struct Batch {
     pub(crate) base: Nanos,
     /// The interval between intended starts. Zero without a rate.
     pub(crate) step: Nanos,
+    /// Whether results count. False only for the warm-up of a run with a number of requests.
+    pub(crate) is_measured: bool,
 }
 
 impl Job {

@@ -157,8 +157,8 @@ impl Conn {
     }
 
     /// Handles a failed `socket(2)`, or a `connect(2)` that failed at once.
-    pub(crate) fn handle_no_connect(&mut self, errno: Errno, stats: &mut Stats) -> Next {
-        self.fail(FailureKind::Connect, Some(errno), stats)
+    pub(crate) fn handle_no_connect(&mut self, now: Nanos, errno: Errno, stats: &mut Stats) -> Next {
+        self.fail(now, FailureKind::Connect, Some(errno), stats)
     }
 
     /// Notes that a send was submitted to the ring.
@@ -188,11 +188,11 @@ impl Conn {
         }
         match result {
             Ok(()) => {}
-            Err(errno) if !self.connected => return self.fail(FailureKind::Connect, Some(errno), stats),
+            Err(errno) if !self.connected => return self.fail(now, FailureKind::Connect, Some(errno), stats),
             // The server has closed. The receive reports the data sent before the close, and the
             // kind of close.
             Err(Errno(EPIPE)) if self.recv_in_flight => return Next::Wait,
-            Err(errno) => return self.fail(FailureKind::Reset, Some(errno), stats),
+            Err(errno) => return self.fail(now, FailureKind::Reset, Some(errno), stats),
         }
         if !self.connected {
             self.connected = true;
@@ -216,16 +216,17 @@ impl Conn {
 
     /// Handles the deadline. The caller repeats this call until all operations in flight have
     /// ended.
-    pub(crate) fn handle_deadline(&mut self, stats: &mut Stats) -> Next {
+    pub(crate) fn handle_deadline(&mut self, now: Nanos, stats: &mut Stats) -> Next {
         if self.ending.is_some() {
             return Next::Cancel;
         }
-        self.fail(FailureKind::Timeout, None, stats)
+        self.fail(now, FailureKind::Timeout, None, stats)
     }
 
     /// Number of unfinished requests, for a run that is stopped.
     pub(crate) const fn requests_under_way(&self) -> u64 {
         match self.phase {
+            _ if !self.batch.is_measured => 0,
             Phase::Free | Phase::Idle => 0,
             Phase::Tail => 1,
             Phase::Active | Phase::Handshake | Phase::Paused => self.batch.left() as u64,
@@ -250,10 +251,13 @@ impl Conn {
     }
 
     /// Counts every unfinished request as failed, and at least one.
-    fn fail(&mut self, kind: FailureKind, errno: Option<Errno>, stats: &mut Stats) -> Next {
-        let count = if self.phase == Phase::Tail { 1 } else { self.batch.left().max(1) };
-        for _ in 0..count {
-            stats.failures.count(kind, errno);
+    fn fail(&mut self, now: Nanos, kind: FailureKind, errno: Option<Errno>, stats: &mut Stats) -> Next {
+        if self.batch.is_measured {
+            let count = if self.phase == Phase::Tail { 1 } else { self.batch.left().max(1) };
+            for _ in 0..count {
+                stats.failures.count(kind, errno);
+            }
+            stats.last_done = now;
         }
         self.settle(if kind == FailureKind::Connect { After::BackOff } else { After::Done })
     }

@@ -30,11 +30,11 @@ impl Conn {
             (Ok(Some(bytes)), _) => {
                 // These bytes follow a complete reply.
                 stats.bytes_in += bytes.len() as u64;
-                self.fail(FailureKind::WrongBytes, None, stats)
+                self.fail(now, FailureKind::WrongBytes, None, stats)
             }
             (Ok(None), Phase::Tail) => self.handle_last_end(now, job, stats),
             (Ok(None), _) => self.handle_end(now, job, stats),
-            (Err(errno), _) => self.handle_recv_error(errno, stats),
+            (Err(errno), _) => self.handle_recv_error(now, errno, stats),
         }
     }
 
@@ -56,7 +56,7 @@ impl Conn {
                         return next;
                     }
                 }
-                Err(kind) => return self.fail(kind, None, stats),
+                Err(kind) => return self.fail(now, kind, None, stats),
             }
             if rest.is_empty() {
                 return Next::Recv;
@@ -112,7 +112,7 @@ impl Conn {
     fn handle_last_end(&mut self, now: Nanos, job: &Job, stats: &mut Stats) -> Next {
         match self.reply.take() {
             Some(reply) => self.end_new(now, reply, job, stats),
-            None => self.fail(FailureKind::Short, None, stats),
+            None => self.fail(now, FailureKind::Short, None, stats),
         }
     }
 
@@ -128,24 +128,24 @@ impl Conn {
         match self.reader.handle_end(&job.expect) {
             Ok(reply) if is_keep => self.handle_reply(now, reply, &[], job, stats).unwrap_or(Next::Recv),
             Ok(reply) => self.end_new(now, reply, job, stats),
-            Err(kind) => self.fail(kind, None, stats),
+            Err(kind) => self.fail(now, kind, None, stats),
         }
     }
 
     #[cold]
-    fn handle_recv_error(&mut self, errno: Errno, stats: &mut Stats) -> Next {
+    fn handle_recv_error(&mut self, now: Nanos, errno: Errno, stats: &mut Stats) -> Next {
         if errno == Errno::NOBUFS {
             return Next::Recv;
         }
         if self.connected {
-            return self.fail(FailureKind::Reset, Some(errno), stats);
+            return self.fail(now, FailureKind::Reset, Some(errno), stats);
         }
         // The error of a failed handshake is reported once, to the first operation. If a send is in
         // flight, that send gets the error.
         if errno == Errno(ENOTCONN) && self.send_in_flight {
             return Next::Wait;
         }
-        self.fail(FailureKind::Connect, Some(errno), stats)
+        self.fail(now, FailureKind::Connect, Some(errno), stats)
     }
 
     fn end_new(&mut self, now: Nanos, reply: Reply, job: &Job, stats: &mut Stats) -> Next {
@@ -155,6 +155,10 @@ impl Conn {
 
     #[inline]
     fn count(&mut self, now: Nanos, reply: Reply, job: &Job, stats: &mut Stats) {
+        if !self.batch.is_measured {
+            return;
+        }
+        stats.last_done = now;
         stats.count_status(reply.status);
         stats.foreign_bytes += reply.foreign;
         let first_byte_after = self.first_byte_after.take();
@@ -164,7 +168,6 @@ impl Conn {
         }
         stats.requests += 1;
         stats.requests_in_time += u64::from(now <= job.measured_until);
-        stats.last_done = now;
         if let Some(after) = first_byte_after {
             stats.first_byte.record(after);
         }

@@ -30,7 +30,7 @@ impl World {
     }
 
     fn begin(&mut self, now: Nanos, count: u32) {
-        let batch = Batch { first: 0, count, done: 0, base: now, step: 0 };
+        let batch = Batch { first: 0, count, done: 0, base: now, step: 0, is_measured: true };
         self.conn.begin(now, batch, &self.job);
     }
 
@@ -253,7 +253,7 @@ fn a_failed_handshake_is_reported_once() {
     // Without a socket, every request of the batch fails.
     let mut world = World::new(Flow::Keep { pipeline: 4 });
     world.begin(0, 4);
-    assert_eq!(world.conn.handle_no_connect(Errno(24), &mut world.stats), Next::Close(After::BackOff));
+    assert_eq!(world.conn.handle_no_connect(0, Errno(24), &mut world.stats), Next::Close(After::BackOff));
     assert_eq!(world.failed(FailureKind::Connect), 4);
 }
 
@@ -283,9 +283,9 @@ fn a_timeout_closes_only_when_nothing_is_in_flight() {
     assert_eq!(world.conn.deadline(), 5 + TIMEOUT);
     world.conn.note_send();
     world.conn.note_recv();
-    assert_eq!(world.conn.handle_deadline(&mut world.stats), Next::Cancel);
+    assert_eq!(world.conn.handle_deadline(50, &mut world.stats), Next::Cancel);
     assert_eq!(
-        world.conn.handle_deadline(&mut world.stats),
+        world.conn.handle_deadline(50, &mut world.stats),
         Next::Cancel,
         "the deadline repeats, because the first cancel may have been too early"
     );
@@ -304,7 +304,7 @@ fn a_timeout_closes_only_when_nothing_is_in_flight() {
 fn a_server_that_does_not_close_is_too_late_and_not_good() {
     let mut world = World::asking(NEW, 1);
     assert_eq!(world.bytes(REPLY), Next::Recv);
-    assert_eq!(world.conn.handle_deadline(&mut world.stats), Next::Cancel);
+    assert_eq!(world.conn.handle_deadline(50, &mut world.stats), Next::Cancel);
     assert_eq!(world.received(2_000, Err(Errno::CANCELED)), DONE);
     assert_eq!((world.failed(FailureKind::Timeout), world.stats.requests), (1, 0));
 }
@@ -332,7 +332,7 @@ fn every_unanswered_request_of_a_write_fails_with_the_connection() {
 #[test]
 fn a_rate_counts_each_request_from_when_it_was_due() {
     let mut world = World::new(Flow::Keep { pipeline: 2 });
-    let batch = Batch { first: 0, count: 2, done: 0, base: 1_000_000, step: 2_000_000 };
+    let batch = Batch { first: 0, count: 2, done: 0, base: 1_000_000, step: 2_000_000, is_measured: true };
     world.conn.begin(9_000_000, batch, &world.job);
     let _ = world.conn.handle_connecting(9_000_000, &world.job);
     world.conn.note_send();
@@ -343,4 +343,26 @@ fn a_rate_counts_each_request_from_when_it_was_due() {
     assert!((9_990_000..10_020_000).contains(&total.max()), "{}", total.max());
     assert!((7_990_000..8_020_000).contains(&total.at(0.0)), "{}", total.at(0.0));
     assert_eq!((world.stats.requests, world.stats.requests_in_time), (2, 0), "after the measured time");
+}
+
+#[test]
+fn requests_of_the_warm_up_do_not_count() {
+    let warm_up = Batch { first: 0, count: 2, done: 0, base: 0, step: 0, is_measured: false };
+    let mut world = World::new(Flow::Keep { pipeline: 2 });
+    world.conn.begin(0, warm_up, &world.job);
+    let _ = world.conn.handle_connecting(0, &world.job);
+    world.conn.note_send();
+    assert_eq!(world.sent(10), Next::SendRequests);
+    world.ask();
+    assert_eq!(world.conn.requests_under_way(), 0);
+    assert_eq!(world.bytes(REPLY), Next::Recv);
+    assert_eq!(world.received(40, Err(RESET)), DONE);
+    assert_eq!((world.counts(), world.stats.total.count(), world.stats.last_done), ((0, 0), 0, 0));
+}
+
+#[test]
+fn a_failure_ends_the_measured_time_like_a_reply() {
+    let mut world = World::asking(NEW, 1);
+    assert_eq!(world.conn.handle_deadline(1_050, &mut world.stats), Next::Cancel);
+    assert_eq!(world.stats.last_done, 1_050);
 }

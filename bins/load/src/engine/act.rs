@@ -50,7 +50,7 @@ impl Turn<'_> {
         let slot = &mut self.slots[index as usize];
         match self.dialer.dial() {
             Ok(fd) => slot.fd = Some(fd),
-            Err(errno) => return slot.conn.handle_no_connect(errno, &mut self.stats),
+            Err(errno) => return slot.conn.handle_no_connect(self.now, errno, &mut self.stats),
         }
         let next = slot.conn.handle_connecting(self.now, &self.job);
         if next == Next::Wait {

@@ -87,7 +87,8 @@ struct Gauge {
 /// Runs `plan` to its end.
 ///
 /// # Errors
-/// When no load is possible: no server, no io_uring, too few descriptors.
+/// When no load is possible: no server, no io_uring, too few descriptors. When the user stopped the
+/// run before its measured time.
 pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
     raise_open_files(plan)?;
     worker::try_ring()?;
@@ -112,14 +113,11 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     let whole = Duration::from_nanos(clock.now() - began);
     let client_cpu = cpu_time().saturating_sub(cpu_before);
     let stopped = shared.stop.load(Ordering::Relaxed);
-    sum(results?).map(|(ended, elapsed)| Outcome {
-        stats: ended.stats,
-        elapsed,
-        client_cpu,
-        whole,
-        stopped,
-        ring: ended.ring,
-    })
+    let (ended, elapsed) = sum(results?)?;
+    if !ended.is_measuring {
+        return Err(Failure::new(Exit::Failures, "stopped during the warm-up: nothing was measured"));
+    }
+    Ok(Outcome { stats: ended.stats, elapsed, client_cpu, whole, stopped, ring: ended.ring })
 }
 
 /// Starts the threads and waits for their results.
@@ -196,6 +194,7 @@ fn sum(results: Vec<Result<Option<Ended>, Failure>>) -> Result<(Ended, Duration)
             None => sum = Some(ended),
             Some(sum) => {
                 sum.stats.add(&ended.stats);
+                sum.is_measuring |= ended.is_measuring;
                 sum.measured_from = sum.measured_from.min(ended.measured_from);
                 sum.ended_at = sum.ended_at.max(ended.ended_at);
             }

@@ -12,6 +12,8 @@ pub(crate) struct Pace {
     kind: Kind,
     /// Sequence number of the next request.
     next: u64,
+    /// Whether the next requests count.
+    is_measured: bool,
     /// End of the sequence numbers. No request with this or a later number starts.
     end: u64,
     /// End of the run. No request starts from this time on.
@@ -28,17 +30,23 @@ enum Kind {
 
 impl Pace {
     pub(crate) const fn closed(ends_at: Nanos) -> Self {
-        Self { kind: Kind::Closed, next: 0, end: u64::MAX, ends_at }
+        Self { kind: Kind::Closed, next: 0, is_measured: true, end: u64::MAX, ends_at }
     }
 
     /// Creates a pace at intervals of `step` nanoseconds. The first request is due at `from`.
     pub(crate) const fn rate(from: Nanos, step: f64, ends_at: Nanos) -> Self {
-        Self { kind: Kind::Rate { from, step }, next: 0, end: u64::MAX, ends_at }
+        Self { kind: Kind::Rate { from, step }, next: 0, is_measured: true, end: u64::MAX, ends_at }
     }
 
-    /// Limits the number of further requests.
-    pub(crate) fn limit(&mut self, requests: Option<u64>) {
-        self.end = requests.map_or(u64::MAX, |requests| self.next.saturating_add(requests));
+    /// Starts the warm-up of a limited number of requests: until [`Self::limit`], none counts.
+    pub(crate) const fn warm_up(&mut self) {
+        self.is_measured = false;
+    }
+
+    /// Limits the number of further requests, which count.
+    pub(crate) const fn limit(&mut self, requests: u64) {
+        self.is_measured = true;
+        self.end = self.next.saturating_add(requests);
     }
 
     /// Returns the next requests, at most `max`, if a request is due.
@@ -48,8 +56,10 @@ impl Pace {
             return None;
         }
         let limit = u32::try_from(self.end - self.next).unwrap_or(u32::MAX).min(max);
+        let (first, is_measured) = (self.next, self.is_measured);
+        let batch = Batch { first, count: limit, done: 0, base: now, step: 0, is_measured };
         let batch = match self.kind {
-            Kind::Closed => Batch { first: self.next, count: limit, done: 0, base: now, step: 0 },
+            Kind::Closed => batch,
             Kind::Rate { step, .. } => {
                 let count = (0..limit).take_while(|n| self.due(self.next + u64::from(*n)) <= now).count();
                 let count = u32::try_from(count).unwrap_or(limit);
@@ -61,7 +71,7 @@ impl Pace {
                 // The step is at least 1, which distinguishes a batch with a rate from a batch
                 // without.
                 let step = (step as Nanos).max(1);
-                Batch { first: self.next, count, done: 0, base: self.due(self.next), step }
+                Batch { count, base: self.due(self.next), step, ..batch }
             }
         };
         if batch.count == 0 {
@@ -121,10 +131,19 @@ mod tests {
     #[test]
     fn a_closed_loop_gives_work_until_the_end() {
         let mut pace = Pace::closed(100);
-        assert_eq!(pace.take(7, 3), Some(Batch { first: 0, count: 3, done: 0, base: 7, step: 0 }));
-        pace.limit(Some(4));
+        let first = Batch { first: 0, count: 3, done: 0, base: 7, step: 0, is_measured: true };
+        assert_eq!(pace.take(7, 3), Some(first));
+        pace.limit(4);
         assert_eq!(pace.take(8, 3).map(|batch| (batch.first, batch.count)), Some((3, 3)));
         assert_eq!(pace.take(9, 3).map(|batch| (batch.first, batch.count)), Some((6, 1)));
+        let mut pace = Pace::closed(100);
+        pace.warm_up();
+        assert!(pace.take(7, 3).is_some_and(|batch| !batch.is_measured));
+        pace.limit(1);
+        assert!(pace.take(7, 3).is_some_and(|batch| batch.is_measured));
+        let mut pace = Pace::closed(100);
+        pace.limit(7);
+        assert!(pace.take(7, 7).is_some());
         assert_eq!(pace.take(10, 3), None);
         assert_eq!(pace.next_due(), NEVER);
         assert_eq!(pace.unstarted(100), 0);
@@ -136,7 +155,8 @@ mod tests {
         let mut pace = Pace::rate(1_000, 10.0, 2_000);
         assert_eq!(pace.take(999, 8), None);
         assert_eq!(pace.next_due(), 1_000);
-        assert_eq!(pace.take(1_000, 8), Some(Batch { first: 0, count: 1, done: 0, base: 1_000, step: 10 }));
+        let first = Batch { first: 0, count: 1, done: 0, base: 1_000, step: 10, is_measured: true };
+        assert_eq!(pace.take(1_000, 8), Some(first));
         assert_eq!(pace.take(1_000, 8), None);
         // The requests due at 1,010 to 1,500 are fifty.
         let late = pace.take(1_500, 8).unwrap();
@@ -159,7 +179,7 @@ mod tests {
             last = pace.take(due, 1).unwrap().base;
         }
         assert_eq!(last, 999_666_666_666);
-        pace.limit(Some(0));
+        pace.limit(0);
         assert!(pace.is_over(0) && pace.take(NEVER - 1, 1).is_none());
     }
 }

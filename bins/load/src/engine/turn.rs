@@ -30,6 +30,18 @@ pub(super) struct Slot {
     pub(super) buf: Option<Vec<u8>>,
 }
 
+/// The measured part of a run.
+pub(super) struct Window {
+    pub(super) from: Nanos,
+    /// No request starts from this time on.
+    pub(super) until: Nanos,
+    /// Number of measured requests.
+    pub(super) requests: Option<u64>,
+    /// Minimum end. With a rate and a number of requests, each request has an interval of the
+    /// measured time, also the last one.
+    pub(super) planned_until: Nanos,
+}
+
 /// A running worker. Its ring is dropped before its descriptors, because the drop ends the
 /// operations in flight.
 pub(super) struct Turn<'a> {
@@ -65,24 +77,24 @@ const CANCEL_MAX: Nanos = 5_000_000_000;
 const WAIT_MAX: Nanos = 100_000_000;
 
 impl Turn<'_> {
-    pub(super) fn run(
-        &mut self,
-        measured_from: Nanos,
-        measured_until: Nanos,
-        requests_max: Option<u64>,
-        gauge: &Gauge,
-    ) -> Result<Ended, Failure> {
+    pub(super) fn run(&mut self, window: &Window, gauge: &Gauge) -> Result<Ended, Failure> {
         let mut is_measuring = false;
         let mut over_at = NEVER;
+        let mut planned_until = window.planned_until;
+        if window.requests.is_some() {
+            self.pace.warm_up();
+        }
         loop {
-            if !is_measuring && self.now >= measured_from {
+            if !is_measuring && self.now >= window.from {
                 is_measuring = true;
                 self.stats.reset();
-                self.pace.limit(requests_max);
+                if let Some(requests) = window.requests {
+                    self.pace.limit(requests);
+                }
             }
-            let stopped = self.stop.load(Ordering::Relaxed);
-            if stopped {
+            if self.stop.load(Ordering::Relaxed) {
                 over_at = over_at.min(self.now);
+                planned_until = 0;
                 break;
             }
             let begun_all = self.begin_due();
@@ -93,7 +105,7 @@ impl Turn<'_> {
                 break;
             }
             let wait =
-                if begun_all { self.wait_time(if is_measuring { NEVER } else { measured_from }) } else { 0 };
+                if begun_all { self.wait_time(if is_measuring { NEVER } else { window.from }) } else { 0 };
             let entered = self.ring.enter(u32::from(wait > 0), Some(Duration::from_nanos(wait)));
             entered.map_err(|error| Failure::new(Exit::NoRing, error.to_string()))?;
             self.now = self.clock.now();
@@ -101,11 +113,21 @@ impl Turn<'_> {
             gauge.requests.store(self.stats.requests, Ordering::Relaxed);
             gauge.failures.store(self.stats.failures.total(), Ordering::Relaxed);
         }
-        let ended_at = over_at.max(self.stats.last_done).min(measured_until).max(measured_from);
+        if !is_measuring {
+            self.stats.reset();
+        }
+        let ended_at =
+            over_at.max(self.stats.last_done).max(planned_until).min(window.until).max(window.from);
         self.stats.unstarted = self.pace.unstarted(over_at);
         self.stats.unfinished = self.slots.iter().map(|slot| slot.conn.requests_under_way()).sum();
         let ring = self.ring.report().to_string();
-        Ok(Ended { stats: std::mem::take(&mut self.stats), measured_from, ended_at, ring })
+        Ok(Ended {
+            stats: std::mem::take(&mut self.stats),
+            is_measuring,
+            measured_from: window.from,
+            ended_at,
+            ring,
+        })
     }
 
     /// Starts due work. Returns false if more work is due than one turn may start.
@@ -158,7 +180,7 @@ impl Turn<'_> {
         for index in 0..self.slots.len() {
             let conn = &mut self.slots[index].conn;
             if conn.deadline() <= self.now {
-                let next = conn.handle_deadline(&mut self.stats);
+                let next = conn.handle_deadline(self.now, &mut self.stats);
                 self.act(u32::try_from(index).expect("a slot"), next);
             }
         }

@@ -12,7 +12,7 @@ use super::delays::Delays;
 use super::dial::Dialer;
 use super::pace::Pace;
 use super::requests::Requests;
-use super::turn::{Slot, Turn};
+use super::turn::{Slot, Turn, Window};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::conn::Job;
 use crate::exit::{Exit, Failure};
@@ -33,6 +33,8 @@ pub(super) struct Worker {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) stats: Stats,
+    /// False if the run was stopped during the warm-up.
+    pub(super) is_measuring: bool,
     pub(super) measured_from: Nanos,
     pub(super) ended_at: Nanos,
     pub(super) ring: String,
@@ -79,10 +81,16 @@ impl Worker {
     ) -> Result<Ended, Failure> {
         let conns = self.slots.len();
         let began = clock.now();
-        let measured_from = began + nanos(plan.warm_up);
-        let measured_until = measured_from + nanos(plan.duration);
+        let from = began + nanos(plan.warm_up);
+        let until = from + nanos(plan.duration);
+        let planned = plan.rate.zip(plan.requests).map_or(Duration::ZERO, |(rate, requests)| {
+            #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+            Duration::try_from_secs_f64(requests as f64 / rate).unwrap_or(plan.duration)
+        });
+        let requests = plan.requests_of(self.index);
+        let window = Window { from, until, requests, planned_until: from + nanos(planned) };
         let pace = match plan.rate {
-            None => Pace::closed(measured_until),
+            None => Pace::closed(until),
             Some(rate) => {
                 let apart = 1e9 / rate;
                 // The due times of the threads alternate.
@@ -92,7 +100,7 @@ impl Worker {
                     reason = "a time, not negative"
                 )]
                 let from = began + (apart * f64::from(self.index)) as Nanos;
-                Pace::rate(from, apart * f64::from(plan.threads), measured_until)
+                Pace::rate(from, apart * f64::from(plan.threads), until)
             }
         };
         if plan.rate.is_some() {
@@ -102,7 +110,7 @@ impl Worker {
         }
         let worker_number = u16::try_from(self.index).expect("THREADS_MAX fits");
         let mut turn = Turn {
-            job: Job::new(plan, worker_number, measured_until),
+            job: Job::new(plan, worker_number, until),
             ring: self.ring,
             dialer: self.dialer,
             free: (0..u32::try_from(conns).expect("CONNS_PER_THREAD_MAX fits")).rev().collect(),
@@ -120,6 +128,6 @@ impl Worker {
             sweep_every: (nanos(plan.timeout) / 8).clamp(1_000_000, 100_000_000),
             stop,
         };
-        turn.run(measured_from, measured_until, plan.requests_of(self.index), gauge)
+        turn.run(&window, gauge)
     }
 }

@@ -55,7 +55,7 @@ pub struct Stats {
     pub unstarted: u64,
     /// Requests that were unfinished when the user stopped the run.
     pub unfinished: u64,
-    /// Time of the end of the last good reply.
+    /// Time of the end of the last request, good or failed.
     pub last_done: Nanos,
 }
 
