@@ -8,27 +8,29 @@ use doorbell_egress::PortChoice;
 
 use super::units::{parse_count, parse_duration, parse_rate};
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
-  doorbell-load http://127.0.0.1:8080/livez              a new connection for each request, 64 at a time
-  doorbell-load -c 512 -d 30s -w 3s URL                  512 at a time, 30 s measured after 3 s of warm-up
-  doorbell-load -k -p 16 URL                             keep-alive, 16 requests in each write
-  doorbell-load -r 2000 URL                              2,000 requests per second; latency counts from the due time
-  doorbell-load --close client -s 127.1.0.0/24 URL       the client closes first; 254 sources, so ports do not run out
-  doorbell-load --gap 10ms URL                           connect first, send the request 10 ms later
-  doorbell-load --unique-id -H 'X-Echo: {id}' URL        verify that each reply belongs to its request
+  doorbell-load http://127.0.0.1:8080/livez         new connections, 64 at a time
+  doorbell-load -c 512 -d 30s -w 3s URL             512 at a time, for 30 s after 3 s of warm-up
+  doorbell-load -k -p 16 URL                        keep-alive, 16 requests in each write
+  doorbell-load -r 2000 URL                         2,000 requests per second
+  doorbell-load --close client -s 127.1.0.0/24 URL  254 source addresses, so ports do not run out
+  doorbell-load --gap 10ms URL                      connect first, send the request 10 ms later
+  doorbell-load --unique-id -H 'X-Echo: {id}' URL   verify that each reply belongs to its request
   doorbell-load -n 100k -o json URL | jq .requests_per_s
-  doorbell-load connect --help                           another tool: the cost of connect() by port selection strategy
+  doorbell-load connect --help                      another tool: the cost of connect() by strategy
 
 What is measured:
   connect     start of a connection to its handshake
   first byte  start of a request to the first byte of its reply
-  total       start of a request to the end of its reply; with --close server, to the end of the connection
-  With --rate, a request starts when it was due, whether or not a connection was free then, so a stall of
-  the server counts in the latency of every request that it delays. Failed requests have no latency; they are
-  counted by kind.
+  total       start of a request to the end of its reply; with --close server, to the end of the
+              connection
+  With --rate, a request starts when it was due, whether or not a connection was free then, so a
+  stall of the server counts in the latency of every request that it delays. Failed requests have no
+  latency; they are counted by kind.
 
-Before a run one request is sent alone. Its reply is the template that --check compares the others with.
+Before a run one request is sent alone. Its reply is the template that --check compares the others
+with.
 
 Exit codes:
    0  every request got the expected reply

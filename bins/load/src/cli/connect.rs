@@ -16,35 +16,42 @@ use crate::connect::{
 };
 use crate::exit::{Exit, Failure};
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 What it shows:
-  A connection needs a port, and connect() searches for a free one. By default Linux tries one half of the ports (by
-  parity) before the other: when the first half is in use, every connect() searches all of it first. With tens of
-  thousands of connections to one address, connect() then takes milliseconds instead of microseconds.
+  A connection needs a port, and connect() searches for a free one. By default Linux tries one half
+  of the ports (by parity) before the other: when the first half is in use, every connect() searches
+  all of it first. With tens of thousands of connections to one address, connect() then takes
+  milliseconds instead of microseconds.
 
 Ways to choose ports (--strategy):
   kernel   the kernel's default
   select   a random port chosen by this program; another one if it is in use
-  N        the kernel, in a random window of N ports (IP_LOCAL_PORT_RANGE, Linux 6.3); another window if it is full
-  full     the kernel, in its whole range, passed by the same option: searched port by port from Linux 6.8 on
-  auto     the best strategy for this kernel, found by a test at start; the default of doorbell's checks
+  N        the kernel, in a random window of N ports (IP_LOCAL_PORT_RANGE, Linux 6.3); another
+           window if it is full
+  full     the kernel, in its whole range, passed by the same option: searched port by port from
+           Linux 6.8 on
+  auto     the best strategy for this kernel, found by a test at start; the default of doorbell's
+           checks
 
 What is measured:
-  even, odd   the time in connect(), handshake included, by the parity of the port; all attempts of one connection together
+  even, odd   the time in connect(), handshake included, by the parity of the port; all attempts of
+              one connection together
   whole       the time to a connected socket, including socket(), options, binding and every attempt
   retries     attempts for which no candidate port was free; failed: connections that were not made
 
 Examples:
-  doorbell-load connect                              56,000 connections, or 99.5 % of the ports if less; every strategy
-  doorbell-load connect --own-network                56,000, in a network namespace with 56,512 ports; needs no root, but many
-                                                     minutes: kernel with TCP, and windows with UDP, are slow when nearly full
-  doorbell-load connect --own-network -S auto        the same with doorbell's strategy; some seconds
+  doorbell-load connect                        56,000 connections, or 99.5 % of the ports if less
+  doorbell-load connect --own-network          in a network namespace with 56,512 ports
+  doorbell-load connect --own-network -S auto  the same with doorbell's strategy
   doorbell-load connect -S kernel,auto -t tcp -n 20k --plot connect.svg
   doorbell-load connect -S auto -o json | jq '.runs[] | {transport, odd_over_even, retries}'
 
 Limits:
-  Each connection takes an open file on both sides. Helper processes hold them, each below the hard limit of open files
-  (`ulimit -Hn`), so a limit of some hundreds is enough. 56,000 connections take about 1 GiB of kernel memory.
+  Each connection takes an open file on both sides. Helper processes hold them, each below the hard
+  limit of open files (`ulimit -Hn`), so a limit of some hundreds is enough. 56,000 connections take
+  about 1 GiB of kernel memory. --own-network needs no root. With every strategy it takes many
+  minutes, because kernel with TCP, and windows with UDP, are slow when the ports are nearly used
+  up; with -S auto it takes some seconds.
 
 Exit codes:
    0  every connection was made

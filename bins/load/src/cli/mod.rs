@@ -69,3 +69,14 @@ fn load(args: &LoadArgs) -> Result<Exit, Failure> {
     print(&text)?;
     Ok(if report.is_clean() { Exit::Clean } else { Exit::Failures })
 }
+
+#[cfg(test)]
+mod tests {
+    /// Longer lines would be split in the middle, because help is wrapped at 100 columns.
+    #[test]
+    fn lines_of_the_help_are_short() {
+        for line in [super::args::EXAMPLES, super::connect::EXAMPLES].iter().flat_map(|text| text.lines()) {
+            assert!(line.len() <= 100, "{line}");
+        }
+    }
+}
