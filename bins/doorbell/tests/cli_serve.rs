@@ -27,9 +27,14 @@ struct Running {
 
 impl Running {
     fn start(args: &[&str]) -> Self {
+        Self::with_env(args, &[])
+    }
+
+    fn with_env(args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
             .args(args)
             .env_clear()
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -262,6 +267,35 @@ fn redirect_needs_no_file() {
     let answer = server.ask("GET / HTTP/1.1\r\nHost: evil.com\r\nConnection: close\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 421 ") && !answer.contains("Location"), "{answer}");
     assert_eq!(server.status("/readyz"), "200");
+}
+
+#[test]
+fn variables_configure_the_listeners_of_a_redirect() {
+    let args = ["redirect", "--host", "example.com", "--admin", "off"];
+    let listen = [&args[..], &["--listen", "127.0.0.1:0"]].concat();
+    for (args, env) in [
+        (&listen[..], &[("DOORBELL__UDP__U__BIND", "127.0.0.1:0")][..]),
+        (&listen, &[("DOORBELL__AGENT__A__BIND", "127.0.0.1:0")]),
+        (&listen, &[("DOORBELL__LISTENER__L__BIND", "127.0.0.1:1")]),
+        (&args, &[("DOORBELL__LISTENER__L__BIND", "127.0.0.1:0")]),
+    ] {
+        let server = Running::with_env(args, env);
+        let answer = server.ask("GET /a HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n");
+        assert!(answer.contains("\r\nLocation: https://example.com/a\r\n"), "{env:?}: {answer}");
+        assert_eq!(server.status("/readyz"), "200", "{env:?}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        .args(args)
+        .env_clear()
+        .envs([
+            ("DOORBELL__LISTENER__R__BIND", "127.0.0.1:0"),
+            ("DOORBELL__LISTENER__R__PROTOCOL", "raw"),
+            ("DOORBELL__LISTENER__R__REPLY", "x"),
+        ])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(78) && error.contains("no HTTP listener"), "{error}");
 }
 
 /// Challenges take precedence over the redirect on every host (RFC 8555 8.3).

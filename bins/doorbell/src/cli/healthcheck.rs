@@ -17,7 +17,6 @@ use doorbell_proxy_config::{Bind, Config};
 use doorbell_proxy_server::exit::Exit;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
-use std::ffi::OsStr;
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -138,7 +137,7 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
         return Ok(plain(address.clone()));
     }
     let is_configured =
-        global.config.is_some() || std::env::vars_os().any(|(name, _)| overrides_listener(&name));
+        global.config.is_some() || std::env::vars_os().any(|(name, _)| load::overrides_listener(&name));
     // Half of the time is left for the request itself.
     let running = (!is_configured).then(|| only_instance(args.timeout / 2)).flatten();
     if let Some(target) = running.and_then(|status| listening(&status, path)) {
@@ -163,11 +162,6 @@ fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target,
     find(&config, path).ok_or_else(|| {
         format!("no listener of {name} serves {path} without authentication: give the address with --address")
     })
-}
-
-/// Whether a variable overrides a key of a listener.
-fn overrides_listener(name: &OsStr) -> bool {
-    name.as_encoded_bytes().to_ascii_uppercase().starts_with(b"DOORBELL__LISTENER__")
 }
 
 /// Returns the target of a running instance. The instance reports its addresses, which may come

@@ -70,6 +70,21 @@ pub(super) fn without_file(global: &Global) -> Result<Config, Failure> {
     if overrides()?.is_empty() { Ok(default_config()) } else { config(&built_in(), global) }
 }
 
+/// Configuration without a file, with overrides applied, and with a listener at this address unless
+/// overrides configure listeners.
+pub(super) fn with_listener(global: &Global, bind: &str) -> Result<Config, Failure> {
+    let mut source = built_in();
+    if !std::env::vars_os().any(|(name, _)| overrides_listener(&name)) {
+        source.text += &format!("listener = {{ default = {{ bind = \"{bind}\", http2 = true }} }}\n");
+    }
+    config(&source, global)
+}
+
+/// Whether a variable overrides a key of a listener.
+pub(super) fn overrides_listener(name: &OsStr) -> bool {
+    name.as_encoded_bytes().to_ascii_uppercase().starts_with(b"DOORBELL__LISTENER__")
+}
+
 /// The configuration of the given file or, without one, the built-in one, for a command that does
 /// not serve: `ending` replaces [`NOT_STARTED`] in an error message.
 pub(super) fn for_command(global: &Global, ending: &str) -> Result<Config, Failure> {

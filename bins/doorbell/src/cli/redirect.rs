@@ -4,10 +4,9 @@ use super::load;
 use super::options::{Global, ServeArgs};
 use clap::{Args, ValueEnum};
 use doorbell::http::redirect::{RedirectStatus, Scheme};
+use doorbell_proxy_config::Config;
 use doorbell_proxy_config::model::{Files, Redirect, Route, links_to};
-use doorbell_proxy_config::{Bind, Config};
 use doorbell_proxy_server::exit::{Exit, Failure};
-use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
@@ -75,15 +74,22 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
             format!("invalid --host: {error}; expected a name such as example.com"),
         ));
     }
-    let mut config = load::without_file(global)?;
-    config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80)).into()];
+    let mut config = load::with_listener(global, "[::]:80")?;
+    let mut positions: Vec<usize> = (0..config.listeners.len()).collect();
+    positions.retain(|&position| config.listeners[position].is_http());
+    if positions.is_empty() {
+        return Err(Failure::new(
+            Exit::BadConfig,
+            "the variables configure no HTTP listener to redirect from",
+        ));
+    }
     // Each health route keeps its first path only, so that all other paths of the redirected hosts
     // are redirected.
     for route in &mut config.routes {
         route.paths.truncate(1);
     }
     let route = |name: &str, path: &str, route: Route| {
-        let listeners = links_to(&config.listeners, [0]);
+        let listeners = links_to(&config.listeners, positions.clone());
         let paths = vec![path.to_owned().into()];
         Route { name: name.into(), listeners, paths, ..route }.with_defaults()
     };
