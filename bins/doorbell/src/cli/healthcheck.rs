@@ -74,7 +74,7 @@ const DEFAULT_FILE: &str = "/etc/doorbell/doorbell.toml";
 #[derive(Clone, Debug)]
 struct Target {
     address: Address,
-    /// Value of `Host` and SNI, if the route is limited to some hosts.
+    /// Value of `Host`, and of SNI without brackets, if the route is limited to some hosts.
     host: Option<String>,
     is_tls: bool,
     /// Whether the listener requires a PROXY header.
@@ -200,11 +200,19 @@ fn find(config: &Config, path: &str) -> Option<Target> {
         let address = listener.addresses().find_map(|bind| address_of(bind, listener))?;
         Some(Target {
             address,
-            host: route.hosts.first().map(|host| host.value.clone()),
+            host: host_of(route),
             is_tls: listener.tls.is_some(),
             needs_proxy_header: listener.proxy_protocol == ProxyProtocol::Require,
         })
     })
+}
+
+/// A host that the route accepts: the first one without a wildcard, or else a name that matches the
+/// first wildcard.
+fn host_of(route: &Route) -> Option<String> {
+    let mut hosts = route.hosts.iter().map(|host| &host.value);
+    let exact = hosts.clone().find(|host| !host.contains('*'));
+    exact.or_else(|| hosts.next()).map(|host| host.replace('*', "doorbell"))
 }
 
 /// Address to connect to for a bound address; `None` if the bound address is unknown (inherited
@@ -287,6 +295,7 @@ fn request(target: &Target, mut stream: impl Read + Write, host: String, path: &
         Address::Name(at) => at.host.clone(),
         Address::Unix(_) => "localhost".into(),
     });
+    let name = name.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
     let connection = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
     exchange(StreamOwned::new(connection, stream), &host, path)

@@ -48,7 +48,8 @@ fn a_healthcheck_asks_where_the_file_listens() {
     let (raw, _) = listener("raw", "protocol = \"raw\"\nreply = \"x\"");
     let socket = format!("unix:{place}/door.sock");
     let unix = format!("[listener.unix]\nbind = \"{socket}\"\n");
-    let named = "[route.readyz]\npath = \"/readyz\"\nhosts = [\"door.example\"]\nhealth = \"readyz\"\n";
+    let named =
+        |hosts: &str| format!("[route.readyz]\npath = \"/readyz\"\nhosts = [{hosts}]\nhealth = \"readyz\"\n");
     let wrong = "[log]\nlevl = \"info\"\n";
     for (number, (text, expected)) in [
         (plain.clone(), &plain_at),
@@ -56,7 +57,11 @@ fn a_healthcheck_asks_where_the_file_listens() {
         (format!("{asks}{secured}{plain}"), &plain_at),
         (format!("{raw}{stranger}{proxied}"), &proxied_at),
         (unix, &socket),
-        (format!("{plain}{named}"), &plain_at),
+        (format!("{plain}{}", named("'door.example'")), &plain_at),
+        (format!("{plain}{}", named("'*.door.example'")), &plain_at),
+        (format!("{tls}{secured}{}", named("'*.door.example', 'door.example'")), &secured_at),
+        (format!("{tls}{secured}{}", named("'*.door.example'")), &secured_at),
+        (format!("{tls}{secured}{}", named("'[::1]'")), &secured_at),
     ]
     .into_iter()
     .enumerate()
