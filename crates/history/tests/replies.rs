@@ -141,6 +141,37 @@ fn an_abandoned_insert_leaves_no_connection() {
 }
 
 #[test]
+fn a_server_that_never_replies_is_unavailable() {
+    let (events, has_event) = mpsc::sync_channel(2);
+    let store = server(move |mut stream| {
+        let _received = events.send(());
+        let _gone = stream.read(&mut [0]);
+    });
+    // The clock runs only until the request has arrived.
+    let passes = async |is_sent: &mut dyn FnMut() -> bool| {
+        while !is_sent() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::pause();
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        tokio::time::resume();
+    };
+    block_on(async {
+        let mut has_event = || has_event.try_recv().is_ok();
+        let hung = Err(StoreError::Unavailable("no reply within 60s".to_owned()));
+        tokio::select! {
+            ended = store.query("SELECT 1") => assert_eq!(ended.map(drop), hung),
+            () = passes(&mut has_event) => panic!("the query has no time limit"),
+        }
+        tokio::time::resume();
+        tokio::select! {
+            ended = store.init() => assert_eq!(ended.map(drop), hung),
+            () = passes(&mut has_event) => panic!("the commands have no time limit"),
+        }
+    });
+}
+
+#[test]
 fn errors_name_the_cause_but_not_the_password() {
     let nothing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut store = says("200 OK", "", "");

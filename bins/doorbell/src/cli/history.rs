@@ -42,9 +42,6 @@ a time without a running instance is not observed and not counted either.
 
 Exit codes: 0 done, 2 invalid command line, 69 the server refuses or does not reply, 78 invalid configuration";
 
-/// Maximum time of a query.
-const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Commands of `history`.
 #[derive(Debug, Subcommand)]
 pub enum HistoryCommand {
@@ -123,7 +120,7 @@ fn availability(args: &AvailabilityArgs, global: &Global) -> Result<Exit, Failur
     let target = target(global)?;
     let month = args.month.unwrap_or_else(this_month);
     let query = schema::availability(&target.database, month);
-    let text = ask(&target, timed(&target, &query))?;
+    let text = ask(&target, target.query(&query))?;
     let rows = read_rows(&text, Availability::read)?;
     match args.output {
         ReportForm::Json => {
@@ -141,12 +138,6 @@ fn availability(args: &AvailabilityArgs, global: &Global) -> Result<Exit, Failur
 /// `[history.clickhouse]`, if the configuration has it.
 fn settings(global: &Global) -> Result<Option<Settings>, Failure> {
     Ok(load::for_command(global, "")?.history.clickhouse)
-}
-
-/// Runs a query with the time limit [`QUERY_TIMEOUT`].
-pub(super) async fn timed(target: &ClickHouse, query: &str) -> Result<String, StoreError> {
-    let query = tokio::time::timeout(QUERY_TIMEOUT, target.query(query)).await;
-    query.unwrap_or_else(|_| Err(StoreError::Unavailable("the server did not reply in time".to_owned())))
 }
 
 /// Reads a row from each line of a response.

@@ -26,6 +26,9 @@ use tower_service::Service as _;
 /// Maximum time to connect, for all addresses of the host together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Maximum time of a statement without data.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Maximum size of a response.
 const RESPONSE_LEN_MAX: usize = 16 << 20;
 
@@ -55,8 +58,17 @@ pub struct Server {
 }
 
 impl Server {
+    /// Runs a statement without data within [`STATEMENT_TIMEOUT`], and returns the response body.
+    pub(super) async fn execute(&self, sql: &str) -> Result<Bytes, StoreError> {
+        let in_time = tokio::time::timeout(STATEMENT_TIMEOUT, self.send(sql, Vec::new())).await;
+        in_time.unwrap_or_else(|_| {
+            let why = format!("no reply within {}s", STATEMENT_TIMEOUT.as_secs());
+            Err(StoreError::Unavailable(why))
+        })
+    }
+
     /// Sends a statement with the data to insert, and returns the response body.
-    pub(super) async fn send(&self, sql: &str, data: Vec<u8>) -> Result<Bytes, StoreError> {
+    async fn send(&self, sql: &str, data: Vec<u8>) -> Result<Bytes, StoreError> {
         let response = self.exchange(sql, data).await.map_err(StoreError::Unavailable)?;
         let (status, is_exception) = (response.status(), response.headers().contains_key(EXCEPTION));
         let body = Limited::new(response.into_body(), RESPONSE_LEN_MAX).collect().await;
@@ -72,7 +84,7 @@ impl Server {
         }
     }
 
-    /// Sends an insert. Its response has no body unless the server, or a proxy in front of it, has
+    /// Sends an insert, which the writer of the history limits in time. Its response has no body unless the server, or a proxy in front of it, has
     /// not written the rows.
     pub(super) async fn insert(&self, sql: &str, data: Vec<u8>) -> Result<(), StoreError> {
         let body = self.send(sql, data).await?;

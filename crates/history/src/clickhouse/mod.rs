@@ -11,13 +11,9 @@ use crate::buffer::Batch;
 use crate::store::{Store, StoreError};
 pub use http::Server;
 pub use report::LinkQueries;
-use std::time::Duration;
 
 /// Error codes of a missing table or database.
 const UNKNOWN: [u32; 2] = [60, 81];
-
-/// Maximum time of each statement of [`ClickHouse::init`].
-const INIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A database of a ClickHouse server.
 #[derive(Clone, Debug)]
@@ -38,7 +34,7 @@ impl ClickHouse {
     /// the schema, or 0 if there was no schema.
     ///
     /// # Errors
-    /// The server refuses a statement or cannot be reached, or the schema is newer than this
+    /// The server refuses a statement or does not reply within a minute, or the schema is newer than this
     /// program.
     pub async fn init(&self) -> Result<u32, StoreError> {
         let before = self.version().await?;
@@ -46,8 +42,7 @@ impl ClickHouse {
             return Err(StoreError::Unavailable(too_new(before)));
         }
         for statement in schema::statements(&self.database, before) {
-            let sent = tokio::time::timeout(INIT_TIMEOUT, self.server.send(&statement, Vec::new())).await;
-            sent.map_err(|_| StoreError::Unavailable("the server did not reply in time".to_owned()))??;
+            self.server.execute(&statement).await?;
         }
         Ok(before)
     }
@@ -55,9 +50,9 @@ impl ClickHouse {
     /// Runs a query, and returns the response as text.
     ///
     /// # Errors
-    /// The server refuses the query or cannot be reached.
+    /// The server refuses the query or does not reply within a minute.
     pub async fn query(&self, sql: &str) -> Result<String, StoreError> {
-        let bytes = self.server.send(sql, Vec::new()).await?;
+        let bytes = self.server.execute(sql).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 

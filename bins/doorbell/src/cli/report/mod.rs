@@ -4,7 +4,7 @@
 mod picture;
 pub(super) mod rows;
 
-use super::history::{ask, read_rows, target, timed};
+use super::history::{ask, read_rows, target};
 use super::operate::table::{Cell, Paint, Tone, plain, table};
 use super::operate::words::{count, latency, moment};
 use super::options::{Global, ReportForm};
@@ -76,10 +76,10 @@ pub(in crate::cli) fn run(args: &ReportArgs, global: &Global) -> Result<Exit, Fa
     let step_s = (time.end - time.start).div_ceil(POINTS_MAX).next_multiple_of(STEP_S_MIN);
     let (losses, latencies, course) = ask(&target, async {
         let course = match &args.svg {
-            Some(_) => timed(&target, &queries.course(step_s)).await?,
+            Some(_) => target.query(&queries.course(step_s)).await?,
             None => String::new(),
         };
-        Ok((timed(&target, &queries.loss()).await?, timed(&target, &queries.latency()).await?, course))
+        Ok((target.query(&queries.loss()).await?, target.query(&queries.latency()).await?, course))
     })?;
     let report = Report {
         from_unix_s: time.start,
