@@ -45,9 +45,9 @@ impl Path {
     }
 
     /// Size of a buffer in bytes. The kernel uses half of a receive buffer for overhead, so a
-    /// buffer needs twice the bandwidth-delay product.
+    /// buffer needs twice the bandwidth-delay product. Larger sizes are refused by the kernel.
     pub(super) fn buffer(self) -> u64 {
-        self.product().saturating_mul(2)
+        self.product().saturating_mul(2).min(i32::MAX.unsigned_abs().into())
     }
 }
 
