@@ -7,6 +7,7 @@ use super::operate::{Form, watch};
 use super::options::Global;
 use super::output::colored;
 use clap::Args;
+use doorbell_control::{EndpointWord, Lifecycle};
 use doorbell_link::State;
 use doorbell_proxy_server::exit::{Exit, Failure};
 use doorbell_proxy_server::sharing;
@@ -135,8 +136,14 @@ impl FleetView {
 impl InstanceView {
     fn of(name: String, announcement: Announcement) -> Self {
         let Announcement { version, zone, lifecycle, started_unix_ms, config_hash, .. } = announcement;
-        let endpoint =
-            |EndpointState { name, state, note }| EndpointView { name, state: state.as_str(), note };
+        // An announcement has one state for drains and maintenance.
+        let is_draining =
+            [Lifecycle::Draining, Lifecycle::Stopping].iter().any(|at| at.as_str() == lifecycle);
+        let word = |state: State| match state {
+            State::Maintenance if is_draining => EndpointWord::Drain.as_str(),
+            state => state.as_str(),
+        };
+        let endpoint = |EndpointState { name, state, note }| EndpointView { name, state: word(state), note };
         let endpoints = announcement.endpoints.into_iter().map(endpoint).collect();
         let endpoints_total = announcement.endpoints_total;
         Self { name, zone, version, lifecycle, started_unix_ms, config_hash, endpoints, endpoints_total }
@@ -244,14 +251,16 @@ mod tests {
                 "web-1",
                 "",
                 "draining",
-                &[("livez", State::Up, ""), ("readyz", State::Down, "upgrade")],
+                &[("livez", State::Up, ""), ("readyz", State::Maintenance, "upgrade")],
             ),
+            announced("web-4", "eu-3", "ready", &[("readyz", State::Maintenance, "")]),
             announced("web-3", "eu-1", "ready", &[("readyz", State::Degraded, "")]),
         ]);
         let expected = "\
 INSTANCE  ZONE  VERSION  STATE     SINCE  ENDPOINTS
-web-1     -     0.1.0    draining  1m     readyz down (upgrade), 1 up
+web-1     -     0.1.0    draining  1m     readyz drain (upgrade), 1 up
 web-3     eu-1  0.1.0    ready     1m     readyz degraded, 0 up
+web-4     eu-3  0.1.0    ready     1m     readyz maintenance, 0 up
 web-2     eu-2  0.1.0    ready     1m     2 up
 unreadable, of another version: web-0
 ";

@@ -86,6 +86,13 @@ fn one_instance_runs_the_check_and_the_others_follow(engine: &str) {
     assert!(second.say(&["checks"]).contains("by web-1"), "{}", second.say(&["checks"]));
     await_that("both are listed", || second.fleet() == ["web-1", "web-2"]);
     fs::remove_file(&target).unwrap();
+    first.say(&["drain", "--reason", "upgrade"]);
+    await_that("livez replies as before, readyz drains", || {
+        let output = run(&binary(), &["fleet", "-c", &first.file]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().any(|line| line.starts_with("web-1") && line.contains("readyz drain (upgrade), 1 up"))
+    });
+    first.say(&["undrain"]);
     await_that("both are down", || first.is("down", None) && second.is("down", Some("web-1")));
     // The reason arrives with the result.
     assert_eq!(second.check()["reason"], first.check()["reason"]);

@@ -27,6 +27,14 @@ pub(crate) const fn shared_state(state: EndpointWord) -> State {
     }
 }
 
+/// The state of an endpoint in the description of this instance. An endpoint whose replies ignore
+/// drains, such as livez, has the state that it reports.
+fn announced_state(endpoint: &EndpointView) -> State {
+    let reported = || endpoint.answers.iter().map(|answer| answer.state);
+    let is_drained = reported().any(|state| state == EndpointWord::Drain);
+    shared_state(reported().next().filter(|_| !is_drained).unwrap_or(endpoint.state))
+}
+
 fn history_counters(stats: &Stats) -> [(String, u64); 5] {
     let counters = [
         ("history_batches_failed", stats.batches_failed),
@@ -109,7 +117,7 @@ impl Operator {
         let shared = running.as_ref().and_then(|running| running.shared_checks.as_ref());
         let endpoint = |one: &EndpointView| EndpointState {
             name: one.name.clone(),
-            state: shared_state(one.state),
+            state: announced_state(one),
             note: one.note.clone(),
         };
         Announcement {
@@ -222,4 +230,37 @@ impl Operator {
 fn unknown_check<T>(name: &str) -> Result<T, Refusal> {
     let text = format!("unknown check {name:?}: `doorbell checks` lists the checks");
     Err(Refusal::new(RefusalKind::NotFound, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_control::{AnswerView, AudienceWord, CauseWord};
+
+    #[test]
+    fn a_drain_changes_the_announced_state_only_of_endpoints_that_report_it() {
+        use EndpointWord::{Degraded, Down, Drain, Maintenance, Up};
+        for (state, reported, announced) in [
+            (Up, [Up, Up], State::Up),
+            (Drain, [Up, Up], State::Up),
+            (Drain, [Down, Down], State::Down),
+            (Drain, [Degraded, Degraded], State::Degraded),
+            (Drain, [Drain, Drain], State::Maintenance),
+            (Drain, [Up, Drain], State::Maintenance),
+            (Maintenance, [Maintenance, Maintenance], State::Maintenance),
+        ] {
+            let answer = |state| AnswerView { audience: AudienceWord::Other, state, code: 200 };
+            let endpoint = EndpointView {
+                name: "livez".into(),
+                state,
+                cause: CauseWord::Drain,
+                note: String::new(),
+                age_ms: 0,
+                answers: reported.map(answer).into(),
+                weight: None,
+                uses: Vec::new(),
+            };
+            assert_eq!(announced_state(&endpoint), announced, "{state:?} {reported:?}");
+        }
+    }
 }
