@@ -3,6 +3,7 @@
 use super::model::Config;
 use doorbell_config::Table as _;
 use serde_json::{Map, Value};
+use toml::Table;
 
 /// A TOML file that results in the same configuration, apart from secrets, which are masked.
 ///
@@ -10,6 +11,26 @@ use serde_json::{Map, Value};
 /// Never for a validated configuration.
 pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser::Error> {
     toml::to_string_pretty(&to_json(config, with_defaults))
+}
+
+/// The file `text` of this configuration with all defaults and with its tables in the order of their
+/// names. The result contains the secrets of the file, so it must not be shown.
+///
+/// `None` if a value cannot be written as TOML.
+#[must_use]
+pub fn to_sorted(config: &Config, text: &str) -> Option<String> {
+    let mut all: Table = to_toml(config, true).ok()?.parse().ok()?;
+    merge(&mut all, text.parse().ok()?);
+    Some(all.to_string())
+}
+
+fn merge(all: &mut Table, more: Table) {
+    for (key, value) in more {
+        match (all.get_mut(&key), value) {
+            (Some(toml::Value::Table(all)), toml::Value::Table(more)) => merge(all, more),
+            (_, value) => drop(all.insert(key, value)),
+        }
+    }
 }
 
 /// The configuration as JSON, with the keys and values of [`to_toml`].

@@ -52,7 +52,7 @@ pub use defaults::default_config;
 pub use doorbell_config::{
     Env, Overrides, Problem, ReadSecret, Severity, Source, format_duration, parse_duration, parse_size,
 };
-pub use dump::{to_json, to_toml};
+pub use dump::{to_json, to_sorted, to_toml};
 pub use model::{Config, build_redirect};
 pub use program::VARIABLES;
 pub use schedule::{Schedule, Slot, system_zone};

@@ -99,7 +99,7 @@ fn dispatch(mut cli: Cli, given: &ArgMatches) -> Result<Exit, Failure> {
         Command::Await(args) => until::run(args, global),
         Command::Completions(args) => print_text(&about::completions(&args)),
         Command::Config { command: ConfigCommand::Convert(args) } => convert::run(&args),
-        Command::Config { command: ConfigCommand::Diff(args) } => diff::run(&args),
+        Command::Config { command: ConfigCommand::Diff(args) } => diff::run(&args, global),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
         Command::Config { command: ConfigCommand::Init(args) } => print_text(init::text(&args)),
         Command::Config { command: ConfigCommand::Schema } => print_text(&format!("{:#}\n", schema())),
