@@ -90,8 +90,7 @@ pub(super) fn run(args: &FleetArgs, global: &Global) -> Result<Exit, Failure> {
 impl Source {
     fn open(global: &Global) -> Result<Self, Failure> {
         let config = load::for_command(global, "")?;
-        let no_table = "the configuration has no [shared]: name a file with -c";
-        let settings = config.shared.ok_or_else(|| Failure::new(Exit::BadConfig, no_table))?;
+        let settings = config.shared.ok_or_else(|| load::no_table("shared", global))?;
         let client = sharing::client(&settings, std::process::id().into(), &Arc::<Status>::default());
         let (redis, commands) = client.map_err(|why| Failure::new(Exit::BadConfig, why))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -253,15 +252,15 @@ mod tests {
                 "draining",
                 &[("livez", State::Up, ""), ("readyz", State::Maintenance, "upgrade")],
             ),
-            announced("web-4", "eu-3", "ready", &[("readyz", State::Maintenance, "")]),
             announced("web-3", "eu-1", "ready", &[("readyz", State::Degraded, "")]),
+            announced("web-4", "eu-3", "ready", &[("readyz", State::Maintenance, "")]),
         ]);
         let expected = "\
 INSTANCE  ZONE  VERSION  STATE     SINCE  ENDPOINTS
 web-1     -     0.1.0    draining  1m     readyz drain (upgrade), 1 up
 web-3     eu-1  0.1.0    ready     1m     readyz degraded, 0 up
-web-4     eu-3  0.1.0    ready     1m     readyz maintenance, 0 up
 web-2     eu-2  0.1.0    ready     1m     2 up
+web-4     eu-3  0.1.0    ready     1m     readyz maintenance, 0 up
 unreadable, of another version: web-0
 ";
         assert_eq!(shown(&fleet, false, 61_000, Paint { on: false }), expected);

@@ -35,7 +35,7 @@ Exit codes: 0 done, 2 invalid command line, 69 the server refuses or does not re
 const AVAILABILITY_HELP: &str = "\
 Examples:
   doorbell history availability -c doorbell.toml --month 2026-11
-  doorbell history availability -o json | jq -r '.[] | select(.availability < 0.999) | .endpoint'
+  doorbell history availability -o json | jq '.[] | select((.availability // 1) < 0.999).endpoint'
 
 Availability is the time up or degraded as a share of the time up, degraded or down. Drains and maintenance are planned and not counted; \
 a time without a running instance is not observed and not counted either.
@@ -143,16 +143,12 @@ fn settings(global: &Global) -> Result<Option<Settings>, Failure> {
 /// Reads a row from each line of a response.
 pub(super) fn read_rows<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Failure> {
     let unexpected =
-        |line: &str| Failure::new(Exit::Failure, format!("unexpected reply of the server: {line}"));
+        |line: &str| Failure::new(Exit::Unavailable, format!("unexpected reply of the server: {line:?}"));
     text.lines().map(|line| read(line).ok_or_else(|| unexpected(line))).collect()
 }
 
 pub(super) fn target(global: &Global) -> Result<ClickHouse, Failure> {
-    let no_table = || {
-        let text = "the configuration has no [history.clickhouse]: name a file with -c";
-        Failure::new(Exit::BadConfig, text)
-    };
-    let settings = settings(global)?.ok_or_else(no_table)?;
+    let settings = settings(global)?.ok_or_else(|| load::no_table("history.clickhouse", global))?;
     store(&settings).map_err(|why| Failure::new(Exit::BadConfig, why))
 }
 

@@ -95,6 +95,15 @@ pub(super) fn for_command(global: &Global, ending: &str) -> Result<Config, Failu
     config.map_err(|failure| Failure { message: failure.message.replace(NOT_STARTED, ending), ..failure })
 }
 
+/// The error for a command whose table the configuration does not have.
+pub(super) fn no_table(name: &str, global: &Global) -> Failure {
+    let text = match &global.config {
+        Some(path) => format!("{} has no [{name}]", path.display()),
+        None => format!("the configuration has no [{name}]: name a file with -c"),
+    };
+    Failure::new(Exit::BadConfig, text)
+}
+
 /// The absolute path of the configuration file.
 pub(super) fn origin(global: &Global) -> Option<PathBuf> {
     let path = global.config.as_ref().filter(|path| path.as_os_str() != "-")?;
