@@ -23,6 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    timeout: Duration,
 }
 
 /// The process of an instance.
@@ -45,7 +46,10 @@ impl Process {
 pub enum CallError {
     /// The connection failed or ended.
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+    /// The instance did not reply in this time.
+    #[error("no reply within {}s", .0.as_secs_f64())]
+    NoReply(Duration),
     /// The peer sent an invalid frame.
     #[error("{0}")]
     Frame(#[from] FrameError),
@@ -65,14 +69,15 @@ impl Client {
     /// # Errors
     /// The connection failed, or the instance has another version.
     pub fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
-        let mut stream = connect_unix(path, timeout)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
-        stream.write_all(&hello())?;
+        let stream = connect_unix(path, timeout).map_err(CallError::Io)?;
+        stream.set_read_timeout(Some(timeout)).map_err(CallError::Io)?;
+        stream.set_write_timeout(Some(timeout)).map_err(CallError::Io)?;
+        let mut client = Self { stream, timeout };
+        client.send(&hello())?;
         let mut theirs = [0; HELLO_LEN];
-        stream.read_exact(&mut theirs)?;
+        client.receive(&mut theirs)?;
         check_hello(theirs)?;
-        Ok(Self { stream })
+        Ok(client)
     }
 
     /// Sends a request and waits for its response.
@@ -80,7 +85,7 @@ impl Client {
     /// # Errors
     /// The connection failed, ended or timed out, or the response is invalid.
     pub fn call(&mut self, request: &Request) -> Result<Response, CallError> {
-        self.stream.write_all(&frame(request, REQUEST_LEN_MAX)?)?;
+        self.send(&frame(request, REQUEST_LEN_MAX)?)?;
         self.next_response()
     }
 
@@ -108,7 +113,7 @@ impl Client {
     /// # Errors
     /// The error of setsockopt(2).
     pub fn wait_forever(&self) -> Result<(), CallError> {
-        Ok(self.stream.set_read_timeout(None)?)
+        self.stream.set_read_timeout(None).map_err(CallError::Io)
     }
 
     /// Waits for the next response to a request with several responses.
@@ -117,10 +122,26 @@ impl Client {
     /// As of [`Self::call`].
     pub fn next_response(&mut self) -> Result<Response, CallError> {
         let mut prefix = [0; PREFIX_LEN];
-        self.stream.read_exact(&mut prefix)?;
+        self.receive(&mut prefix)?;
         let mut bytes = vec![0; frame_len(prefix, RESPONSE_LEN_MAX)?];
-        self.stream.read_exact(&mut bytes)?;
+        self.receive(&mut bytes)?;
         Ok(decode(&bytes)?)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), CallError> {
+        self.stream.write_all(bytes).map_err(|error| self.failed(error))
+    }
+
+    fn receive(&mut self, bytes: &mut [u8]) -> Result<(), CallError> {
+        self.stream.read_exact(bytes).map_err(|error| self.failed(error))
+    }
+
+    /// The kernel reports the end of a timeout of the socket as `WouldBlock`.
+    fn failed(&self, error: io::Error) -> CallError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => CallError::NoReply(self.timeout),
+            _ => CallError::Io(error),
+        }
     }
 }
 
@@ -130,5 +151,21 @@ impl CallError {
     pub fn is_end(&self) -> bool {
         let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         matches!(self, Self::Io(error) if kinds.contains(&error.kind()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn an_instance_that_hangs_has_not_replied() {
+        let path = std::env::temp_dir().join(format!("doorbell-control-{}.sock", std::process::id()));
+        // The kernel completes connections to a listener that never accepts.
+        let _listener = UnixListener::bind(&path).expect("a listener");
+        let error = Client::connect_within(&path, Duration::from_millis(50)).expect_err("no reply");
+        std::fs::remove_file(&path).expect("its file");
+        assert_eq!(error.to_string(), "no reply within 0.05s");
     }
 }

@@ -3,13 +3,29 @@
 #![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 
 use super::serving::{Serving, folder};
-use super::{PATIENCE, doorbell, finish};
+use super::{PATIENCE, doorbell, finish, run, scratch};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const FILE: &str = "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
+
+#[test]
+fn what_is_missing_is_named() {
+    let file = scratch("no_tables.toml", FILE);
+    let file = file.to_str().unwrap();
+    for other in [file, env!("CARGO_TARGET_TMPDIR")] {
+        let (code, _, err) = run(&["status", "--socket", other]);
+        assert!(code == 69 && err.contains("is not a socket"), "{code} {err}");
+    }
+    for (command, table) in [(&["fleet"][..], "shared"), (&["history", "init"], "history.clickhouse")] {
+        let (code, _, err) = run(&[command, &["-c", file]].concat());
+        assert!(code == 78 && err.contains(&format!("{file} has no [{table}]")), "{code} {err}");
+        let (code, _, err) = run(command);
+        assert!(code == 78 && err.contains("name a file with -c"), "{code} {err}");
+    }
+}
 
 #[test]
 fn a_file_never_selects_another_instance() {

@@ -11,6 +11,7 @@ use doorbell_proxy_config::model::ControlSocket;
 use doorbell_proxy_server::exit::{Exit, Failure};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -123,8 +124,10 @@ fn open(path: &Path) -> Result<Client, Failure> {
 
 /// Returns the error for a socket that cannot be used.
 fn cannot(path: &Path, error: &CallError) -> String {
+    let is_socket = path.metadata().is_ok_and(|file| file.file_type().is_socket());
     let path = path.display();
     match error {
+        CallError::NoReply(_) => format!("{path}: {error}"),
         CallError::Frame(error @ FrameError::Version { .. }) => format!(
             "the instance at {path} uses {error}: use the program of its version, or restart it with this one"
         ),
@@ -133,6 +136,10 @@ fn cannot(path: &Path, error: &CallError) -> String {
             ErrorKind::NotFound => format!(
                 "no control socket at {path}: check that doorbell runs and that this is the path after `control` in its first log line"
             ),
+            // The kernel refuses connections to other files, too.
+            ErrorKind::ConnectionRefused if !is_socket => {
+                format!("{path} is not a socket; give the control socket of an instance")
+            }
             ErrorKind::ConnectionRefused => {
                 format!("no instance listens on {path}: it was killed; start it again")
             }
