@@ -119,6 +119,8 @@ fn line(out: &mut String, element: std::fmt::Arguments<'_>) {
 }
 
 fn escaped(text: &str) -> String {
+    // XML permits no control characters, not even escaped ones, and not these two.
+    let text = text.replace(|c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'), " ");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn lines_have_gaps_and_names_are_escaped() {
-        let of = Link { instance: "<eu>".to_owned(), link: "us".to_owned() };
+        let of = Link { instance: "<eu>\u{1}".to_owned(), link: "us".to_owned() };
         let row = |at_unix_s| Course { of: of.clone(), at_unix_s, round_trip_us: [1_000.0, 4_000.0] };
         let course = [row(0), row(60), row(600)];
         let loss = Loss { of: of.clone(), frames: 4, frames_lost: 1, frames_dropped: 0 };
@@ -137,9 +139,9 @@ mod tests {
         let svg = draw(&(0..1_200), 60, &course, &[loss, only_losses]);
         assert_eq!(svg.matches("<polyline class=\"p50\"").count(), 2, "{svg}");
         assert_eq!(svg.matches("<polyline class=\"p99\"").count(), 2);
-        assert!(svg.contains("&lt;eu&gt; to us") && !svg.contains("<eu>"));
+        assert!(svg.contains("&lt;eu&gt;  to us") && !svg.contains("<eu>") && !svg.contains('\u{1}'));
         assert!(svg.contains("<text class=\"end lost\"") && svg.contains("1 of 4 frames lost (25.000 %)"));
-        assert!(svg.contains("&lt;eu&gt; to ap") && svg.contains(">no receipts</text>"));
+        assert!(svg.contains("&lt;eu&gt;  to ap") && svg.contains(">no receipts</text>"));
         assert!(svg.contains(">4.00ms</text>"), "the scale ends at the highest value");
         for start in svg.lines().filter(|line| line.starts_with('<') && !line.starts_with("</")) {
             let is_closed = start.ends_with("/>") || start.ends_with("</text>");
