@@ -3,8 +3,9 @@
 use super::command_line;
 use clap::{Args, Command};
 use clap_complete::Shell;
+use clap_mangen::Man;
 use doorbell_proxy_server::exit::{Exit, Failure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -70,7 +71,11 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
     if let Some(folder) = &args.folder {
         // Writes `doorbell.1`, `doorbell-config.1`, `doorbell-config-dump.1` and so on.
         std::fs::create_dir_all(folder)
-            .and_then(|()| clap_mangen::generate_to(command_line(), folder))
+            .and_then(|()| {
+                let mut all = command_line().disable_help_subcommand(true);
+                all.build();
+                write_pages(&all, folder)
+            })
             .map_err(failed(&format!(" to {}", folder.display())))?;
         return Ok(String::new());
     }
@@ -87,8 +92,21 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
         None => command_line(),
     };
     let mut page = Vec::new();
-    clap_mangen::Man::new(of).render(&mut page).map_err(failed(""))?;
+    page_of(of).render(&mut page).map_err(failed(""))?;
     Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// The manual page of a command, with name and version of the program.
+fn page_of(command: Command) -> Man {
+    Man::new(command).source(concat!("doorbell ", env!("CARGO_PKG_VERSION")))
+}
+
+/// Writes the pages of a command and of all commands below it.
+fn write_pages(command: &Command, folder: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, folder)?;
+    }
+    page_of(command.clone()).generate_to(folder).map(drop)
 }
 
 /// Returns the command for a page name such as `config-dump`, with its inherited options.

@@ -185,7 +185,7 @@ fn pages_completions_versions() {
     let (code, page, _) = run(&["man"]);
     assert!(code == 0 && page.contains(".TH doorbell 1") && page.contains("Exit codes"), "{page}");
     for (name, expected) in [
-        ("probe", ".TH doorbell-probe 1"),
+        ("probe", concat!(".TH doorbell-probe 1  \"doorbell ", env!("CARGO_PKG_VERSION"))),
         ("doorbell-probe", ".TH doorbell-probe 1"),
         ("config-dump", ".TH doorbell-config-dump 1"),
         ("doorbell", ".TH doorbell 1"),
@@ -204,7 +204,9 @@ fn pages_completions_versions() {
     assert_eq!(run(&["man", "--folder", folder.to_str().unwrap()]).0, 0);
     assert_eq!(run(&["man", "probe", "--folder", folder.to_str().unwrap()]).0, 2);
     for name in ["doorbell.1", "doorbell-probe.1", "doorbell-config-init.1"] {
-        assert!(folder.join(name).is_file(), "{name} is missing");
+        let page = std::fs::read_to_string(folder.join(name)).unwrap();
+        let title = format!(".TH {} 1  \"doorbell {}\"", &name[..name.len() - 2], env!("CARGO_PKG_VERSION"));
+        assert!(page.contains(&title), "{name}: {page}");
     }
     let (code, out, _) = run(&["version"]);
     assert_eq!((code, out.as_str()), (0, concat!("doorbell ", env!("CARGO_PKG_VERSION"), "\n")));
