@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockResult};
 pub(crate) use std::sync::{PoisonError, TryLockError};
+/// Not replaced: loom sees each of its operations as one step.
+pub(crate) use tokio::sync::watch;
 
 /// A mutex whose `try_lock` can fail in a model. loom never switches threads between a thread's
 /// last access and its unlock, so a `try_lock` of loom's own mutex would not fail there. This mutex

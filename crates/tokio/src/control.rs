@@ -1,6 +1,5 @@
 //! The handle of an embedded server: futures for its lifecycle, its counters, its shutdown.
 
-use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -344,8 +343,7 @@ impl Control {
     /// WebSockets: these end with the runtime. Their tasks can also wait for this future, and close
     /// the connection when it completes.
     pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
-        let queue = self.inner.queue.clone();
-        poll_fn(move |cx| queue.poll_delivered(cx))
+        self.inner.queue.delivered()
     }
 
     /// Calls [`Self::drain_after`] when `event` completes. The reference is weak, so the server

@@ -10,12 +10,17 @@ use std::task::{Context, Poll, Waker};
 use doorbell::hand_over::HandedCount;
 use doorbell::{HandedConn, Taker};
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError, watch};
 use crate::waits::Waits;
 
 /// A queue of connections that were handed over: ring threads push, one receiver takes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HandedQueue(Arc<Mutex<QueueInner>>);
+pub(crate) struct HandedQueue {
+    inner: Arc<Mutex<QueueInner>>,
+    /// True once the queue has ended and is empty. Tasks wait for it without the lock that ring
+    /// threads take.
+    delivered: watch::Sender<bool>,
+}
 
 #[derive(Debug, Default)]
 struct QueueInner {
@@ -23,8 +28,6 @@ struct QueueInner {
     conns: VecDeque<(u64, HandedConn)>,
     /// The task that waits for the next connection.
     taker: Option<Waker>,
-    /// Tasks that wait for the queue to be empty after the end.
-    watchers: Vec<Waker>,
     ended: bool,
     /// The receiver was dropped.
     gone: bool,
@@ -54,22 +57,17 @@ impl HandedQueue {
     pub(crate) fn end(&self) {
         let mut inner = self.lock();
         inner.ended = true;
-        let wakers = inner.taker.take().into_iter().chain(inner.watchers.drain(..)).collect::<Vec<_>>();
-        drop(inner);
-        wakers.into_iter().for_each(Waker::wake);
+        let taker = inner.taker.take();
+        self.release(inner);
+        taker.into_iter().for_each(Waker::wake);
     }
 
     /// Takes the next connection; `None` after the end.
     pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<HandedConn>> {
         let mut inner = self.lock();
         let next = inner.next();
-        if inner.ended && inner.conns.is_empty() {
-            let watchers = core::mem::take(&mut inner.watchers);
-            drop(inner);
-            watchers.into_iter().for_each(Waker::wake);
-            return Poll::Ready(next);
-        }
-        if next.is_some() {
+        if inner.ended || next.is_some() {
+            self.release(inner);
             return Poll::Ready(next);
         }
         match &mut inner.taker {
@@ -79,16 +77,13 @@ impl HandedQueue {
         Poll::Pending
     }
 
-    /// Ready when the queue has ended and is empty.
-    pub(crate) fn poll_delivered(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut inner = self.lock();
-        if inner.ended && inner.conns.is_empty() {
-            return Poll::Ready(());
+    /// Completes when the queue has ended and is empty.
+    pub(crate) fn delivered(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut delivered = self.delivered.subscribe();
+        async move {
+            // The server ends the queue before it drops it.
+            let _ended = delivered.wait_for(|is_delivered| *is_delivered).await;
         }
-        if !inner.watchers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            inner.watchers.push(cx.waker().clone());
-        }
-        Poll::Pending
     }
 
     /// Number of waiting connections.
@@ -102,21 +97,28 @@ impl HandedQueue {
         inner.gone = true;
         let conns = core::mem::take(&mut inner.conns);
         let places = inner.places.clone();
-        let watchers = core::mem::take(&mut inner.watchers);
         if let Some(waits) = &inner.waits {
             waits.leave();
         }
-        drop(inner);
+        self.release(inner);
         if let Some(places) = places {
             places.close();
         }
         drop(conns);
-        watchers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Unlocks the queue and reports it as delivered if it has ended and is empty.
+    fn release(&self, inner: MutexGuard<'_, QueueInner>) {
+        let is_delivered = inner.ended && inner.conns.is_empty();
+        drop(inner);
+        if is_delivered {
+            self.delivered.send_replace(true);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueInner> {
         // No code that runs under this lock panics.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,5 +151,30 @@ impl Taker for HandedQueue {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::Wake;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// Each connection of a program may wait for the end of the server.
+    #[test]
+    fn a_dropped_future_keeps_no_task() {
+        let (queue, task) = (HandedQueue::default(), Arc::new(Task));
+        let waker = Waker::from(Arc::clone(&task));
+        let poll = || pin!(queue.delivered()).poll(&mut Context::from_waker(&waker));
+        assert_eq!((poll(), poll()), (Poll::Pending, Poll::Pending));
+        assert_eq!(Arc::strong_count(&task), 2, "only `waker` keeps the task");
+        queue.end();
+        assert_eq!(poll(), Poll::Ready(()));
     }
 }

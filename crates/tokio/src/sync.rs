@@ -3,3 +3,4 @@
 
 pub(crate) use std::sync::atomic;
 pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+pub(crate) use tokio::sync::watch;

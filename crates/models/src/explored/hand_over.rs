@@ -1,5 +1,6 @@
 //! Models of the hand-over: its permits, and the queue between ring threads and a runtime.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 
@@ -108,12 +109,12 @@ impl Wake for Task {
     }
 }
 
-fn block_on<R>(mut poll: impl FnMut(&Context<'_>) -> Poll<R>) -> (R, usize) {
+fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> (R, usize) {
     let (waker, source) = Waker::pair();
     let waker = std::task::Waker::from(Arc::new(Task(waker)));
-    let cx = Context::from_waker(&waker);
+    let mut cx = Context::from_waker(&waker);
     loop {
-        if let Poll::Ready(ready) = poll(&cx) {
+        if let Poll::Ready(ready) = poll(&mut cx) {
             return (ready, source.wakes());
         }
         source.wait();
@@ -148,7 +149,8 @@ pub fn delivered() -> usize {
         let watcher = {
             let queue = queue.clone();
             thread::spawn(move || {
-                block_on(|cx| queue.poll_delivered(cx));
+                let mut delivered = pin!(queue.delivered());
+                block_on(|cx| delivered.as_mut().poll(cx));
                 assert_eq!(queue.waiting(), 0);
             })
         };
@@ -175,7 +177,8 @@ pub fn ended() -> usize {
             let queue = queue.clone();
             thread::spawn(move || queue.end())
         };
-        block_on(|cx| queue.poll_delivered(cx));
+        let mut delivered = pin!(queue.delivered());
+        block_on(|cx| delivered.as_mut().poll(cx));
         ring_thread.join().expect("the ring thread queued the end");
     })
 }
