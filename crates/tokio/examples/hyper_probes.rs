@@ -18,7 +18,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let health = Health::builder().build()?;
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
-    let (_control, mut incoming) = Doorbell::bind(addr).health(&health).start().await?;
+    let (control, mut incoming) = Doorbell::bind(addr).health(&health).start().await?;
     eprintln!("http://{}/", incoming.tcp_addr(0).ok_or("no address")?);
     let (server, open) = (auto::Builder::new(TokioExecutor::new()), GracefulShutdown::new());
     // The loop ends when the drain has delivered all waiting connections.
@@ -32,6 +32,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         });
     }
+    // Until its first request was read, a graceful shutdown would close a connection without a reply.
+    control.shutdown().await;
     open.shutdown().await;
     Ok(())
 }

@@ -336,7 +336,8 @@ impl Control {
     }
 
     /// Completes when the server has ended and the program has taken all connections from
-    /// [`crate::Handed`]. The program may then stop accepting. The future does not wait until the
+    /// [`crate::Handed`] and used each: it has read the first request, written a reply, or dropped
+    /// the connection. The program may then stop accepting. The future does not wait until the
     /// program has finished these connections. Intended for `with_graceful_shutdown`.
     ///
     /// `axum::serve` then waits for requests in progress, but not for upgraded connections such as

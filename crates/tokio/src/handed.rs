@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use crate::control::{Running, StopOnDrop};
 use crate::health::Health;
 use crate::preread::Preread;
-use crate::queue::HandedQueue;
+use crate::queue::{HandedQueue, Unread};
 
 /// A connection that was handed over.
 #[derive(Debug)]
@@ -146,7 +146,8 @@ impl Handed {
         loop {
             let Some(handed) = ready!(self.queue.poll_take(cx)) else { return Poll::Ready(None) };
             self.health.iter().for_each(Health::accepted);
-            match register(handed) {
+            let (handed, unread) = handed;
+            match register(handed, unread) {
                 Ok(connection) => return Poll::Ready(Some(connection)),
                 // The runtime could not register the connection, usually for lack of memory. The
                 // connection is closed.
@@ -156,10 +157,10 @@ impl Handed {
     }
 }
 
-fn register(handed: HandedConn) -> io::Result<Connection> {
+fn register(handed: HandedConn, unread: Unread) -> io::Result<Connection> {
     let HandedConn { fd, bytes, listener, client, time_left, permit } = handed;
     let stream = TcpStream::from_std(std::net::TcpStream::from(fd))?;
-    Ok(Connection { stream: Preread::new(stream, bytes, permit), listener, client, time_left })
+    Ok(Connection { stream: Preread::of_queue(stream, bytes, permit, unread), listener, client, time_left })
 }
 
 impl Future for Accept<'_> {
@@ -182,5 +183,30 @@ impl Drop for Handed {
     fn drop(&mut self) {
         self.queue.leave();
         self.health.iter().for_each(Health::run_internal_checks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::portable;
+    use crate::probes::HandOverAll;
+    use std::pin::pin;
+    use std::task::Waker;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    #[tokio::test]
+    async fn a_shutdown_waits_until_the_first_request_was_read() {
+        let addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (control, mut handed) = portable::start(addr, HandOverAll, None).await.unwrap();
+        let mut client = TcpStream::connect(control.tcp_addr(0).unwrap()).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let mut connection = handed.accept().await.unwrap();
+        control.stop().await.unwrap();
+        let mut shutdown = pin!(control.shutdown());
+        let mut poll = || shutdown.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(poll(), Poll::Pending);
+        assert_eq!(connection.stream.read(&mut [0; 64]).await.unwrap(), 27);
+        assert_eq!(poll(), Poll::Ready(()));
     }
 }

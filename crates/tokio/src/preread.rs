@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 use doorbell::Permit;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::queue::Unread;
+
 /// A stream with bytes that were already read from it.
 ///
 /// Reads first return these bytes, then those of the stream. Writes go to the stream. The
@@ -17,6 +19,8 @@ pub struct Preread<S> {
     /// The bytes that were read before; empty once all of them were returned.
     bytes: Vec<u8>,
     at: usize,
+    /// Dropped once all of `bytes` were returned, or at the first write.
+    unread: Option<Unread>,
     permit: Permit,
 }
 
@@ -35,7 +39,13 @@ pub struct Parts<S> {
 impl<S> Preread<S> {
     /// A stream that returns `bytes` before the data of `stream`.
     pub const fn new(stream: S, bytes: Vec<u8>, permit: Permit) -> Self {
-        Self { stream, bytes, at: 0, permit }
+        Self { stream, bytes, at: 0, unread: None, permit }
+    }
+
+    /// A connection that was taken from the queue.
+    pub(crate) fn of_queue(stream: S, bytes: Vec<u8>, permit: Permit, unread: Unread) -> Self {
+        let unread = (!bytes.is_empty()).then_some(unread);
+        Self { unread, ..Self::new(stream, bytes, permit) }
     }
 
     /// The bytes that were read before and not returned yet, for inspection without consuming them.
@@ -76,6 +86,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Preread<S> {
         if self.at == self.bytes.len() {
             self.bytes = Vec::new();
             self.at = 0;
+            self.unread = None;
         }
         Poll::Ready(Ok(()))
     }
@@ -83,6 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Preread<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Preread<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.unread = None;
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -99,6 +111,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Preread<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.unread = None;
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 

@@ -17,10 +17,16 @@ use crate::waits::Waits;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HandedQueue {
     inner: Arc<Mutex<QueueInner>>,
-    /// True once the queue has ended and is empty. Tasks wait for it without the lock that ring
-    /// threads take.
+    /// True once the queue has ended and the program has begun to read all connections. Tasks wait
+    /// for it without the lock that ring threads take.
     delivered: watch::Sender<bool>,
 }
+
+/// Counts a connection that was taken from the queue, until its first bytes were read.
+///
+/// If a graceful shutdown begins before that, hyper closes the connection without a reply.
+#[derive(Debug)]
+pub(crate) struct Unread(HandedQueue);
 
 #[derive(Debug, Default)]
 struct QueueInner {
@@ -29,6 +35,8 @@ struct QueueInner {
     /// The task that waits for the next connection.
     taker: Option<Waker>,
     ended: bool,
+    /// Number of [`Unread`].
+    unread: usize,
     /// The receiver was dropped.
     gone: bool,
     places: Option<HandedCount>,
@@ -63,12 +71,14 @@ impl HandedQueue {
     }
 
     /// Takes the next connection; `None` after the end.
-    pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<HandedConn>> {
+    pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<(HandedConn, Unread)>> {
         let mut inner = self.lock();
-        let next = inner.next();
-        if inner.ended || next.is_some() {
-            self.release(inner);
-            return Poll::Ready(next);
+        if let Some(next) = inner.next() {
+            inner.unread += 1;
+            return Poll::Ready(Some((next, Unread(self.clone()))));
+        }
+        if inner.ended {
+            return Poll::Ready(None);
         }
         match &mut inner.taker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -77,7 +87,8 @@ impl HandedQueue {
         Poll::Pending
     }
 
-    /// Completes when the queue has ended and is empty.
+    /// Completes when the queue has ended, is empty, and each connection was dropped or its first
+    /// bytes were read.
     pub(crate) fn delivered(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut delivered = self.delivered.subscribe();
         async move {
@@ -107,9 +118,9 @@ impl HandedQueue {
         drop(conns);
     }
 
-    /// Unlocks the queue and reports it as delivered if it has ended and is empty.
+    /// Unlocks the queue and reports it as delivered if it is.
     fn release(&self, inner: MutexGuard<'_, QueueInner>) {
-        let is_delivered = inner.ended && inner.conns.is_empty();
+        let is_delivered = inner.ended && inner.conns.is_empty() && inner.unread == 0;
         drop(inner);
         if is_delivered {
             self.delivered.send_replace(true);
@@ -129,6 +140,14 @@ impl QueueInner {
             waits.accepted(self.conns.front().map(|(arrived, _)| *arrived));
         }
         Some(conn)
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.unread -= 1;
+        self.0.release(inner);
     }
 }
 

@@ -10,6 +10,7 @@ use super::explore;
 use crate::driver::{WakeSource, Waker};
 use crate::hand_over::{Gate, HandedConn, HandedCount, Taker};
 use crate::queue::HandedQueue;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Waits at the gate. Returns `true` once the worker has a permit, `false` once the gate is closed.
 fn enter(gate: &Gate, source: &WakeSource) -> bool {
@@ -131,9 +132,9 @@ fn queue(gate: &Arc<Gate>) -> HandedQueue {
     queue
 }
 
-/// Two batches and the end are queued while one task receives and another waits until the queue has
-/// ended and is empty: every connection arrives once and in order, and each wait of the receiving
-/// task gets at most one wake-up.
+/// Two batches and the end are queued while one task receives and another waits until all are
+/// delivered: every connection arrives once and in order, each wait of the receiving task gets at
+/// most one wake-up, and the other task continues after the last connection was read.
 pub fn delivered() -> usize {
     explore(Some(2), || {
         let gate = Arc::new(Gate::new(3));
@@ -146,20 +147,23 @@ pub fn delivered() -> usize {
                 queue.end();
             })
         };
+        let has_ended = Arc::new(AtomicBool::new(false));
         let watcher = {
-            let queue = queue.clone();
+            let (queue, has_ended) = (queue.clone(), Arc::clone(&has_ended));
             thread::spawn(move || {
                 let mut delivered = pin!(queue.delivered());
                 block_on(|cx| delivered.as_mut().poll(cx));
                 assert_eq!(queue.waiting(), 0);
+                has_ended.store(true, Ordering::Relaxed);
             })
         };
         let mut found = Vec::new();
         loop {
             let (taken, wakes) = block_on(|cx| queue.poll_take(cx));
             assert!(wakes <= 1, "{wakes} wake-ups for one wait");
-            let Some(conn) = taken else { break };
+            let Some((conn, _unread)) = taken else { break };
             found.push(conn.number);
+            assert!(!has_ended.load(Ordering::Relaxed), "a connection is still unread");
         }
         assert_eq!(found, [0, 1, 2]);
         ring_thread.join().expect("the ring thread queued all connections");

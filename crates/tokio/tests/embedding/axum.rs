@@ -106,7 +106,7 @@ async fn requests_of_every_shape_arrive_whole() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_fails_readiness_and_loses_no_client() {
     for way in 0..=ENGINES.len() {
         let (control, addr, serving) = serve(way).await;
