@@ -143,7 +143,7 @@ impl Doorbell {
                 let _first = sigterm.recv().await;
             };
             let (delay, timeout) = (self.drain_delay, self.drain_timeout);
-            tokio::spawn(Control::drain_at(control.downgrade(), event, delay, timeout));
+            tokio::spawn(control.running().clone().drain_at(event, delay, timeout));
         }
         Ok((control, handed))
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use doorbell::hand_over::HandedCount;
@@ -29,7 +29,6 @@ struct ControlInner {
     queue: HandedQueue,
     places: HandedCount,
     failed: Arc<AtomicU64>,
-    health: Option<Health>,
     /// The server runs while a control or the receiver exists.
     _stop_on_drop: Arc<StopOnDrop>,
 }
@@ -169,17 +168,24 @@ impl Started {
     }
 }
 
-/// Observes the lifecycle phase and waits for changes.
+/// Observes the lifecycle phase, waits for changes, and ends the server. Does not keep the server
+/// running.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     phase: watch::Receiver<Phase>,
     /// The started server, set before [`Phase::Running`] and kept after the end.
     started: Arc<OnceLock<Started>>,
+    /// The health that a drain or a stop fails.
+    pub(crate) health: Option<Health>,
 }
 
 impl Running {
-    pub(crate) const fn new(phase: watch::Receiver<Phase>, started: Arc<OnceLock<Started>>) -> Self {
-        Self { phase, started }
+    pub(crate) const fn new(
+        phase: watch::Receiver<Phase>,
+        started: Arc<OnceLock<Started>>,
+        health: Option<Health>,
+    ) -> Self {
+        Self { phase, started, health }
     }
 
     fn started(&self) -> Option<&Started> {
@@ -208,6 +214,32 @@ impl Running {
             Ok(Phase::Running | Phase::Starting) | Err(_) => Err(Ended::Over),
         }
     }
+
+    /// Fails readiness, ends the server with `end` once it is ready, and waits for its end.
+    async fn end(&self, end: impl Fn(&Started)) -> Result<(), Ended> {
+        self.health.iter().for_each(Health::set_draining);
+        if let Ok(started) = self.ready().await {
+            end(started);
+        }
+        self.ended().await
+    }
+
+    async fn drain_after(&self, delay: Duration, timeout: Duration) -> Result<(), Ended> {
+        self.health.iter().for_each(Health::set_draining);
+        tokio::time::sleep(delay).await;
+        self.end(|started| started.drain_within(timeout)).await
+    }
+
+    /// Drains the server as [`Control::drain_after`] does when `event` completes, whether or not
+    /// the program has kept its [`Control`].
+    pub(crate) async fn drain_at(self, event: impl Future<Output = ()>, delay: Duration, timeout: Duration) {
+        tokio::select! {
+            () = event => {}
+            _ended = self.ended() => return,
+        }
+        // The result is not needed: [`Self::ended`] reports it to all waiters.
+        let _ended = self.drain_after(delay, timeout).await;
+    }
 }
 
 impl Control {
@@ -216,19 +248,10 @@ impl Control {
         queue: HandedQueue,
         places: HandedCount,
         failed: Arc<AtomicU64>,
-        health: Option<Health>,
         stop_on_drop: Arc<StopOnDrop>,
     ) -> Self {
-        Self {
-            inner: Arc::new(ControlInner {
-                running,
-                queue,
-                places,
-                failed,
-                health,
-                _stop_on_drop: stop_on_drop,
-            }),
-        }
+        let inner = ControlInner { running, queue, places, failed, _stop_on_drop: stop_on_drop };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Waits until the server accepts connections: on all ring threads, if it has any.
@@ -297,11 +320,7 @@ impl Control {
     /// # Errors
     /// The server failed, or never started.
     pub async fn drain(&self, timeout: Duration) -> Result<(), Ended> {
-        self.inner.health.iter().for_each(Health::set_draining);
-        if let Ok(started) = self.inner.running.ready().await {
-            started.drain_within(timeout);
-        }
-        self.inner.running.ended().await
+        self.inner.running.end(|started| started.drain_within(timeout)).await
     }
 
     /// Fails readiness, closes the server's listeners and connections, and waits for its end.
@@ -309,11 +328,7 @@ impl Control {
     /// # Errors
     /// The server failed, or never started.
     pub async fn stop(&self) -> Result<(), Ended> {
-        self.inner.health.iter().for_each(Health::set_draining);
-        if let Ok(started) = self.inner.running.ready().await {
-            started.stop();
-        }
-        self.inner.running.ended().await
+        self.inner.running.end(Started::stop).await
     }
 
     /// Waits for the end of the server, for any reason.
@@ -330,9 +345,7 @@ impl Control {
     /// # Errors
     /// The server failed, or never started.
     pub async fn drain_after(&self, delay: Duration, timeout: Duration) -> Result<(), Ended> {
-        self.inner.health.iter().for_each(Health::set_draining);
-        tokio::time::sleep(delay).await;
-        self.drain(timeout).await
+        self.inner.running.drain_after(delay, timeout).await
     }
 
     /// Completes when the server has ended and the program has taken all connections from
@@ -347,41 +360,25 @@ impl Control {
         self.inner.queue.delivered()
     }
 
-    /// Calls [`Self::drain_after`] when `event` completes. The reference is weak, so the server
-    /// still stops when all controls are dropped.
-    pub(crate) async fn drain_at(
-        control: WeakControl,
-        event: impl Future<Output = ()>,
-        delay: Duration,
-        timeout: Duration,
-    ) {
-        let ended = control.running.ended();
-        tokio::select! {
-            () = event => {}
-            _ended = ended => return,
-        }
-        if let Some(inner) = control.inner.upgrade() {
-            // The result is not needed: [`Self::ended`] reports it to all waiters.
-            let _ended = Self { inner }.drain_after(delay, timeout).await;
-        }
+    pub(crate) fn running(&self) -> &Running {
+        &self.inner.running
     }
 
+    #[cfg(feature = "metrics")]
     pub(crate) fn downgrade(&self) -> WeakControl {
-        WeakControl { inner: Arc::downgrade(&self.inner), running: self.inner.running.clone() }
+        WeakControl(Arc::downgrade(&self.inner))
     }
 }
 
 /// A control that does not keep its server running.
-#[derive(Debug)]
-pub(crate) struct WeakControl {
-    inner: Weak<ControlInner>,
-    running: Running,
-}
+#[cfg(feature = "metrics")]
+#[derive(Clone, Debug)]
+pub(crate) struct WeakControl(std::sync::Weak<ControlInner>);
 
 #[cfg(feature = "metrics")]
 impl WeakControl {
     pub(crate) fn upgrade(&self) -> Option<Control> {
-        self.inner.upgrade().map(|inner| Control { inner })
+        self.0.upgrade().map(|inner| Control { inner })
     }
 }
 
@@ -391,5 +388,24 @@ impl Drop for StopOnDrop {
         if let Some(started) = self.running.started() {
             started.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::HandOverAll;
+    use std::task::{Context, Poll, Waker};
+
+    /// As in `let (_, incoming) = Doorbell::bind(addr).start().await?`.
+    #[tokio::test]
+    async fn a_server_whose_controls_were_dropped_is_drained() {
+        let addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (control, mut handed) = portable::start(addr, HandOverAll, None).await.unwrap();
+        let drain = control.running().clone().drain_at(async {}, Duration::ZERO, Duration::ZERO);
+        drop(control);
+        drain.await;
+        let next = handed.poll_accept(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(next, Poll::Ready(None)), "it has ended");
     }
 }

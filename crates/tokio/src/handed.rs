@@ -109,7 +109,6 @@ pub struct Handed {
     queue: HandedQueue,
     failed: Arc<AtomicU64>,
     running: Running,
-    health: Option<Health>,
     /// The server runs while this receiver or a control exists.
     _stop_on_drop: Arc<StopOnDrop>,
 }
@@ -124,10 +123,9 @@ impl Handed {
         queue: HandedQueue,
         failed: Arc<AtomicU64>,
         running: Running,
-        health: Option<Health>,
         stop_on_drop: Arc<StopOnDrop>,
     ) -> Self {
-        Self { queue, failed, running, health, _stop_on_drop: stop_on_drop }
+        Self { queue, failed, running, _stop_on_drop: stop_on_drop }
     }
 
     /// The next connection; `None` after the end of the server. Cancel safe: a cancelled call loses
@@ -144,9 +142,8 @@ impl Handed {
     /// Polls for the next connection; see [`Self::accept`].
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Option<Connection>> {
         loop {
-            let Some(handed) = ready!(self.queue.poll_take(cx)) else { return Poll::Ready(None) };
-            self.health.iter().for_each(Health::accepted);
-            let (handed, unread) = handed;
+            let Some((handed, unread)) = ready!(self.queue.poll_take(cx)) else { return Poll::Ready(None) };
+            self.running.health.iter().for_each(Health::accepted);
             match register(handed, unread) {
                 Ok(connection) => return Poll::Ready(Some(connection)),
                 // The runtime could not register the connection, usually for lack of memory. The
@@ -182,7 +179,7 @@ impl Stream for Handed {
 impl Drop for Handed {
     fn drop(&mut self) {
         self.queue.leave();
-        self.health.iter().for_each(Health::run_internal_checks);
+        self.running.health.iter().for_each(Health::run_internal_checks);
     }
 }
 

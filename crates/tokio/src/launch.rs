@@ -16,7 +16,6 @@ use crate::queue::HandedQueue;
 pub(crate) struct Launch {
     queue: HandedQueue,
     places: HandedCount,
-    health: Option<Health>,
     running: Running,
     stop_on_drop: Arc<StopOnDrop>,
 }
@@ -51,7 +50,7 @@ impl Launch {
         let watched = health.as_ref().map(|health| Watched::begin(health, &queue));
         let (phase, observed) = watch::channel(Phase::Starting);
         let started = Arc::new(OnceLock::new());
-        let running = Running::new(observed, Arc::clone(&started));
+        let running = Running::new(observed, Arc::clone(&started), health);
         let abandoned = Arc::new(AtomicBool::new(false));
         let stop_on_drop =
             Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
@@ -63,22 +62,21 @@ impl Launch {
             abandoned,
             result: Err(Ended::Over),
         };
-        (Self { queue, places, health, running, stop_on_drop }, guard)
+        (Self { queue, places, running, stop_on_drop }, guard)
     }
 
     /// The handles of the program.
     pub(crate) fn handles(self) -> (Control, Handed) {
-        let Self { queue, places, health, running, stop_on_drop } = self;
+        let Self { queue, places, running, stop_on_drop } = self;
         let failed = Arc::new(AtomicU64::new(0));
         let control = Control::new(
             running.clone(),
             queue.clone(),
             places,
             Arc::clone(&failed),
-            health.clone(),
             Arc::clone(&stop_on_drop),
         );
-        (control, Handed::new(queue, failed, running, health, stop_on_drop))
+        (control, Handed::new(queue, failed, running, stop_on_drop))
     }
 }
 

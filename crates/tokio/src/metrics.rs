@@ -47,7 +47,7 @@ use crate::registry::time_of_day;
 #[derive(Clone)]
 pub struct Metrics {
     health: Health,
-    servers: Vec<Arc<WeakControl>>,
+    servers: Vec<WeakControl>,
     /// The origins found by the last scrape.
     origins: Arc<Mutex<Option<Origins>>>,
 }
@@ -72,7 +72,7 @@ impl Metrics {
     /// [`Control`] was dropped.
     #[must_use]
     pub fn with_server(mut self, control: &Control) -> Self {
-        self.servers.push(Arc::new(control.downgrade()));
+        self.servers.push(control.downgrade());
         self
     }
 
@@ -110,7 +110,7 @@ impl Metrics {
             (requests_now, origins.requests),
         )
         .gather(&mut families);
-        let servers: Vec<_> = self.servers.iter().filter_map(|server| server.upgrade()).collect();
+        let servers: Vec<_> = self.servers.iter().filter_map(WeakControl::upgrade).collect();
         if !servers.is_empty() {
             servers_of(&servers, origins.requests, &mut families);
         }
