@@ -123,8 +123,8 @@ impl RunNow {
 }
 
 impl Plan {
-    /// Creates a plan. `stats` is indexed by check number; `counters` may continue those of an
-    /// earlier scheduler.
+    /// Creates a plan. `stats` is indexed by check number; `in_flight_max` is the maximum number of
+    /// concurrent runs, where 0 counts as 1; `counters` may continue those of an earlier scheduler.
     #[must_use]
     pub fn new(
         runs: Vec<Run>,
@@ -144,7 +144,7 @@ impl Plan {
         let plan = Self {
             runs,
             stats,
-            in_flight_max,
+            in_flight_max: in_flight_max.max(1),
             counters,
             #[cfg(feature = "kinds")]
             connector: None,
@@ -176,12 +176,16 @@ impl Plan {
         runs.map(|(at, run)| (run.check, self.requests.run_request(at, &run.is_asked)))
     }
 
-    /// Handles to start runs of the checks that instances share, by check number. These checks
-    /// have no schedule: they run through their handle, or on request of an operator.
+    /// Handles to start runs of the checks that instances share, by check number. A check whose
+    /// handle was taken has no schedule: it runs through the handle, or on request of an operator.
     #[cfg(feature = "kinds")]
-    pub fn run_starts(&self) -> impl Iterator<Item = (usize, RunStart)> {
-        let runs = self.runs.iter().enumerate().filter(|(_, run)| run.is_shared);
-        runs.map(|(at, run)| (run.check, self.requests.run_start(at, &run.is_changed)))
+    pub fn run_starts(&mut self) -> impl Iterator<Item = (usize, RunStart)> {
+        let requests = &self.requests;
+        let runs = self.runs.iter_mut().enumerate().filter(|(_, run)| run.is_shared);
+        runs.map(|(at, run)| {
+            run.is_started = true;
+            (run.check, requests.run_start(at, &run.is_changed))
+        })
     }
 
     /// All runners, by check number.

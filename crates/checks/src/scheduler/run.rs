@@ -23,8 +23,12 @@ pub struct Run {
     /// Maximum age of a result. A check without an interval runs at least this often.
     pub(crate) max_age: Duration,
     pub(crate) is_scheduled: bool,
-    /// Whether runs are started from outside only, because instances share the check.
+    /// Whether instances share the check.
+    #[cfg(feature = "kinds")]
     pub(crate) is_shared: bool,
+    /// Whether the runs have no schedule, because the owner of a [`RunStart`](crate::RunStart)
+    /// starts them.
+    pub(crate) is_started: bool,
     pub(crate) is_asked: Arc<AtomicBool>,
     pub(crate) is_changed: Arc<AtomicBool>,
     pub(crate) stats: Arc<CheckStats>,
@@ -34,7 +38,7 @@ impl Run {
     /// The due time of the next run, unless a run is requested earlier. The last run started at
     /// `start` and ended at `now`.
     pub(crate) fn next(&mut self, start: Time, interval: Duration, now: Time) -> Time {
-        if self.is_shared {
+        if self.is_started {
             return Time::MAX;
         }
         if self.is_scheduled {
@@ -82,7 +86,9 @@ impl Run {
             cache: None,
             max_age: Duration::MAX,
             is_scheduled: true,
+            #[cfg(feature = "kinds")]
             is_shared: false,
+            is_started: false,
             is_asked: Arc::default(),
             is_changed: Arc::default(),
             stats,

@@ -86,7 +86,7 @@ impl Work {
         };
         let mut at = sink.now();
         for run in order {
-            if work.runs[run].is_shared {
+            if work.runs[run].is_started {
                 continue;
             }
             if let Some(LastRun { started, next_due }) = sink.last_run(work.runs[run].check) {

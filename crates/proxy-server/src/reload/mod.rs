@@ -231,7 +231,7 @@ impl Generation {
         };
         let history = shared.history.prepare(&config).map_err(Failure::bad_config)?;
         let sharing = shared.sharing.prepare(&config).map_err(Failure::bad_config)?;
-        let starts = built.checks.iter().flat_map(ChecksPlan::run_starts).collect();
+        let starts = built.checks.iter_mut().flat_map(ChecksPlan::run_starts).collect();
         let results = Results::new(&config, history.history(), time_of_day);
         let sink = CheckSink::new(built.registry.result_sink(), results, sharing.checks());
         let checks = built.checks.map(|plan| plan.start(sink)).transpose().map_err(Failure::no_thread)?;

@@ -145,7 +145,8 @@ impl HealthBuilder {
     /// Needs the feature `checks`.
     ///
     /// If `max_age` is the default of [`Pace::every`](doorbell_checks::options::Pace::every), it is
-    /// computed again from all fields, because a run may last longer than the interval.
+    /// computed again from all fields, because a run may last longer than the interval. `share` has
+    /// no effect: each instance runs the check.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -392,7 +393,7 @@ impl HealthBuilder {
         for (PendingCheck { create, .. }, place) in self.checks.into_iter().zip(places) {
             runs.extend(create(&mut context, place)?);
         }
-        Ok(Plan::new(runs, stats, self.concurrent_runs.max(1), Arc::clone(counters)))
+        Ok(Plan::new(runs, stats, self.concurrent_runs, Arc::clone(counters)))
     }
 
     /// Makes probes of checks trigger the runs of what they follow; refuses a check that follows

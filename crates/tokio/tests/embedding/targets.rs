@@ -33,6 +33,15 @@ async fn a_probe_triggers_a_run_on_demand() {
     .await;
 }
 
+/// Only the program `doorbell` shares checks between instances.
+#[tokio::test]
+async fn a_check_runs_although_it_is_shared_and_no_run_is_allowed() {
+    let file = FileCheck::new("/proc/self/stat".into());
+    let check = Check { share: true, ..Check::new("file", file) };
+    let health = Health::builder().target(check).concurrent_runs(0).build().unwrap();
+    until("it has run", || health.is_ready()).await;
+}
+
 #[test]
 fn a_check_without_time_is_refused() {
     let with_timeout = |timeout| {
