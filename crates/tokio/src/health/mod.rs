@@ -11,7 +11,7 @@ mod watch;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 pub use builder::HealthBuilder;
 pub use check::{Check, Ttl};
@@ -20,7 +20,7 @@ use doorbell_health::{Audience, EndpointState};
 use doorbell_probes::{ProbeRoutes, Registry};
 pub use error::HealthError;
 pub use pushed::Pushed;
-use tokio::runtime::{self, Handle};
+use tokio::runtime::Handle;
 use tokio::sync::watch as watch_channel;
 
 pub(crate) use heartbeats::Heartbeat;
@@ -54,9 +54,9 @@ pub struct Health {
 
 struct HealthInner {
     parts: Parts,
-    /// The heartbeat of the runtime of the checks, until a server starts in that runtime. Only a
-    /// task of that runtime owns the heartbeat, which therefore ends with the runtime.
-    own: Mutex<Option<(runtime::Id, Weak<Heartbeat>)>>,
+    /// The heartbeat of the runtime of the checks. Only a task of that runtime owns the heartbeat,
+    /// which therefore ends with the runtime.
+    own: Option<Weak<Heartbeat>>,
     /// Number of servers.
     servers: AtomicUsize,
     /// True once open `Watch` streams must end.
@@ -125,10 +125,10 @@ impl Health {
             let heartbeat = Arc::new(parts.watched.watch().heartbeats.begin(Some(runtime.metrics())));
             heartbeat.tick_on(&runtime, interval);
             parts.watched.run_periodically();
-            (runtime.id(), Arc::downgrade(&heartbeat))
+            Arc::downgrade(&heartbeat)
         });
         let scheduler = ready.go();
-        let (own, servers) = (Mutex::new(own), AtomicUsize::new(0));
+        let servers = AtomicUsize::new(0);
         let ends = watch_channel::Sender::new(false);
         Self { inner: Arc::new(HealthInner { parts, own, servers, ends, _scheduler: scheduler }) }
     }
@@ -258,11 +258,6 @@ impl Health {
         let heartbeat = Arc::new(watch.heartbeats.begin(runtime.as_ref().map(Handle::metrics)));
         if let Some(runtime) = runtime {
             heartbeat.tick_on(&runtime, watch.limits.interval());
-            let mut own = self.inner.own.lock().unwrap_or_else(PoisonError::into_inner);
-            // One heartbeat per runtime is enough.
-            if own.as_ref().is_some_and(|(id, _)| *id == runtime.id()) {
-                end(own.take());
-            }
         }
         watch.is_served.store(true, Ordering::Relaxed);
         watched.run_periodically();
@@ -303,13 +298,8 @@ impl Health {
 
 impl Drop for HealthInner {
     fn drop(&mut self) {
-        let own = self.own.get_mut().unwrap_or_else(PoisonError::into_inner);
-        end(own.take());
+        self.own.iter().filter_map(Weak::upgrade).for_each(|heartbeat| heartbeat.end());
     }
-}
-
-fn end(own: Option<(runtime::Id, Weak<Heartbeat>)>) {
-    own.and_then(|(_, heartbeat)| heartbeat.upgrade()).iter().for_each(|heartbeat| heartbeat.end());
 }
 
 impl fmt::Debug for Health {

@@ -159,6 +159,24 @@ fn a_runtime_that_lives_does_not_hide_one_that_is_stuck() {
     lives.block_on(second.0.stop()).unwrap();
 }
 
+/// Checks continue to run on the runtime.
+#[test]
+fn a_stuck_runtime_is_not_alive_after_its_server_has_ended() {
+    let _turn = alone();
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    let health = limited(|health| health.stalled_after(LIMIT, LIMIT).runtime(handle));
+    let (control, _handed) =
+        runtime.block_on(async { Embed::new(builder(ENGINES[0], &health)).health(&health).start() });
+    runtime.block_on(control.stop()).unwrap();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let blocks = runtime.spawn(async move { ended.recv() });
+    crate::common::eventually("it is reported", || !health.is_live());
+    end.send(()).unwrap();
+    crate::common::eventually("it is alive again", || health.is_live());
+    runtime.block_on(blocks).unwrap().unwrap();
+}
+
 /// The other worker serves the heartbeat, so only the statistics of the workers show the blocked
 /// one.
 #[test]
