@@ -7,6 +7,10 @@ use std::sync::Arc;
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         impl<S: Service + ?Sized> Service for $pointer {
+            fn inner(&self) -> Option<&dyn Service> {
+                (**self).inner()
+            }
+
             fn wants_body(&self, head: &Request<'_>) -> bool {
                 (**self).wants_body(head)
             }

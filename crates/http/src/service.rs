@@ -31,25 +31,33 @@ pub enum MessageStart<'a> {
 /// [`Self::call`] is called once for each complete request, in the order in which the requests of a
 /// connection arrive, except for [repeated requests](Self::repeats).
 ///
-/// A service around another one must forward the inner service's needs. All methods but
-/// [`Self::call`] have defaults, so a service that omits [`Self::wants_body`] or
-/// [`Self::wants_client`] withholds bodies and addresses from the inner service. The services of
-/// this crate then reply with a 500, which is counted ([`ApiMisuse`](crate::ApiMisuse)); a limit by
-/// address never treats all clients as one. The services in [`crate::layer`] forward these needs,
-/// as do `&S`, `Arc<S>` and `Box<S>`, even if `S` is `dyn Service`.
+/// A service around another one must return it from [`Self::inner`], which forwards the inner
+/// service's needs. A service that omits this withholds bodies and addresses from the inner
+/// service. The services of this crate then reply with a 500, which is counted
+/// ([`ApiMisuse`](crate::ApiMisuse)); a limit by address never treats all clients as one. The
+/// services in [`crate::layer`] forward these needs, as do `&S`, `Arc<S>` and `Box<S>`, even if `S`
+/// is `dyn Service`.
 #[diagnostic::on_unimplemented(note = "a function or closure becomes a service with `service_fn`")]
 pub trait Service {
+    /// The service to which this one passes requests, if there is one. By default
+    /// [`Self::wants_body`], [`Self::wants_client`], [`Self::takes_trace`], [`Self::refused`] and
+    /// [`Self::missing_param`] are forwarded to it. [`Self::hands_over`] and [`Self::repeats`] are
+    /// not, because they would bypass this service.
+    fn inner(&self) -> Option<&dyn Service> {
+        None
+    }
+
     /// Whether the body of this request is collected and passed to [`Service::call`]. Called once,
     /// when the head of a request with a body is complete. If the result is false, the body is
     /// skipped, and a client that waits for `100 Continue` gets the final reply immediately.
-    fn wants_body(&self, _head: &Request<'_>) -> bool {
-        false
+    fn wants_body(&self, head: &Request<'_>) -> bool {
+        self.inner().is_some_and(|inner| inner.wants_body(head))
     }
 
     /// Whether [`Request::client`] must contain the address. The address costs a system call per
     /// connection, so return true only if it is used.
     fn wants_client(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.wants_client())
     }
 
     /// Whether [`Service::call`] also gets TRACE, so that it is counted, logged and refused like
@@ -57,12 +65,16 @@ pub trait Service {
     /// request is never echoed, because fields added by proxies must not be disclosed (RFC 9110
     /// 9.3.8).
     fn takes_trace(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.takes_trace())
     }
 
     /// Called after the state machine has refused a request that could not be parsed. There is no
     /// other notification.
-    fn refused(&self, _error: RequestError, _client: &Client<'_>, _now: Time) {}
+    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+        if let Some(inner) = self.inner() {
+            inner.refused(error, client, now);
+        }
+    }
 
     /// Whether to hand over the connection, beginning with this message: a request before its body
     /// is read, or a message that cannot be passed to [`Self::call`]. Not called for a supported
@@ -74,8 +86,8 @@ pub trait Service {
     /// Returns a parameter of the path that the service needs, if it is not one of `known`.
     /// [`RoutesBuilder::build`](crate::routes::RoutesBuilder::build) refuses a route whose path
     /// lacks a parameter of its service. Default: the service needs no parameters.
-    fn missing_param(&self, _known: &[&str]) -> Option<&str> {
-        None
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.inner()?.missing_param(known)
     }
 
     /// Replies to one request.

@@ -1,8 +1,6 @@
 //! Services in front of a program, usually on ring threads: probes and selected requests. All other
 //! requests are handed over.
 
-use doorbell::http::{Client, RequestError};
-use doorbell::time::Time;
 use doorbell::{Handler, MessageStart, Replied, Request, Responder};
 
 use crate::health::Health;
@@ -50,20 +48,12 @@ impl<S> Probes<S> {
 }
 
 impl<S: Handler> Handler for Probes<S> {
+    fn inner(&self) -> Option<&dyn Handler> {
+        Some(&self.inner)
+    }
+
     fn wants_body(&self, head: &Request<'_>) -> bool {
         self.health.probe_routes().find(head.path()).is_none() && self.inner.wants_body(head)
-    }
-
-    fn wants_client(&self) -> bool {
-        self.inner.wants_client()
-    }
-
-    fn takes_trace(&self) -> bool {
-        self.inner.takes_trace()
-    }
-
-    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
-        self.inner.refused(error, client, now);
     }
 
     fn hands_over(&self, start: MessageStart<'_>) -> bool {
@@ -101,20 +91,8 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Front<F, S> {
 }
 
 impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
-    fn wants_body(&self, head: &Request<'_>) -> bool {
-        self.service.wants_body(head)
-    }
-
-    fn wants_client(&self) -> bool {
-        self.service.wants_client()
-    }
-
-    fn takes_trace(&self) -> bool {
-        self.service.takes_trace()
-    }
-
-    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
-        self.service.refused(error, client, now);
+    fn inner(&self) -> Option<&dyn Handler> {
+        Some(&self.service)
     }
 
     fn hands_over(&self, start: MessageStart<'_>) -> bool {
@@ -126,5 +104,22 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
         if (self.is_ours)(request) { self.service.call(request, reply) } else { reply.hand_over() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell::http::redirect::{Redirect, Scheme};
+    use doorbell::http::routes::Routes;
+
+    #[test]
+    fn a_route_without_a_parameter_of_its_redirect_is_refused() {
+        let moved =
+            || Redirect::to(Scheme::Https).canonical_host("a.example").path("/new/{rest}").build().unwrap();
+        let health = Health::builder().without_heartbeat().build().unwrap();
+        let front = Routes::builder().any("/old", Front::new(|_: &Request<'_>| true, moved()));
+        assert!(front.build().is_err());
+        assert!(Routes::builder().any("/old", Probes::new(&health).before(moved())).build().is_err());
     }
 }

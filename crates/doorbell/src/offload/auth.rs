@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use doorbell_http::auth::{Decision, Policy};
 use doorbell_http::layer::{Layer, RequireAuth, identified};
-use doorbell_http::{Client, Replied, Request, RequestError, Responder, Service, Time};
+use doorbell_http::{Replied, Request, Responder, Service};
 
 use super::{JobReply, Offload};
 
@@ -105,24 +105,8 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
 }
 
 impl<S: Service + Send + Sync + 'static> Service for OffloadAuthService<S> {
-    fn wants_body(&self, head: &Request<'_>) -> bool {
-        self.0.inner.wants_body(head)
-    }
-
-    fn wants_client(&self) -> bool {
-        self.0.inner.wants_client()
-    }
-
-    fn takes_trace(&self) -> bool {
-        self.0.inner.takes_trace()
-    }
-
-    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
-        self.0.inner.refused(error, client, now);
-    }
-
-    fn missing_param(&self, known: &[&str]) -> Option<&str> {
-        self.0.inner.missing_param(known)
+    fn inner(&self) -> Option<&dyn Service> {
+        Some(&self.0.inner)
     }
 
     #[inline]

@@ -1,9 +1,7 @@
 //! The layer that limits the number of concurrent requests.
 
 use super::Layer;
-use crate::{
-    Client, MessageStart, Replied, Request, RequestError, Responder, Service, StaticReply, Status, Time,
-};
+use crate::{MessageStart, Replied, Request, Responder, Service, StaticReply, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -128,28 +126,12 @@ impl<S: Service> Layer<S> for AtMost {
 }
 
 impl<S: Service> Service for AtMostService<S> {
-    fn wants_body(&self, head: &Request<'_>) -> bool {
-        self.inner.wants_body(head)
-    }
-
-    fn wants_client(&self) -> bool {
-        self.inner.wants_client()
+    fn inner(&self) -> Option<&dyn Service> {
+        Some(&self.inner)
     }
 
     fn hands_over(&self, start: MessageStart<'_>) -> bool {
         self.inner.hands_over(start)
-    }
-
-    fn takes_trace(&self) -> bool {
-        self.inner.takes_trace()
-    }
-
-    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
-        self.inner.refused(error, client, now);
-    }
-
-    fn missing_param(&self, known: &[&str]) -> Option<&str> {
-        self.inner.missing_param(known)
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {

@@ -40,7 +40,7 @@ pub use concurrency::{Admission, AtMost, AtMostService};
 pub use rate_limit::{ClientUnknown, RateLimit};
 
 use crate::request::Found;
-use crate::{Client, Replied, Request, RequestError, Responder, Service, Time};
+use crate::{Replied, Request, Responder, Service};
 use std::fmt;
 
 /// Wraps a service in another service.
@@ -111,24 +111,12 @@ pub struct Guarded<G, S> {
 }
 
 impl<G: Guard, S: Service> Service for Guarded<G, S> {
-    fn wants_body(&self, head: &Request<'_>) -> bool {
-        self.inner.wants_body(head)
+    fn inner(&self) -> Option<&dyn Service> {
+        Some(&self.inner)
     }
 
     fn wants_client(&self) -> bool {
         self.guard.wants_client() || self.inner.wants_client()
-    }
-
-    fn takes_trace(&self) -> bool {
-        self.inner.takes_trace()
-    }
-
-    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
-        self.inner.refused(error, client, now);
-    }
-
-    fn missing_param(&self, known: &[&str]) -> Option<&str> {
-        self.inner.missing_param(known)
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
@@ -150,24 +138,8 @@ impl<F, S: Service> Service for Behind<F, S>
 where
     F: for<'a> Fn(&S, &Request<'_>, Responder<'a>) -> Replied<'a>,
 {
-    fn wants_body(&self, head: &Request<'_>) -> bool {
-        self.inner.wants_body(head)
-    }
-
-    fn wants_client(&self) -> bool {
-        self.inner.wants_client()
-    }
-
-    fn takes_trace(&self) -> bool {
-        self.inner.takes_trace()
-    }
-
-    fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
-        self.inner.refused(error, client, now);
-    }
-
-    fn missing_param(&self, known: &[&str]) -> Option<&str> {
-        self.inner.missing_param(known)
+    fn inner(&self) -> Option<&dyn Service> {
+        Some(&self.inner)
     }
 
     #[inline]

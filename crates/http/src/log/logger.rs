@@ -139,8 +139,8 @@ impl<K: Sink, S: Service> Layer<S> for Logger<K> {
 }
 
 impl<S: Service, K: Sink> Service for Logged<S, K> {
-    fn wants_body(&self, head: &Request<'_>) -> bool {
-        self.inner.wants_body(head)
+    fn inner(&self) -> Option<&dyn Service> {
+        Some(&self.inner)
     }
 
     fn wants_client(&self) -> bool {
@@ -151,17 +151,9 @@ impl<S: Service, K: Sink> Service for Logged<S, K> {
         self.inner.hands_over(start)
     }
 
-    fn takes_trace(&self) -> bool {
-        self.inner.takes_trace()
-    }
-
     fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         self.logger.refused(error, client, now);
         self.inner.refused(error, client, now);
-    }
-
-    fn missing_param(&self, known: &[&str]) -> Option<&str> {
-        self.inner.missing_param(known)
     }
 
     #[inline]

@@ -1,4 +1,5 @@
-//! A pointer to a service forwards every method.
+//! A pointer to a service forwards every method, and a service around another one those that name
+//! its needs.
 
 use doorbell_http::{
     Client, Conn, Date, Io, Limits, MessageStart, Next, Out, Replied, Request, RequestError, Responder,
@@ -34,6 +35,11 @@ impl Service for Opposite {
         self.record("refused");
     }
 
+    fn missing_param(&self, known: &[&str]) -> Option<&str> {
+        self.record("missing_param");
+        (!known.contains(&"rest")).then_some("rest")
+    }
+
     fn hands_over(&self, begun: MessageStart<'_>) -> bool {
         self.record("hands_over") && matches!(begun, MessageStart::Tls)
     }
@@ -64,11 +70,40 @@ fn reply_to(input: &[u8], service: &impl Service) -> String {
     String::from_utf8_lossy(&out.head).into_owned()
 }
 
+/// A service around another one. Its type says nothing about the needs of the other.
+struct Around<S>(S);
+
+impl<S: Service> Service for Around<S> {
+    fn inner(&self) -> Option<&dyn Service> {
+        Some(&self.0)
+    }
+
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Replied<'a> {
+        assert!(self.wants_body(request));
+        self.0.call(request, reply)
+    }
+}
+
+/// Calls the methods that name the needs of a service.
+fn use_needs(service: &impl Service) {
+    assert!(service.wants_client() && service.takes_trace());
+    assert_eq!((service.missing_param(&[]), service.missing_param(&["rest"])), (Some("rest"), None));
+    service.refused(RequestError::Timeout, &Client::UNKNOWN, Time::ZERO);
+}
+
+#[test]
+fn needs_of_an_inner_service_are_forwarded() {
+    let pointer: Box<dyn Service> = Box::new(Around(Around(Opposite::default())));
+    use_needs(&pointer);
+    let reply = reply_to(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", &pointer);
+    assert!(reply.ends_with("\r\n\r\nhi"), "{reply}");
+    assert!(!pointer.hands_over(MessageStart::Tls), "it would bypass the outer service");
+}
+
 /// Calls each method of a service, some through a connection.
 fn use_all<S: Service>(service: S) {
-    assert!(service.wants_client());
+    use_needs(&service);
     assert!(service.hands_over(MessageStart::Tls) && !service.hands_over(MessageStart::Http2));
-    service.refused(RequestError::Timeout, &Client::UNKNOWN, Time::ZERO);
     for (input, expected) in [
         (&b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n"[..], "\r\n\r\n"),
         (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", "\r\n\r\nhi"),
@@ -88,8 +123,9 @@ fn every_method_is_forwarded() {
     let direct = Opposite::default();
     use_all(&direct);
     let expected = direct.0.into_inner().unwrap();
-    for method in ["wants_body", "wants_client", "takes_trace", "refused", "hands_over", "call", "repeats"] {
-        assert!(expected.contains(&method), "{method}");
+    let needs = ["wants_body", "wants_client", "takes_trace", "refused", "missing_param"];
+    for method in needs.iter().chain(&["hands_over", "call", "repeats"]) {
+        assert!(expected.contains(method), "{method}");
     }
     let shared = Arc::new(Opposite::default());
     let trait_objects: [&dyn Fn(Arc<Opposite>); 4] = [
