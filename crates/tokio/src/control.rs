@@ -313,9 +313,10 @@ impl Control {
     }
 
     /// Fails readiness and drains the server: requests in progress are finished or handed over, and
-    /// connections that remain after `timeout` are closed. Returns when the server has ended. The
-    /// program finishes the connections that were handed over; [`Self::shutdown`] completes when
-    /// the program has received the last one.
+    /// connections that remain after `timeout` are closed. If called again during a drain, the
+    /// earlier deadline applies. Returns when the server has ended. The program finishes the
+    /// connections that were handed over; [`Self::shutdown`] completes when the program has
+    /// received the last one.
     ///
     /// # Errors
     /// The server failed, or never started.

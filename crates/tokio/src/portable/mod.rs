@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use doorbell::hand_over::HandedCount;
+use doorbell::time::{Clock as _, OsClock, Time};
 use doorbell::{HandOver, Handler};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -33,18 +34,11 @@ const BACKLOG_MAX: usize = 4_096 + 1;
 /// Pause after a failed accept, usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the server should do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Serve,
-    Drain(Duration),
-    Stop,
-}
-
 /// Controls a running server.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    orders: watch::Sender<Order>,
+    /// When all connections are closed; `None` before a drain or a stop.
+    deadline: watch::Sender<Option<Time>>,
     shared: Arc<Counters>,
 }
 
@@ -86,18 +80,22 @@ struct ServerContext<S> {
 
 impl Handle {
     pub(crate) fn drain_within(&self, timeout: Duration) {
-        // A drain does not replace an earlier drain or a stop.
-        self.orders.send_if_modified(|order| {
-            let is_new = *order == Order::Serve;
-            if is_new {
-                *order = Order::Drain(timeout);
-            }
-            is_new
-        });
+        self.end_by(OsClock.now().after(timeout));
     }
 
     pub(crate) fn stop(&self) {
-        self.orders.send_replace(Order::Stop);
+        self.end_by(Time::ZERO);
+    }
+
+    /// Begins a drain, or moves the deadline of a drain to an earlier time.
+    fn end_by(&self, new: Time) {
+        self.deadline.send_if_modified(|deadline| {
+            let is_earlier = deadline.is_none_or(|deadline| new < deadline);
+            if is_earlier {
+                *deadline = Some(new);
+            }
+            is_earlier
+        });
     }
 
     pub(crate) fn counters(&self) -> RuntimeCounters {
@@ -124,14 +122,14 @@ pub(crate) async fn start(
     let queue = HandedQueue::default();
     let places = HandOver::new(queue.clone()).places();
     let (launch, guard) = Launch::new(queue.clone(), places.clone(), health.cloned());
-    let (orders, order) = watch::channel(Order::Serve);
+    let (end, deadline) = watch::channel(None);
     let (close, closing) = watch::channel(false);
     let counters = Arc::<Counters>::default();
     let limits = doorbell::HttpLimits { answer_before_body: true, ..doorbell::HttpLimits::default() };
     let shared = ServerContext { service, limits, queue, places, counters: Arc::clone(&counters), closing };
     let server = Serving { listener, conns: JoinSet::new(), room: Arc::new(Semaphore::new(CONNS_MAX)) };
-    guard.begin(Started::on_runtime(addr, Handle { orders, shared: counters }));
-    tokio::spawn(server.run(Arc::new(shared), order, close, guard));
+    guard.begin(Started::on_runtime(addr, Handle { deadline: end, shared: counters }));
+    tokio::spawn(server.run(Arc::new(shared), deadline, close, guard));
     Ok(launch.handles())
 }
 
@@ -146,14 +144,14 @@ impl Serving {
     async fn run<S: Handler + Send + Sync + 'static>(
         mut self,
         shared: Arc<ServerContext<S>>,
-        mut order: watch::Receiver<Order>,
+        mut deadline: watch::Receiver<Option<Time>>,
         close: watch::Sender<bool>,
         mut guard: ServerGuard,
     ) {
         loop {
             tokio::select! {
                 biased;
-                _changed = order.changed() => break,
+                _changed = deadline.changed() => break,
                 Some(_ended) = self.conns.join_next() => {}
                 accepted = accept(&self.listener, &self.room, &shared.counters) => {
                     let (stream, permit) = accepted;
@@ -161,15 +159,16 @@ impl Serving {
                 }
             }
         }
-        let timeout = match *order.borrow_and_update() {
-            Order::Drain(timeout) => timeout,
-            Order::Serve | Order::Stop => Duration::ZERO,
-        };
-        let mut conns = self.close(&shared, timeout);
+        let mut left = time_left(&mut deadline);
+        let mut conns = self.close(&shared, left);
         close.send_replace(true);
-        tokio::select! {
-            _all = tokio::time::timeout(timeout, async { while conns.join_next().await.is_some() {} }) => {}
-            _stopped = order.wait_for(|order| *order == Order::Stop) => {}
+        while !left.is_zero() {
+            tokio::select! {
+                _ended = conns.join_next() => if conns.is_empty() { break },
+                () = tokio::time::sleep(left) => {}
+                _earlier = deadline.changed() => {}
+            }
+            left = time_left(&mut deadline);
         }
         conns.shutdown().await;
         guard.result = Ok(());
@@ -196,6 +195,10 @@ impl Serving {
         }
         conns
     }
+}
+
+fn time_left(deadline: &mut watch::Receiver<Option<Time>>) -> Duration {
+    deadline.borrow_and_update().map_or(Duration::ZERO, |deadline| deadline.since(OsClock.now()))
 }
 
 fn begin<S: Handler + Send + Sync + 'static>(
