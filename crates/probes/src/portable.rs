@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use doorbell_http::{Client, Conn, Date, Io, Limits, Out, Service, Time};
-use std::cell::RefCell;
+use std::cell::Cell;
 
 /// A request that another implementation has parsed.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,7 @@ pub struct ReplyParts<'a> {
 }
 
 /// The buffers of this thread, reused for each request.
+#[derive(Default)]
 struct Buffers {
     head: Vec<u8>,
     carry: Vec<u8>,
@@ -44,9 +45,8 @@ struct Buffers {
 }
 
 thread_local! {
-    static BUFFERS: RefCell<Buffers> = const {
-        RefCell::new(Buffers { head: Vec::new(), carry: Vec::new(), out: Out::new() })
-    };
+    static BUFFERS: Cell<Buffers> =
+        const { Cell::new(Buffers { head: Vec::new(), carry: Vec::new(), out: Out::new() }) };
 }
 
 impl PortableReply {
@@ -60,27 +60,40 @@ impl PortableReply {
         now: Time,
         unix_secs: i64,
     ) -> Option<Self> {
-        BUFFERS.with_borrow_mut(|buffers| {
-            let Buffers { head, carry, out } = buffers;
-            write_head(head, request, fields);
-            // After a panic of a service, the buffers may contain its partial output.
-            carry.clear();
-            out.clear();
-            out.drop_unfinished();
-            let (limits, date) = (Limits::default(), Date::new(unix_secs));
-            let (limits, date, client) = (&limits, &date, &Client::UNKNOWN);
-            let io = Io { now, date, limits, carry, out, closing: false, client };
-            let _whatever_becomes_of_the_connection = Conn::new(now, limits).handle_input(head, io, service);
-            if out.take_later().is_some() {
-                return None;
-            }
-            let body = core::mem::take(&mut out.body);
-            let parts = ReplyParts::parse(&out.head)?;
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let fields = parts.fields().map(|(name, value)| (text(name), text(value))).collect();
-            let body = if body.is_empty() { Bytes::copy_from_slice(parts.rest) } else { body };
-            Some(Self { status: parts.status, fields, body })
-        })
+        // Taken, because the service may call this function for another service. A panic of the
+        // service drops the buffers with its partial output.
+        let mut buffers = BUFFERS.take();
+        let reply = buffers.reply_of(service, request, fields, (now, unix_secs));
+        BUFFERS.set(buffers);
+        reply
+    }
+}
+
+impl Buffers {
+    fn reply_of<'f>(
+        &mut self,
+        service: &impl Service,
+        request: PortableRequest<'_>,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        (now, unix_secs): (Time, i64),
+    ) -> Option<PortableReply> {
+        let Self { head, carry, out } = self;
+        write_head(head, request, fields);
+        carry.clear();
+        out.clear();
+        let (limits, date) = (Limits::default(), Date::new(unix_secs));
+        let (limits, date, client) = (&limits, &date, &Client::UNKNOWN);
+        let io = Io { now, date, limits, carry, out, closing: false, client };
+        let _whatever_becomes_of_the_connection = Conn::new(now, limits).handle_input(head, io, service);
+        if out.take_later().is_some() {
+            return None;
+        }
+        let body = core::mem::take(&mut out.body);
+        let parts = ReplyParts::parse(&out.head)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let fields = parts.fields().map(|(name, value)| (text(name), text(value))).collect();
+        let body = if body.is_empty() { Bytes::copy_from_slice(parts.rest) } else { body };
+        Some(PortableReply { status: parts.status, fields, body })
     }
 }
 
@@ -179,5 +192,19 @@ mod tests {
         assert_eq!(ask("GET", "/other"), None);
         assert_eq!(ask("BREW", "/static").unwrap().status, 501);
         assert_eq!(ask("GET", "/a b").unwrap().status, 400);
+    }
+    #[test]
+    fn a_service_asks_another_one() {
+        fn ask(service: &impl Service) -> PortableReply {
+            let request = PortableRequest { method: "GET", target: "/" };
+            PortableReply::of(service, request, std::iter::empty(), Time::ZERO, 784_111_777).unwrap()
+        }
+        let inner = service_fn(|_, reply| reply.status(Status::OK).text("inner"));
+        let outer = service_fn(|_, reply| {
+            let inner = ask(&inner);
+            reply.status(Status::ACCEPTED).content(&inner.body)
+        });
+        let reply = ask(&outer);
+        assert_eq!((reply.status, &*reply.body), (202, &b"inner"[..]));
     }
 }
