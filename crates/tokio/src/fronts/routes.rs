@@ -20,7 +20,10 @@ impl Health {
     pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         let mut router = Router::new();
         for path in self.paths() {
-            router = router.route(path, self.route()).route(&format!("{path}/{{*check}}"), self.route());
+            // `{*check}` does not match an empty name, which gets a 404.
+            for path in [path, &format!("{path}/"), &format!("{path}/{{*check}}")] {
+                router = router.route(path, self.route());
+            }
         }
         router
     }

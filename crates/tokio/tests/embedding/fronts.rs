@@ -26,7 +26,7 @@ use crate::common::{ENGINES, builder, ready, until};
 /// the time.
 type ProbeReply = (u16, BTreeMap<String, String>, Bytes);
 
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "/livez",
     "/healthz",
     "/readyz",
@@ -40,6 +40,7 @@ const PATHS: [&str; 13] = [
     "/readyz/db",
     "/readyz/queue?format=json",
     "/readyz/unknown",
+    "/readyz/",
 ];
 
 const METHODS: [Method; 4] = [Method::GET, Method::HEAD, Method::OPTIONS, Method::POST];
