@@ -17,14 +17,15 @@ impl StreamHandler for Room {
 
     fn open(&self, cx: &mut Context<'_, Self>) {
         cx.write(b"welcome\n");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(cx.handle());
+        let mut room = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        room.retain(|handle| !handle.is_gone());
+        room.push(cx.handle());
     }
 
     fn data(&self, _conn: &mut (), input: &[u8], _cx: &mut Context<'_, Self>) -> usize {
         let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return 0 };
         let line: Arc<[u8]> = input[..=end].into();
-        let mut room = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        room.retain(|handle| !handle.is_gone());
+        let room = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for handle in &*room {
             // A reader that is too slow misses this line.
             let _missed = handle.push(Arc::clone(&line));
