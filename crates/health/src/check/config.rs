@@ -58,7 +58,8 @@ pub struct CheckConfig {
     pub fall: u32,
     /// State before the first result. Default unknown.
     pub initial: Initial,
-    /// Maximum age of a result. Default `None`: three times the longest interval.
+    /// Maximum age of a result. If it is shorter than the time between two results, the check is
+    /// stale in between. Default `None`: three times the longest interval.
     pub max_age: Option<Duration>,
     /// Rule against flapping. Default `None`, which disables it.
     pub flap: Option<FlapRule>,
