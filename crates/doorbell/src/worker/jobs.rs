@@ -16,7 +16,7 @@ use doorbell_http::{Later, Next};
 
 use super::handler_call::Input;
 use super::{Todo, Worker};
-use crate::conn::Arriving;
+use crate::conn::{AfterSend, Arriving};
 use crate::control::WorkerShared;
 use crate::driver::{Chunk, Driver, Expect, Received};
 use crate::error::CloseReason;
@@ -25,6 +25,10 @@ use crate::offload::{Delivery, Inbox, Job, Outcome, Ticket};
 use crate::panics::dispose;
 use crate::protocol::JobResult;
 use crate::time::Clock;
+
+/// Number of bytes up to which a FIN that cancels a job is awaited behind them: over TLS a
+/// close_notify precedes it.
+const BEFORE_FIN_MAX: usize = 256;
 
 /// The waiting requests of a worker. The [module](self) documents them.
 #[derive(Debug)]
@@ -113,6 +117,12 @@ impl Jobs {
         Some(waiting.later)
     }
 
+    /// Whether a FIN of the client cancels the job of this slot.
+    fn fin_cancels(&mut self, slot: SlotIndex) -> bool {
+        let queued = self.waiting(slot).and_then(|waiting| waiting.queued.as_ref());
+        queued.is_some_and(|queued| queued.ticket.fin_cancels())
+    }
+
     /// Cancels a job that has not started. Returns false if the job has started or there is no job.
     fn cancel(&mut self, slot: SlotIndex) -> bool {
         let queued = self.waiting(slot).and_then(|waiting| waiting.queued.as_ref());
@@ -144,8 +154,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if !reply.is_empty() {
             return self.continue_after(id, Next::Wait, None);
         }
+        let conn = self.table.live_mut(id);
+        conn.after_send = AfterSend::Wait;
         if let Some(later) = reply.take_later() {
-            self.table.live_mut(id).arriving = Arriving::JobResult;
+            conn.arriving = Arriving::JobResult;
             self.jobs.hold(id.slot, later);
         }
         let todo = self.begin_job(id);
@@ -245,6 +257,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let has_more = !self.buffers.reply.unsent().is_empty() || !self.buffers.reply.body.is_empty();
         let conn = self.table.live_mut(id);
         if next == Next::Read && conn.recv_in_flight && !has_more {
+            conn.after_send = AfterSend::Read;
             return self.park(id);
         }
         self.continue_after(id, next, None);
@@ -267,20 +280,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match received {
             Received::Data { chunk, drained } => {
                 self.table.live_mut(id).drained = drained;
-                self.set_aside(id, chunk)
+                let todo = self.set_aside(id, chunk);
+                let len = self.table.live_mut(id).input.len();
+                let is_end_awaited = len <= BEFORE_FIN_MAX && self.jobs.fin_cancels(id.slot);
+                match todo {
+                    Todo::Park if is_end_awaited => Todo::Recv(Expect::Later),
+                    todo => todo,
+                }
             }
             Received::Eof => {
                 let conn = self.table.live_mut(id);
                 conn.peer_finished = true;
                 conn.drained = true;
-                let queued = self.jobs.waiting(id.slot).and_then(|waiting| waiting.queued.as_ref());
-                if queued.is_some_and(|queued| queued.ticket.fin_cancels()) && self.jobs.cancel(id.slot) {
-                    self.shared.counters.jobs_cancelled.add(1);
-                    self.jobs.slots[id.slot.index()] = None;
-                    self.table.live_mut(id).arriving = Arriving::Done;
-                    return Todo::Close(CloseReason::ClientGone);
-                }
-                Todo::Park
+                if self.jobs.fin_cancels(id.slot) { Todo::Close(CloseReason::ClientGone) } else { Todo::Park }
             }
             Received::Failed(_) => Todo::Close(CloseReason::ClientReset),
         }
@@ -290,6 +302,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     #[cold]
     pub(super) fn set_aside(&mut self, id: ConnId, chunk: Chunk) -> Todo {
         let conn = self.table.live_mut(id);
+        conn.has_received = true;
         self.shared.counters.bytes_in.add(u64::from(chunk.len));
         let held_before = conn.input.capacity();
         if held_before == 0 {

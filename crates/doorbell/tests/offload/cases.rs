@@ -312,6 +312,14 @@ fn a_client_that_leaves_cancels_its_job(engine: Engine) {
     assert_eq!(Reply::parse(&rest(first).bytes, false).unwrap().body, b"1");
     assert!(hand.start().is_none(), "no other job ran");
     assert_eq!(server.stats().closed_because(CloseReason::ClientGone), 10);
+
+    let half = send(&server, &get("/job/started"));
+    let started = hand.take();
+    half.shutdown(Shutdown::Write).unwrap();
+    until(&server, |stats| stats.closed_because(CloseReason::ClientGone) == 11);
+    started.run();
+    assert_eq!(rest(half).bytes, b"", "the reply of a running job is dropped");
+    until(&server, |stats| stats.answers_dropped == 1);
 }
 
 /// When a client leaves, its place in the queue becomes free, although all threads stay busy.

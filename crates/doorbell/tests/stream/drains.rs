@@ -94,7 +94,7 @@ fn a_client_that_has_finished_sending_gets_the_last_output() {
         let server = Server::builder()
             .engine(engine)
             .drain_timeout(PAUSE * 8)
-            .listen(listen, Stream::new(KeepsWriting));
+            .listen(listen, Stream::new(KeepsWriting(true)));
         let server = server.start().unwrap();
         let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
         stream.write_all(b"?").unwrap();

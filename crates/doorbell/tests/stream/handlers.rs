@@ -165,8 +165,8 @@ impl StreamHandler for Lines {
     }
 }
 
-/// Replies to each input, also after the end of the input.
-pub(crate) struct KeepsWriting;
+/// Replies to each input, if true also to the end of the input, and to a drain.
+pub(crate) struct KeepsWriting(pub(crate) bool);
 
 impl StreamHandler for KeepsWriting {
     type Conn = ();
@@ -180,7 +180,9 @@ impl StreamHandler for KeepsWriting {
     }
 
     fn end(&self, _conn: &mut (), _rest: &[u8], cx: &mut Context<'_, Self>) {
-        cx.write(b"end\n");
+        if self.0 {
+            cx.write(b"end\n");
+        }
     }
 
     fn drain(&self, _conn: &mut (), cx: &mut Context<'_, Self>) {

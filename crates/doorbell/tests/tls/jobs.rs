@@ -6,12 +6,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
 use doorbell::tls::Acceptor;
 use doorbell::{Engine, Http1, Offload, Reply, Status, service_fn};
+use doorbell_testkit::peers::wait_until;
 use rustls::StreamOwned;
 
 use crate::memory::{VERSIONS, client, client_config, config};
@@ -20,6 +23,7 @@ use crate::promise::{addr, anywhere, builder, on_both_engines};
 on_both_engines! {
     jobs_behind_tls_are_answered_in_order
     a_client_that_leaves_a_job_behind_tls_harms_no_other
+    a_client_that_leaves_cancels_its_job_behind_tls
 }
 
 /// Starts a server that replies to `/job/N` with N bytes after a job of 2 ms, and to other paths
@@ -75,9 +79,47 @@ fn a_client_that_leaves_a_job_behind_tls_harms_no_other(engine: Engine) {
         let mut session = StreamOwned::new(client(&Arc::new(client_config(VERSIONS[1], None))), stream);
         session.write_all(b"GET /job/10 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     }
-    let freed = doorbell_testkit::peers::wait_until(Duration::from_secs(5), || {
+    let freed = wait_until(Duration::from_secs(5), || {
         let stats = server.stats();
         stats.conns_live == 0 && stats.conns_accepted == 20
     });
     assert!(freed.is_some() && server.handle().is_healthy(), "{:?}", server.stats());
+}
+
+/// A close_notify precedes the FIN of a client that closes its session.
+fn a_client_that_leaves_cancels_its_job_behind_tls(engine: Engine) {
+    let jobs = Offload::builder().threads(NonZeroU16::MIN).fin_cancels(true).build().unwrap();
+    let (begun, has_begun) = sync_channel(1);
+    let service = service_fn(move |request, reply| {
+        let begun = begun.clone();
+        jobs.run(request, reply, move || {
+            let (permit, permitted) = sync_channel::<()>(1);
+            begun.send(permit).unwrap();
+            permitted.recv().unwrap();
+            Reply::text(Status::OK, "done")
+        })
+    });
+    let acceptor = Acceptor::new(&config()).unwrap();
+    let server = builder(engine).listen(anywhere(), Http1::new(service).tls(acceptor)).start().unwrap();
+    let send = || {
+        let stream = TcpStream::connect(addr(&server)).unwrap();
+        let mut session = StreamOwned::new(client(&Arc::new(client_config(VERSIONS[0], None))), stream);
+        session.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        session
+    };
+    let mut stays = send();
+    let permit = has_begun.recv().unwrap();
+    let leave = [(); 5].map(|()| send());
+    let patience = Duration::from_secs(20);
+    wait_until(patience, || server.stats().jobs_queued == 6).unwrap();
+    for mut session in leave {
+        session.conn.send_close_notify();
+        session.flush().unwrap();
+    }
+    wait_until(patience, || server.stats().jobs_cancelled == 5).unwrap();
+    permit.send(()).unwrap();
+    let mut got = String::new();
+    stays.read_to_string(&mut got).unwrap();
+    assert!(got.ends_with("done"), "{got}");
+    server.stop().unwrap();
 }
