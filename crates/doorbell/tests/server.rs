@@ -220,7 +220,12 @@ fn a_silent_client_may_get_a_reply() {
             assert!(took + CLOCK_STEP >= after, "{engine:?} {sent:?}: {took:?}");
         }
         eventually(|| server.stats().requests == 2);
-        server.stop().unwrap();
+        // The linger timeout of a drain is longer than the silence.
+        let mut silent = TcpStream::connect(addr).unwrap();
+        eventually(|| server.stats().conns_live == 1);
+        server.handle().drain_within(Duration::from_secs(60));
+        assert_eq!(ask(&mut silent, ""), "silent\n", "{engine:?}, during a drain");
+        server.wait().unwrap();
     }
 }
 

@@ -478,8 +478,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let protocol = &self.server.protocols[conn.listener.index()];
         let state = conn.protocol.as_ref();
         match state.map_or(CloseReason::Done, |state| protocol.close_reason(state)) {
-            // A greeting or a handshake is no reply.
-            CloseReason::Done if draining && !state.is_some_and(|state| protocol.has_served(state)) => {
+            // A greeting or a handshake is no reply. Without a state, the only request was answered.
+            CloseReason::Done if draining && state.is_some_and(|state| !protocol.has_served(state)) => {
                 CloseReason::Drain
             }
             CloseReason::ClientFin if !conn.has_received => CloseReason::Empty,

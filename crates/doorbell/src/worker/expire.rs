@@ -79,7 +79,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     /// Handles the expiry of the deadline of the protocol or of a drain.
     fn time_out(&mut self, id: ConnId) {
-        if self.drain.shortens_timeouts() && (self.may_ask_first(id) || self.is_idle(id)) {
+        let is_shortened = self.drain.shortens_timeouts() && !self.is_own_deadline_over(id);
+        if is_shortened && (self.may_ask_first(id) || self.is_idle(id)) {
             return self.finish_silent(id);
         }
         let waited = self.table.live_mut(id).arriving == Arriving::JobResult;
@@ -94,6 +95,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Todo::Next(next)
         };
         self.drive(id, todo);
+    }
+
+    /// True if the deadline of the protocol has passed, and not only an earlier one of a drain: the
+    /// protocol may reply to silence.
+    fn is_own_deadline_over(&mut self, id: ConnId) -> bool {
+        let now = self.now;
+        let conn = self.table.live_mut(id);
+        let protocol = &self.server.protocols[conn.listener.index()];
+        conn.protocol.as_ref().is_some_and(|state| protocol.deadline(state) <= now)
     }
 
     /// True if the connection can be closed without a linger, because no request of the peer is in
