@@ -2,6 +2,7 @@
 
 use crate::problem::{Problem, Problems, Source};
 use crate::program::Program;
+use crate::words::quoted;
 use serde_json::Value;
 use std::ops::Range;
 use toml::Spanned;
@@ -91,7 +92,7 @@ impl Environment {
             let text = &self.source.text;
             let spans = (shift(name), shift(value));
             if let Err(problem) =
-                put(&self.program, root, &schema, (&text[name.clone()], &text[value.clone()]), &spans)
+                put(self, root, &schema, (&text[name.clone()], &text[value.clone()]), &spans)
             {
                 problems.add(*problem);
                 refused.push(spans.1);
@@ -102,12 +103,13 @@ impl Environment {
 }
 
 fn put<'i>(
-    program: &Program,
+    environment: &Environment,
     root: &mut DeTable<'i>,
     schema: &Value,
     (name, value): (&'i str, &'i str),
     (name_span, value_span): &(Range<usize>, Range<usize>),
 ) -> Result<(), Box<Problem>> {
+    let program = &environment.program;
     let keys: Vec<String> =
         name[program.variables.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect();
     let wrong = |message: String| Problem::error("bad-variable", name_span.clone(), message);
@@ -118,9 +120,13 @@ fn put<'i>(
         );
         return Err(Box::new(wrong(format!("{name} names no key")).help(help)));
     };
+    let several = |names: String| {
+        let help = "rename all but one of them, or set the value in the file";
+        Box::new(wrong(format!("{name} stands for more than one of {names}")).help(help))
+    };
     let (mut table, mut known) = (root, schema);
     for key in tables {
-        let (key, below) = step(table, known, key);
+        let (key, below) = step(table, known, key).map_err(several)?;
         known = below;
         if table.get(key.as_str()).is_none() {
             let empty = Spanned::new(name_span.clone(), DeValue::Table(DeTable::new()));
@@ -137,13 +143,18 @@ fn put<'i>(
             }
         };
     }
-    let (key, form) = step(table, known, last);
+    let (key, form) = step(table, known, last).map_err(several)?;
     if takes(form, "object") || takes(form, "array") && !takes(form, "string") {
         let help = format!(
             "name one key in it, as in {}; lists and tables can only be set in the file",
             program.variable_example
         );
         return Err(Box::new(wrong(format!("{name} stands for more than one value")).help(help)));
+    }
+    let former = table.get(key.as_str()).map(Spanned::span);
+    if let Some(former) = former.and_then(|span| environment.variable(&span)) {
+        let message = format!("{former} and {name} set the same key");
+        return Err(Box::new(wrong(message).help("remove one of the two variables")));
     }
     let value = Spanned::new(value_span.clone(), typed(form, value));
     // `insert` alone would keep the former key, with its place in the file.
@@ -153,15 +164,20 @@ fn put<'i>(
 }
 
 /// The key as written in the file, and its schema. Names chosen by the user match
-/// regardless of case, and `_` in a variable also matches `-`.
-fn step<'s>(table: &DeTable<'_>, known: &'s Value, key: &str) -> (String, &'s Value) {
+/// regardless of case, and `_` in a variable also matches `-`. Returns an error with the names if
+/// several match, even if one is equal: a variable in capitals can stand for each of them.
+fn step<'s>(table: &DeTable<'_>, known: &'s Value, key: &str) -> Result<(String, &'s Value), String> {
     if let Some(below) = known.get("properties").and_then(|keys| keys.get(key)) {
-        return (key.to_owned(), below);
+        return Ok((key.to_owned(), below));
     }
     let same = |written: &str| written.to_ascii_lowercase().replace('-', "_") == key.replace('-', "_");
-    let written = table.iter().find(|(written, _)| same(written.get_ref()));
-    let key = written.map_or_else(|| key.to_owned(), |(written, _)| written.get_ref().to_string());
-    (key, known.get("additionalProperties").unwrap_or(&Value::Null))
+    let written = table.keys().map(|written| &**written.get_ref());
+    let written: Vec<&str> = written.filter(|written| same(written)).collect();
+    if written.len() > 1 {
+        return Err(quoted(&written));
+    }
+    let key = written.first().map_or(key, |written| *written).to_owned();
+    Ok((key, known.get("additionalProperties").unwrap_or(&Value::Null)))
 }
 
 /// Whether the schema allows a value of this type.

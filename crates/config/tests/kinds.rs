@@ -63,16 +63,22 @@ impl Sample {
 }
 
 fn load(text: &str) -> (Sample, Vec<String>) {
+    load_with(text, &[])
+}
+
+fn load_with(text: &str, variables: &[(&str, &str)]) -> (Sample, Vec<String>) {
     let source = Source { name: "t.toml".into(), text: text.into() };
-    let overrides = Overrides::default();
+    let program = Program { schema: Sample::schema, variables: "T__", ..Program::NONE };
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let overrides = Overrides::of(program.variables, variables);
     let outside =
         ExternalValues { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &overrides };
-    let outcome = doorbell_config::load(Program::NONE, &source, outside);
+    let outcome = doorbell_config::load(program, &source, outside);
     let shown = outcome.problems.iter().map(|problem| {
         format!(
             "{} {:?} {}",
             problem.code,
-            &text[problem.span.clone()],
+            text.get(problem.span.clone()).unwrap_or(&problem.message),
             problem.help.as_deref().unwrap_or("-")
         )
     });
@@ -124,6 +130,24 @@ fn a_link_finds_its_position_or_a_proposal() {
         helps,
         ["did you mean `second`?", "add a table [part.else], or use one of \"first\", \"second\""]
     );
+}
+
+#[test]
+fn a_variable_sets_one_key() {
+    let text = "weight = { my-db = 1, my_db = 2, MY_DB = 3, x-y = 4 }\n";
+    let expected = "bad-variable \"T__WEIGHT__MY_DB stands for more than one of \\\"MY_DB\\\", \\\"my-db\\\", \\\"my_db\\\"\" \
+        rename all but one of them, or set the value in the file";
+    let (sample, problems) = load_with(text, &[("T__WEIGHT__MY_DB", "9"), ("T__WEIGHT__X_Y", "5")]);
+    assert_eq!(problems, [expected]);
+    assert_eq!(sample.to_json(false)["weight"], json!({ "my-db": 1, "my_db": 2, "MY_DB": 3, "x-y": 5 }));
+    for [first, second] in [["T__SPEED", "T__speed"], ["T__WEIGHT__A-B", "T__WEIGHT__A_B"]] {
+        let (_, problems) = load_with("speed = \"slow\"\n", &[(first, "fast"), (second, "slow")]);
+        let expected = format!(
+            "bad-variable {:?} remove one of the two variables",
+            format!("{first} and {second} set the same key")
+        );
+        assert!(problems.contains(&expected), "{problems:?}");
+    }
 }
 
 #[test]
