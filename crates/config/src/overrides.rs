@@ -22,8 +22,10 @@ pub(crate) struct Environment {
     program: Program,
     /// Offset at which the text of the variables begins; lower offsets are those of the file.
     pub(crate) base: usize,
-    /// Lines `NAME=value`.
+    /// Lines `NAME=value`, with spaces in place of the line ends of values.
     pub(crate) source: Source,
+    /// The same lines with the values as given.
+    pub(crate) given: String,
     /// Byte ranges of name and value in each line.
     lines: Vec<(Range<usize>, Range<usize>)>,
 }
@@ -51,18 +53,16 @@ impl Overrides {
 
 impl Environment {
     pub(crate) fn of(program: Program, overrides: &Overrides, base: usize) -> Self {
-        let (mut text, mut lines) = (String::new(), Vec::new());
+        let (mut text, mut given, mut lines) = (String::new(), String::new(), Vec::new());
         for (name, value) in &overrides.0 {
-            let start = text.len();
-            text.push_str(name);
-            let end = text.len();
-            text.push('=');
-            let value_start = text.len();
-            text.extend(value.chars().map(|c| if c == '\n' || c == '\r' { ' ' } else { c }));
-            lines.push((start..end, value_start..text.len()));
+            let line = format!("{name}={value}\n");
+            let (start, end) = (given.len(), given.len() + name.len());
+            lines.push((start..end, end + 1..end + 1 + value.len()));
+            text += &line[..line.len() - 1].replace(['\n', '\r'], " ");
             text.push('\n');
+            given += &line;
         }
-        Self { program, base, source: Source { name: "environment".into(), text }, lines }
+        Self { program, base, source: Source { name: "environment".into(), text }, given, lines }
     }
 
     /// Converts a place after the end of the file to a place in this text; `None` for a place in
@@ -77,7 +77,7 @@ impl Environment {
     pub(crate) fn variable(&self, span: &Range<usize>) -> Option<&str> {
         let at = self.place(span)?.start;
         let (name, _) = self.lines.iter().find(|(name, value)| (name.start..=value.end).contains(&at))?;
-        self.source.text.get(name.clone())
+        self.given.get(name.clone())
     }
 
     /// Stores every value at its key. Returns the places of refused values, which may be secrets.
@@ -89,7 +89,7 @@ impl Environment {
         let schema = (self.program.schema)();
         for (name, value) in &self.lines {
             let shift = |span: &Range<usize>| self.base + span.start..self.base + span.end;
-            let text = &self.source.text;
+            let text = &self.given;
             let spans = (shift(name), shift(value));
             if let Err(problem) =
                 put(self, root, &schema, (&text[name.clone()], &text[value.clone()]), &spans)

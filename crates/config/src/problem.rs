@@ -115,12 +115,13 @@ impl Problem {
         let spans = std::iter::once(&self.span).chain(self.related.iter().map(|(span, _)| span));
         let values = spans.filter_map(|span| {
             let environment = self.environment.as_ref().and_then(|all| Some((all, all.place(span)?)));
+            let is_in_file = environment.is_none();
             let text = match environment {
-                Some((all, place)) => all.source.text.get(place),
+                Some((all, place)) => all.given.get(place),
                 None => source.text.get(span.clone()),
             };
             let hidden = within(&self.hidden, span);
-            let text = text.filter(|text| text.contains('\n') || !hidden.is_empty())?;
+            let text = text.filter(|text| is_in_file && text.contains('\n') || !hidden.is_empty())?;
             let part = |hidden: &Range<usize>| {
                 let end = hidden.end.min(span.end) - span.start;
                 text.get(hidden.start.saturating_sub(span.start)..end).unwrap_or(text)

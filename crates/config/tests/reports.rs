@@ -103,15 +103,32 @@ fn no_report_shows_a_secret() {
 fn no_report_shows_a_secret_in_a_variable() {
     for (name, value) in [
         ("T__CHECK__A__ADDRESS", "s://u:hunter2@h"),
+        ("T__CHECK__A__ADDRESS", "a\ns://u:hunter2@h\n"),
         ("T__CHECK__A__HEADERS", "Authorization: hunter2"),
+        ("T__CHECK__A__HEADERS", "a\nhunter2\r\n"),
         ("T__CHECK__A__HEADERS__COOKIE", "${hunter2"),
         ("T__CHECK__A__PASSWROD", "hunter2"),
         ("T__ADMIN__PIN", "hunter2"),
+        ("T__ADMIN__PIN", "a\nhunter2\n"),
         ("T__ADMIN__TOKEN__X", "hunter2"),
         ("T____", "hunter2"),
     ] {
         let (shown, all) = report("[check.a]\n[admin]\ntoken = \"${URL}\"\n", &[(name, value)]);
         assert!(shown.contains(name) && !all.contains("hunter2"), "{all}");
+    }
+}
+
+#[test]
+fn a_variable_of_several_lines_is_shown_on_one() {
+    let variables = [("T__CHECK__A__MODE", "on\r\n"), ("T__CHECK__B__MODE", "of")];
+    let (shown, _) = report("", &variables);
+    for expected in [
+        "`mode` cannot be \"on\\r\\n\"",
+        "T__CHECK__A__MODE=on  \n",
+        "`mode` cannot be \"of\"",
+        "environment:2:19",
+    ] {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
     }
 }
 

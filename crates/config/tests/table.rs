@@ -281,6 +281,8 @@ fn variables_stand_in_for_keys() {
     let sample = sample.unwrap();
     assert_eq!(problems, [""; 0]);
     assert_eq!((sample.count, &*sample.inner.text, sample.wait), (3, "v", Duration::from_secs(1)));
+    let (sample, _) = load("", &[("T__NAMES", "a\r\nb\n")]);
+    assert_eq!(sample.unwrap().names, ["a\r\nb\n"], "with its line ends");
     let (_, problems) = load("", &[("T__COUNT", "many")]);
     assert_eq!(problems.len(), 1, "{problems:?}");
 }
