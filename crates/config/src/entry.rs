@@ -11,8 +11,8 @@ use crate::secret::Secret;
 use crate::section::{self, Reading, Section};
 use crate::table::Table;
 use crate::units::{
-    DURATION_FORM, RATE_FORM, Rate, SIZE_FORM, format_duration, format_size, parse_duration, parse_rate,
-    parse_size,
+    DURATION_FORM, RATE_FORM, Rate, SIZE_FORM, format_duration, format_size, parse_duration, parse_number,
+    parse_rate, parse_size,
 };
 use crate::words::{did_you_mean, quoted};
 use std::ops::{Range, RangeInclusive};
@@ -164,6 +164,22 @@ impl<'r> Entry<'r> {
         }
     }
 
+    /// Whether the value is this word, with `${NAME}` replaced.
+    pub fn is_word(&self, word: &str) -> Option<bool> {
+        Some(self.raw().is_str() && self.string()? == word)
+    }
+
+    /// Reads a value that is a whole number or a string. A string with `${NAME}` is a number if only
+    /// digits remain after the replacement, as in a variable that replaces a key.
+    pub fn number_or_text<T>(&self, read: impl FnOnce(&Entry<'_>) -> Option<T>) -> Option<T> {
+        let Some(text) = self.raw().as_str() else { return read(self) };
+        let replaced = self.string()?;
+        match parse_number(&replaced).filter(|_| replaced != text) {
+            Some(number) => read(&Entry { raw: &Spanned::new(self.span(), number), ..self.clone() }),
+            None => read(self),
+        }
+    }
+
     /// Help for a value that should be a string: the same value in quotes.
     pub(crate) fn in_quotes(&self) -> Option<String> {
         let text = match self.raw() {
@@ -221,13 +237,13 @@ impl<'r> Entry<'r> {
 
     /// Reads a size in bytes, as in `16KiB`.
     pub fn size(&self, range: &RangeInclusive<u64>) -> Option<u64> {
-        if self.key.is_nonzero && self.raw().as_str().and_then(parse_size) == Some(0) {
-            return self.zero();
-        }
         let text = self.with_unit("a size", SIZE_FORM)?;
         let Some(size) = parse_size(&text) else {
             return self.bad_unit("bad-size", "a size", SIZE_FORM, &text);
         };
+        if self.key.is_nonzero && size == 0 {
+            return self.zero();
+        }
         if range.contains(&size) {
             return Some(size);
         }

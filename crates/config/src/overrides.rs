@@ -2,6 +2,7 @@
 
 use crate::problem::{Problem, Problems, Source};
 use crate::program::Program;
+use crate::units::parse_number;
 use crate::words::quoted;
 use serde_json::Value;
 use std::ops::Range;
@@ -194,10 +195,10 @@ fn takes(form: &Value, kind: &str) -> bool {
 /// become a number, and `true` and `false` a boolean.
 fn typed<'i>(form: &Value, text: &'i str) -> DeValue<'i> {
     let is_open = form.get("type").or_else(|| form.get("anyOf")).is_none();
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     let parsed = match text {
-        "false" | "true" => (is_open || takes(form, "boolean")).then(|| DeValue::parse(text)),
-        _ => (is_number && (is_open || takes(form, "integer"))).then(|| DeValue::parse(text)),
+        "false" | "true" if is_open || takes(form, "boolean") => Some(DeValue::Boolean(text == "true")),
+        _ if is_open || takes(form, "integer") => parse_number(text),
+        _ => None,
     };
-    parsed.and_then(Result::ok).map_or_else(|| DeValue::String(text.into()), Spanned::into_inner)
+    parsed.unwrap_or_else(|| DeValue::String(text.into()))
 }

@@ -1,7 +1,9 @@
-//! Durations, sizes and rates in human-readable form, and back.
+//! Durations, sizes, rates and numbers in human-readable form, and back.
 
 use std::fmt;
 use std::time::Duration;
+use toml::Spanned;
+use toml::de::DeValue;
 
 /// Form of a duration, for help texts.
 pub(crate) const DURATION_FORM: &str = "a number and a unit, as in \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
@@ -108,6 +110,12 @@ impl fmt::Display for Rate {
 fn split_number(text: &str) -> Option<(u64, &str)> {
     let (digits, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     Some((digits.parse().ok()?, rest))
+}
+
+/// The whole number that a text of digits stands for.
+pub(crate) fn parse_number(text: &str) -> Option<DeValue<'_>> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    is_number.then(|| DeValue::parse(text).ok()).flatten().map(Spanned::into_inner)
 }
 
 #[cfg(test)]

@@ -297,13 +297,16 @@ impl<T: Value> Value for Option<T> {
 
     fn read(entry: &Entry<'_>) -> Option<Self> {
         let Some(none) = entry.key.none else { return T::read(entry).map(Some) };
-        let is_number = !entry.key.is_size && T::EXPECTED == u32::EXPECTED;
-        match entry.raw() {
-            DeValue::String(word) if word == none => Some(None),
-            DeValue::Integer(_) => T::read(entry).map(Some),
-            _ if is_number => entry.wrong_type(&format!("{none:?} or {}", T::EXPECTED)),
-            _ => T::read(entry).map(Some),
+        if entry.is_word(none)? {
+            return Some(None);
         }
+        if entry.key.is_size || T::EXPECTED != u32::EXPECTED {
+            return T::read(entry).map(Some);
+        }
+        entry.number_or_text(|entry| match entry.raw() {
+            DeValue::Integer(_) => T::read(entry).map(Some),
+            _ => entry.wrong_type(&format!("{none:?} or {}", T::EXPECTED)),
+        })
     }
 
     fn absent() -> Self {

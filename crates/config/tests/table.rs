@@ -275,6 +275,32 @@ fn a_key_on_a_broken_line_is_not_missing() {
 }
 
 #[test]
+fn words_and_numbers_can_be_references() {
+    for (text, age, threads) in [
+        ("age = \"${NO:-off}\"\nthreads = \"${NO:-auto}\"", None, None),
+        ("age = \"${NO:-5}s\"\nthreads = \"${NO:-3}\"", Some(5), Some(3)),
+    ] {
+        let (sample, problems) = load(text, &[]);
+        let Sample { age: found, threads: count, .. } = sample.unwrap();
+        assert_eq!((problems, found, count), (Vec::new(), age.map(Duration::from_secs), threads), "{text}");
+    }
+    for (text, expected) in [
+        (
+            "age = \"${NO:-never}\"",
+            "1:7 bad-duration: \"never\" is not a duration; write a number and a unit, as in \"250ms\", \"5s\", \"1m30s\" or \"2h\"",
+        ),
+        (
+            "threads = \"${NO}\"",
+            "1:11 unset-variable: environment variable NO is not set; set it, or give a default: `${NO:-default}`",
+        ),
+        ("threads = \"${NO:-65}\"", "1:11 out-of-range: `threads` is out of range; from 1 to 64"),
+        ("threads = \"3\"", "1:11 wrong-type: expected \"auto\" or a whole number, found a string; "),
+    ] {
+        assert_eq!(load(text, &[]).1, [expected], "{text}");
+    }
+}
+
+#[test]
 fn variables_stand_in_for_keys() {
     let (sample, problems) =
         load("count = 2\n", &[("T__COUNT", "3"), ("T__INNER__TEXT", "v"), ("T__WAIT", "1s")]);

@@ -248,7 +248,7 @@ mod flap {
     use doorbell_config::{Entry, Json, Key, Table, form};
 
     pub(super) fn read(entry: &Entry<'_>) -> Option<Option<FlapRule>> {
-        if entry.raw().as_str() == Some("off") {
+        if entry.is_word("off")? {
             return Some(None);
         }
         let Flap { window, max_transitions, hold } = entry.read_table()?;

@@ -300,15 +300,15 @@ mod quorum_min {
     use super::{At, DeValue, Entry, Json, Key, Quorum, json, percent_of};
 
     pub(super) fn read(entry: &Entry<'_>) -> Option<Option<At<Quorum>>> {
-        let quorum = match entry.raw() {
-            DeValue::Integer(_) => Quorum::Count(u32::try_from(entry.integer(&(1..=10_000))?).ok()?),
+        let quorum = entry.number_or_text(|entry| match entry.raw() {
+            DeValue::Integer(_) => u32::try_from(entry.integer(&(1..=10_000))?).ok().map(Quorum::Count),
             DeValue::String(_) => {
                 let help = "write a number of checks, or a percentage such as \"60%\"";
-                Quorum::Percent(percent_of(entry, &(1..=100), help)?)
+                percent_of(entry, &(1..=100), help).map(Quorum::Percent)
             }
-            _ => return entry.wrong_type("a whole number, or a percentage such as \"60%\""),
-        };
-        Some(Some(At { value: quorum, span: entry.span() }))
+            _ => entry.wrong_type("a whole number, or a percentage such as \"60%\""),
+        });
+        Some(Some(At { value: quorum?, span: entry.span() }))
     }
 
     #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
@@ -327,17 +327,17 @@ mod quorum_min {
 /// Reader of a drain reply: a status code, `ignore` or `report`.
 mod on_drain {
     use super::{DeValue, Entry, Json, Key, ON_DRAIN, OnDrain, json};
-    use doorbell_config::word_of;
+    use doorbell_config::{form, word_of};
 
     pub(super) fn read(entry: &Entry<'_>) -> Option<Option<OnDrain>> {
-        match entry.raw() {
+        entry.number_or_text(|entry| match entry.raw() {
             DeValue::Integer(_) => {
                 let code = entry.integer(&(200..=599))?;
                 Some(Some(OnDrain::Code(u16::try_from(code).ok()?)))
             }
             DeValue::String(_) => entry.word(&ON_DRAIN).map(Some),
             _ => entry.wrong_type("a status, \"ignore\" or \"report\""),
-        }
+        })
     }
 
     #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
@@ -349,7 +349,7 @@ mod on_drain {
     }
 
     pub(super) fn form(_: &Key) -> Json {
-        json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, { "enum": ["ignore", "report"] }] })
+        json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, form::words(&["ignore", "report"])] })
     }
 }
 
