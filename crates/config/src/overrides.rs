@@ -145,7 +145,8 @@ fn put<'i>(
         };
     }
     let (key, form) = step(table, known, last).map_err(several)?;
-    if takes(form, "object") || takes(form, "array") && !takes(form, "string") {
+    let takes_one = ["boolean", "integer", "string"].iter().any(|kind| takes(form, kind));
+    if !takes_one && (takes(form, "object") || takes(form, "array")) {
         let help = format!(
             "name one key in it, as in {}; lists and tables can only be set in the file",
             program.variable_example

@@ -12,6 +12,25 @@ enum Foreign {
     Slow,
 }
 
+/// A table, or off.
+mod either {
+    use super::Part;
+    use doorbell_config::{Entry, Json, Key, Table as _, form};
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<Option<Part>> {
+        if entry.is_word("off")? { Some(None) } else { entry.read_table().map(Some) }
+    }
+
+    #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
+    pub(super) fn dump(part: &Option<Part>) -> Option<Json> {
+        Some(part.as_ref().map_or_else(|| "off".into(), |part| part.to_json(true)))
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        form::either(&[Part::schema(), form::words(&["off"])])
+    }
+}
+
 const SPEEDS: [(&str, Foreign); 2] = [("fast", Foreign::Fast), ("slow", Foreign::Slow)];
 
 /// Everything.
@@ -34,6 +53,9 @@ struct Sample {
     part: Vec<Part>,
     /// A table below.
     below: Part,
+    /// A table, or off.
+    #[key(default = "off", with = either)]
+    either: Option<Part>,
 }
 
 /// A part.
@@ -147,6 +169,22 @@ fn a_variable_sets_one_key() {
             format!("{first} and {second} set the same key")
         );
         assert!(problems.contains(&expected), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_variable_can_set_a_key_that_takes_one_value_or_a_table() {
+    for (text, name, value, expected) in [
+        ("either = { count = 3 }\n", "T__EITHER", "off", None),
+        ("either = { count = 3 }\n", "T__EITHER__COUNT", "4", Some(4)),
+        ("", "T__EITHER__COUNT", "4", Some(4)),
+    ] {
+        let (sample, problems) = load_with(text, &[(name, value)]);
+        assert_eq!((problems, sample.either.map(|part| part.count)), (Vec::new(), expected), "{name}");
+    }
+    for name in ["T__BELOW", "T__PART", "T__WEIGHT"] {
+        let (_, problems) = load_with("", &[(name, "off")]);
+        assert!(problems[0].contains("stands for more than one value"), "{problems:?}");
     }
 }
 

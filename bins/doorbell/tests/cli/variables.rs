@@ -39,10 +39,11 @@ fn any_key_with_one_value_can_be_a_variable() {
             418.into(),
         ),
         (&file, "DOORBELL__CHECK__APP__TTL", "9s", "/check/app/ttl", "9s".into()),
+        (&file, "DOORBELL__CHECK__APP__FLAP", "off", "/check/app/flap", "off".into()),
         (&file, "DOORBELL__listener__a__bind", "127.0.0.1:5", "/listener/a/bind", "127.0.0.1:5".into()),
     ] {
-        let more: &[(&str, &str)] =
-            if name.contains("CHECK") { &[("DOORBELL__CHECK__APP__TYPE", "ttl")] } else { &[] };
+        let check = [("DOORBELL__CHECK__APP__TYPE", "ttl"), ("DOORBELL__CHECK__APP__TTL", "9s")];
+        let more = if name.contains("CHECK") { &check[..] } else { &[] };
         let found = dump(args, &[&[(name, value)], more].concat());
         let found = found.pointer(pointer).unwrap_or_else(|| panic!("{name}: {pointer} is not in {found:#}"));
         let found = found.as_array().filter(|list| list.len() == 1).map_or(found, |list| &list[0]);
