@@ -90,7 +90,7 @@ pub use expand::{Env, ReadSecret};
 pub use key::{Key, Literal};
 pub use link::{Link, Names};
 pub use map::Map;
-pub use named::Named;
+pub use named::{NAME_LEN_MAX, Named};
 pub use overrides::Overrides;
 pub use place::{At, Places};
 pub use problem::{Problem, Problems, Severity, Source};

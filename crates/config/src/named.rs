@@ -8,6 +8,9 @@ use crate::value::Value;
 use serde_json::{Value as Json, json};
 use std::ops::{Deref, DerefMut};
 
+/// Maximum length of the name of a table, in bytes.
+pub const NAME_LEN_MAX: usize = 128;
+
 /// Tables by name, in the order of the file. Each table contains its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<T>(Vec<T>);
@@ -72,11 +75,10 @@ impl<T: Table> Value for Named<T> {
         let mut tables = Vec::new();
         for (name, raw) in entries.into_iter().filter(|(_, raw)| raw.get_ref().is_table()) {
             let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-            if name.is_empty() || !name.bytes().all(is_good) {
-                entry.problem(
-                    Problem::error("bad-name", name.span, format!("{:?} is not a name", name.value))
-                        .help("a name is made of letters, digits, `_` and `-`"),
-                );
+            if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.bytes().all(is_good) {
+                let help = format!("a name is made of at most {NAME_LEN_MAX} letters, digits, `_` and `-`");
+                let message = format!("{:?} is not a name", name.value);
+                entry.problem(Problem::error("bad-name", name.span, message).help(help));
                 continue;
             }
             if let Some(mut section) = entry.item(raw).table_of(format!("{kind}.NAME")) {

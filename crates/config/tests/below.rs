@@ -132,6 +132,9 @@ fn dumps_and_schemas_have_them_where_they_are_written() {
 #[test]
 fn tables_with_names_need_one() {
     let outcome = load("[one]\ntimeout = \"1s\"\n[one.\"a b\"]\n");
-    let codes: Vec<_> = outcome.problems.iter().map(|problem| problem.code).collect();
-    assert_eq!(codes, ["missing-name", "bad-name"]);
+    assert_eq!(codes(&outcome), [("missing-name", 6), ("bad-name", 26)]);
+    for (len, expected) in [(128, &[][..]), (129, &[("bad-name", 5)])] {
+        let outcome = load(&format!("[one.{}]\n", "x".repeat(len)));
+        assert_eq!(codes(&outcome), expected, "{len}");
+    }
 }

@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 const INTRODUCTION: &str = "\
 # Configuration keys
 
-Every table and key of `doorbell.toml`. `NAME` stands for a name of your choice. The same text is in
-`doorbell man doorbell.toml`; editors read it from `doorbell config schema`.
+Every table and key of `doorbell.toml`. `NAME` stands for a name of your choice, of at most 128
+letters, digits, `_` and `-`. The same text is in `doorbell man doorbell.toml`; editors read it from
+`doorbell config schema`.
 
 - A duration is a number and a unit, or several: `500ms`, `2s`, `1m30s`, `1h`, `7d`.
 - A size is a number and a unit: `0B`, `64KiB`, `16MiB`, `1GiB`.

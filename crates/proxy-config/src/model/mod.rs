@@ -66,6 +66,9 @@ pub use udp::{Udp, UdpReply, UdpWhenDown};
 /// Maximum number of checks of a configuration.
 pub const CHECKS_MAX: usize = 10_000;
 
+// Names of tables are names of checks and endpoints.
+const _: () = assert!(doorbell_config::NAME_LEN_MAX <= doorbell_health::limits::NAME_LEN_MAX);
+
 /// Configuration of doorbell. Durations are written "250ms", "5s" or "1m30s", sizes "512B", "16KiB"
 /// or "1MiB". Strings may hold ${NAME} or ${NAME:-default} from the environment, secrets also
 /// ${file:/path}.
