@@ -282,6 +282,19 @@ fn the_annotated_examples_are_those_that_are_tested() {
     assert_eq!(include_str!("../../../deploy/reference.toml"), include_str!("config/good_reference.toml"));
 }
 
+#[test]
+fn a_board_holds_all_endpoints_of_a_valid_file() {
+    for (name, count, is_valid) in [("h0", 1_022, true), ("h0", 1_023, false), ("livez", 1_023, true)] {
+        let mut text = format!("version = 1\n[health.{name}]\n");
+        (1..count).for_each(|number| text.push_str(&format!("[health.h{number}]\n")));
+        let parsed = parse(&Source { name: "f".into(), text });
+        let codes = parsed.problems.iter().filter(|problem| problem.severity == Severity::Error);
+        let codes: Vec<_> = codes.map(|problem| (problem.code, problem.span.start > 0)).collect();
+        let expected = if is_valid { &[][..] } else { &[("out-of-range", true)] };
+        assert_eq!(codes, expected, "{name} {count}");
+    }
+}
+
 /// Collects the keys of a schema, as in `check.*.tls.ca`. A star stands for a name that users
 /// choose.
 fn keys_of(schema: &Value, at: &str, keys: &mut BTreeSet<String>) {

@@ -4,6 +4,7 @@ use super::super::model::{CheckUse, DegradedVia, Health, QuorumOf};
 use doorbell_checks::options::Check;
 use doorbell_config::{At, Link, Named, Names, Places, Problem, Problems, format_size};
 use doorbell_health::Severity;
+use doorbell_health::limits::ENDPOINTS_MAX;
 
 /// Maximum size of a body that every prober reads in full; Google Cloud reads 1024 bytes.
 pub(super) const PROBE_BODY_LEN_MAX: u32 = 1024;
@@ -15,10 +16,15 @@ pub(super) fn resolve(health: &mut Named<Health>, checks: &[Check], places: &Pla
         find_checks(one, checks, &names);
         lint(one, places, problems);
     }
-    for name in ["livez", "readyz"] {
-        if !health.iter().any(|known| known.name == name) {
-            health.push(Health { uses: default_uses(name, checks), ..Health::named(name) });
-        }
+    let mut missing = vec!["livez", "readyz"];
+    missing.retain(|name| !health.iter().any(|known| known.name == *name));
+    if let Some(extra) = health.get(ENDPOINTS_MAX - missing.len()) {
+        let message = format!("more than {ENDPOINTS_MAX} endpoints, with `livez` and `readyz`");
+        let problem = Problem::error("out-of-range", places.name(["health", &extra.name]), message);
+        problems.add(problem.help("distribute them over several instances"));
+    }
+    for name in missing {
+        health.push(Health { uses: default_uses(name, checks), ..Health::named(name) });
     }
 }
 
