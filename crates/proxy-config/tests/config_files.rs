@@ -96,6 +96,19 @@ fn only_files_named_so_are_good() {
     }
 }
 
+#[test]
+fn each_route_of_a_path_is_reported_once() {
+    let route = |n: usize| format!("[route.r{n}]\npath = \"/\"\nreply = {{}}\n");
+    let routes: String = (0..2000).map(route).collect();
+    let text = format!("version = 1\n[listener.a]\nbind = \":8080\"\n{routes}");
+    let parsed = parse(&Source { name: "f".into(), text });
+    let duplicates = parsed.problems.iter().filter(|problem| problem.code == "duplicate-route");
+    let messages: BTreeSet<&str> = duplicates.map(|problem| problem.message.as_str()).collect();
+    assert_eq!(messages.len(), 1999);
+    assert!(messages.iter().all(|message| message.contains(" serves the same requests as route `r0`: ")));
+    assert_eq!(parsed.problems.len(), 1999);
+}
+
 /// A form for comparison that ignores the order of tables and the spelling of values.
 fn sorted(config: &Config) -> String {
     let mut value = to_json(config, true);

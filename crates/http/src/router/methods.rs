@@ -67,6 +67,11 @@ impl MethodSet {
         Self(self.0 | other.0)
     }
 
+    /// The methods of this set that `other` does not have.
+    pub(super) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The methods of the set, in the order of `Allow`.
     pub fn iter(self) -> impl Iterator<Item = Method> {
         ORDER.into_iter().map(|(method, _)| method).filter(move |&method| self.contains(method))

@@ -29,7 +29,7 @@ pub use crate::pattern::{PARAMS_MAX, Params, PatternError, SEGMENTS_MAX, param_n
 use crate::pattern::{Pattern, Segment};
 use crate::{Method, Request};
 pub(crate) use map::{ByteMap, hash};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use table::{Leaf, NONE, Table};
 
@@ -361,29 +361,37 @@ impl Draft {
     }
 }
 
-/// Finds pairs of routes that have a host, the shape of the path and a method in common.
+/// The methods of a host and path that a route was the first to claim.
+struct Claim {
+    route: usize,
+    methods: MethodSet,
+}
+
+/// Finds routes that have a host, the shape of the path and a method in common with an earlier
+/// route. Only the first route with a method claims it: a thousand equal routes are 999 conflicts,
+/// not one for each pair.
 fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut Vec<RouteError>) {
-    let mut claims: HashMap<(Option<&str>, &[Segment]), Vec<usize>> = HashMap::new();
+    let mut claims: HashMap<(Option<&str>, &[Segment]), Vec<Claim>> = HashMap::new();
     for (second, draft) in drafts.iter().enumerate() {
         let Some(draft) = draft else { continue };
         let any = draft.hosts.is_empty().then_some(None);
-        let mut reported = Vec::new();
+        let mut reported = HashSet::new();
         for host in draft.hosts.iter().map(|host| Some(host.as_str())).chain(any) {
             let earlier = claims.entry((host, &draft.pattern.segments)).or_default();
-            for &first in earlier.iter() {
-                let methods = routes[first].methods.intersection(draft.methods);
+            let mut unclaimed = draft.methods;
+            for &Claim { route: first, methods: claimed } in earlier.iter() {
+                unclaimed = unclaimed.without(claimed);
                 // Two routes with ten hosts in common are reported once.
-                if methods.is_empty() || reported.contains(&first) {
+                if claimed.intersection(draft.methods).is_empty() || !reported.insert(first) {
                     continue;
                 }
-                reported.push(first);
                 let conflict = Conflict {
                     first: routes[first].name.clone(),
                     second: routes[second].name.clone(),
                     host: host.map(str::to_owned),
                     first_path: routes[first].path.clone(),
                     second_path: routes[second].path.clone(),
-                    methods,
+                    methods: routes[first].methods.intersection(draft.methods),
                 };
                 errors.push(if routes[first].methods == draft.methods {
                     RouteError::Duplicate(conflict)
@@ -391,7 +399,9 @@ fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut
                     RouteError::Shadowed(conflict)
                 });
             }
-            earlier.push(second);
+            if !unclaimed.is_empty() {
+                earlier.push(Claim { route: second, methods: unclaimed });
+            }
         }
     }
 }

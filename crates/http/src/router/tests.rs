@@ -210,6 +210,25 @@ fn conflicts_name_both_routes() {
 }
 
 #[test]
+fn each_route_conflicts_only_with_the_first_that_claims_a_method() {
+    let post = MethodSet::of(&[Method::Post]);
+    let mut routes = vec![route("get", &[], "/", get()), route("post", &["h", "i"], "/", post)];
+    routes.extend((0..300).map(|n| route(&format!("any{n}"), &[], "/", MethodSet::ANY)));
+    routes.extend((0..300).map(|n| route(&format!("here{n}"), &["i", "h"], "/", MethodSet::ANY)));
+    let errors = build(&routes).unwrap_err();
+    let found = errors.iter().map(|error| match error {
+        RouteError::Duplicate(conflict) | RouteError::Shadowed(conflict) => {
+            (conflict.first.as_str(), conflict.second.as_str())
+        }
+        other => panic!("{other}"),
+    });
+    let found: Vec<_> = found.collect();
+    assert_eq!(found[..3], [("get", "any0"), ("get", "any1"), ("any0", "any1")]);
+    // The first of each kind conflicts with one route, every other with two.
+    assert_eq!(found.len(), 2 * (1 + 299 * 2));
+}
+
+#[test]
 fn every_bad_route_is_reported() {
     let many = "/{a}".to_owned() + &"/x".repeat(SEGMENTS_MAX);
     let params: String = (0..=PARAMS_MAX).map(|n| format!("/{{p{n}}}")).collect();

@@ -4,6 +4,7 @@ use super::super::model::{Action, Route};
 use doorbell::http::Method;
 use doorbell::http::router::{self, Lookup, MethodSet, RouteError, Router};
 use doorbell_config::{At, Places, Problem, Problems};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Path of ACME challenges (RFC 8555 8.3).
@@ -12,19 +13,21 @@ const CHALLENGES: &str = "/.well-known/acme-challenge/";
 /// The routes of a file, and the places of its keys.
 struct Conflicts<'a> {
     routes: &'a [Route],
+    by_name: HashMap<&'a str, &'a Route>,
     places: &'a Places,
     problems: &'a Problems,
 }
 
 /// Reports, for each listener, redirects of ACME challenges, and routes that hide other routes.
 pub(super) fn find(routes: &[Route], listeners: usize, places: &Places, problems: &Problems) {
-    Conflicts { routes, places, problems }.find(listeners);
+    let by_name = routes.iter().map(|route| (route.name.as_str(), route)).collect();
+    Conflicts { routes, by_name, places, problems }.find(listeners);
 }
 
 impl Conflicts<'_> {
     /// Builds a router for each listener, only to find conflicts.
     fn find(&self, listeners: usize) {
-        let mut reported: Vec<(String, String)> = Vec::new();
+        let mut reported: HashSet<(String, String)> = HashSet::new();
         for position in 0..listeners {
             let mut builder = Router::builder();
             let here = self.routes.iter().enumerate();
@@ -56,8 +59,7 @@ impl Conflicts<'_> {
                     // Invalid hosts and paths, and empty method lists, are already reported.
                     _ => continue,
                 };
-                let pair = (conflict.first.clone(), conflict.second.clone());
-                if reported.contains(&pair) {
+                if !reported.insert((conflict.first.clone(), conflict.second.clone())) {
                     continue;
                 }
                 let message = match conflict.first == conflict.second {
@@ -73,15 +75,13 @@ impl Conflicts<'_> {
                         .also(first, "first here")
                         .help("give one of them another path, other hosts or other methods"),
                 );
-                reported.push(pair);
             }
         }
     }
 
     /// Position of a route's path; with `last`, the last of several equal paths.
     fn place_of_path(&self, name: &str, path: &str, last: bool) -> Range<usize> {
-        let route = self.routes.iter().find(|route| route.name == name);
-        let paths = route.into_iter().flat_map(|route| &route.paths);
+        let paths = self.by_name.get(name).into_iter().flat_map(|route| &route.paths);
         let mut places = paths
             .filter(|known| known.value == path && !known.span.is_empty())
             .map(|known| known.span.clone());
@@ -97,7 +97,7 @@ impl Conflicts<'_> {
         let all_hosts = routes.iter().filter(here).flat_map(|route| &route.hosts);
         let all_hosts: Vec<Option<String>> =
             all_hosts.map(|host| Some(name_of(host))).chain([None]).collect();
-        let mut reported = Vec::new();
+        let mut reported = HashSet::new();
         for (index, route) in routes.iter().enumerate().filter(|(_, route)| here(route)) {
             let hosts: Vec<Option<String>> = match route.hosts.is_empty() {
                 true => all_hosts.clone(),
@@ -117,8 +117,7 @@ impl Conflicts<'_> {
                     other.map(|other| (*found.value, other))
                 });
                 for (other, redirect) in redirecting {
-                    if !reported.contains(&other) {
-                        reported.push(other);
+                    if reported.insert(other) {
                         self.report_redirected(redirect, route, path);
                     }
                 }
