@@ -52,6 +52,11 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
     http2::resolve_grpc(&mut config.grpc, &endpoints);
     let resolver = Resolver {
         listeners: &config.listeners,
+        listener_names: Names::new(
+            ["listener", "unknown-listener"],
+            config.listeners.iter().map(|listener| &listener.name),
+            problems,
+        ),
         tls: &config.tls,
         auth: Names::new(["auth", "unknown-auth"], config.auth.iter().map(|auth| &auth.name), problems),
         limits: Names::new(

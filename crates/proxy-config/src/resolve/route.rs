@@ -2,7 +2,7 @@
 //! certificates and endpoint.
 
 use super::super::model::{ClientAuthMode, ClientCert, Listener, Route, Tls};
-use doorbell_config::{At, Link, Names, Places, Problem, Problems, did_you_mean, quoted};
+use doorbell_config::{At, Link, Names, Places, Problem, Problems};
 
 /// Maximum size of a request line (`doorbell-http`'s default).
 const LINE_BYTES_MAX: u32 = 8 << 10;
@@ -13,6 +13,7 @@ const LINE_REST_LEN: usize = "GET  HTTP/1.1".len();
 /// Tables that routes refer to.
 pub(super) struct Resolver<'a> {
     pub(super) listeners: &'a [Listener],
+    pub(super) listener_names: Names<'a>,
     pub(super) tls: &'a [Tls],
     pub(super) auth: Names<'a>,
     pub(super) limits: Names<'a>,
@@ -40,26 +41,26 @@ impl Resolver<'_> {
     }
 
     fn find_listeners(&self, route: &mut Route) {
-        let names: Vec<&str> = self.listeners.iter().map(|listener| &*listener.name).collect();
+        let names = &self.listener_names;
         let table = format!("route.{}", route.name);
         if self.places.get(&format!("{table}.listener")).is_none() {
-            if let [only] = names.as_slice() {
-                let only = Link { name: (*only).to_owned(), position: 0 };
+            if let [only] = self.listeners {
+                let only = Link { name: only.name.clone(), position: 0 };
                 route.listeners.push(only.into());
                 return;
             }
             let message = format!("route `{}` names no listener", route.name);
             let place = self.places.get(&table).unwrap_or_default();
-            let help = format!("add `listener = ` with one or a list of {}", quoted(&names));
+            let help = format!("add `listener = ` with one or a list of {}", names.listed());
             self.problems.add(Problem::error("missing-key", place, message).help(help));
         }
         let mut found: Vec<At<Link>> = Vec::new();
         for mut link in route.listeners.drain(..) {
             let name = link.name.clone();
-            let Some(position) = names.iter().position(|known| *known == name) else {
+            let Some(position) = names.get(&name) else {
                 let message = format!("there is no listener `{name}`");
                 let help =
-                    did_you_mean(&name, &names).unwrap_or_else(|| format!("listeners: {}", quoted(&names)));
+                    names.suggestion(&name).unwrap_or_else(|| format!("listeners: {}", names.listed()));
                 self.problems.add(Problem::error("unknown-listener", link.span, message).help(help));
                 continue;
             };
