@@ -3,8 +3,9 @@
 use super::bind::Bind;
 use super::model::Config;
 use doorbell_config::At;
+use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 /// An address of a socket.
@@ -44,7 +45,7 @@ impl Bind {
 
     /// Whether one configuration cannot have both addresses. It can have `[::]` and an IPv4
     /// address: [`Config::bound`] then restricts `[::]` to IPv6.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
+    fn overlaps(&self, other: &Self) -> bool {
         match [self, other].map(Self::tcp) {
             [Some(a), Some(b)] => {
                 let [a, b] = [a, b].map(|addr| BoundAddr { addr, v6_only: is_v6_wildcard(addr) });
@@ -52,6 +53,37 @@ impl Bind {
             }
             _ => self == other,
         }
+    }
+
+    /// The keys by which [`Overlaps`] finds the addresses that may overlap this one: the address
+    /// itself, and the wildcard of its family and port.
+    fn keys(&self) -> [Self; 2] {
+        let keys = match self.tcp().map(canonical) {
+            Some(addr @ SocketAddr::V4(_)) => [addr, (Ipv4Addr::UNSPECIFIED, addr.port()).into()],
+            Some(addr @ SocketAddr::V6(_)) => [addr, (Ipv6Addr::UNSPECIFIED, addr.port()).into()],
+            None => return [self.clone(), self.clone()],
+        };
+        keys.map(Self::Tcp)
+    }
+}
+
+/// Addresses of which no two overlap, by their keys. A wildcard overlaps all addresses of its
+/// family and port, so only the first of these can be one.
+#[derive(Default)]
+pub(super) struct Overlaps(HashMap<Bind, (Bind, Range<usize>)>);
+
+impl Overlaps {
+    /// Adds an address unless it overlaps one that was added before, which is returned.
+    pub(super) fn add(&mut self, bind: &Bind, span: &Range<usize>) -> Option<&(Bind, Range<usize>)> {
+        let keys = bind.keys();
+        let is_known = |key: &&Bind| self.0.get(*key).is_some_and(|(first, _)| first.overlaps(bind));
+        if let Some(key) = keys.iter().find(is_known) {
+            return self.0.get(key);
+        }
+        for key in keys {
+            self.0.entry(key).or_insert_with(|| (bind.clone(), span.clone()));
+        }
+        None
     }
 }
 
@@ -196,6 +228,38 @@ mod tests {
         ] {
             assert_eq!(bound(a).overlaps(bound(b)), expected, "{a} {b}");
             assert_eq!(bound(b).overlaps(bound(a)), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn overlaps_are_those_of_a_comparison_with_each_address() {
+        let texts = [
+            "0.0.0.0:80",
+            "127.0.0.1:80",
+            "127.0.0.2:80",
+            "127.0.0.1:81",
+            "[::]:80",
+            "[::1]:80",
+            "[::2]:80",
+            "[::ffff:127.0.0.1]:80",
+            "[::ffff:0.0.0.0]:80",
+            "0.0.0.0:0",
+            "127.0.0.1:0",
+            "unix:/a",
+            "unix:/b",
+        ];
+        let binds: Vec<Bind> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        let count = binds.len();
+        for order in 0..count.pow(4) {
+            let order = [0, 1, 2, 3].map(|at| &binds[order / count.pow(at) % count]);
+            let (mut overlaps, mut known) = (Overlaps::default(), Vec::<&Bind>::new());
+            for bind in order {
+                let expected = known.iter().copied().find(|first| first.overlaps(bind));
+                assert_eq!(overlaps.add(bind, &(0..0)).map(|(first, _)| first), expected, "{order:?}");
+                if expected.is_none() {
+                    known.push(bind);
+                }
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ mod route;
 mod sharing;
 mod tls;
 
-use super::addresses;
+use super::addresses::{self, Overlaps};
 use super::bind::Bind;
 use super::defaults::default_routes;
 use super::model::{CHECKS_MAX, Config, Listener};
@@ -24,7 +24,6 @@ use doorbell_checks::options::CheckKind;
 use doorbell_config::{Names, Places, Problem, Problems};
 pub(crate) use http2::default_route as default_grpc_route;
 use route::Resolver;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Resolves names and reports problems between tables. Continues after problems. `grace` is the
@@ -135,12 +134,10 @@ fn find_twice_bound(config: &Config, places: &Places, problems: &Problems) {
 }
 
 fn find_overlapping(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems: &Problems) {
-    let mut at_port: HashMap<Option<u16>, Vec<(Bind, Range<usize>)>> = HashMap::new();
+    let mut known = Overlaps::default();
     for (bind, span) in binds {
-        let known = at_port.entry(bind.tcp().map(|addr| addr.port())).or_default();
-        match known.iter().find(|(first, _)| first.overlaps(&bind)) {
-            Some((first, at)) => problems.add(bound_twice(&bind, span, first, at.clone())),
-            None => known.push((bind, span)),
+        if let Some((first, at)) = known.add(&bind, &span) {
+            problems.add(bound_twice(&bind, span, first, at.clone()));
         }
     }
 }
