@@ -4,6 +4,7 @@
 use super::http::FieldValue;
 use doorbell_config::{Entry, Json, Key, Map, Problem, Secret, Value, is_credential, literal};
 use serde_json::json;
+use std::collections::HashMap;
 
 /// Fields that doorbell writes itself, or that would break a request.
 const OWN_FIELDS: [&str; 4] = ["connection", "content-length", "transfer-encoding", "upgrade"];
@@ -35,6 +36,7 @@ impl Value for FieldValue {
 
 pub(super) fn read(entry: &Entry<'_>) -> Option<Vec<(String, FieldValue)>> {
     let fields = Map::<FieldValue>::read(entry)?;
+    refuse_twice(&fields, entry);
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     for (name, value) in fields.iter() {
         let problem = |message: String, help: &str| {
@@ -67,6 +69,20 @@ pub(super) fn form(key: &Key) -> Json {
     Map::<FieldValue>::form(key)
 }
 
+/// Refuses names that differ only in case: they are one field, and one of the values would be lost.
+fn refuse_twice<T>(fields: &Map<T>, entry: &Entry<'_>) {
+    let mut known = HashMap::new();
+    for (name, _) in fields.iter() {
+        if let Some(first) = known.insert(name.to_ascii_lowercase(), name) {
+            let message = format!("header field `{}` is the same as `{}`", name.value, first.value);
+            let problem = Problem::error("bad-header", name.span.clone(), message);
+            entry.problem(
+                problem.also(first.span.clone(), "first here").help("remove one of them; case is ignored"),
+            );
+        }
+    }
+}
+
 fn pairs<T: Clone>(map: &Map<T>) -> Vec<(String, T)> {
     map.iter().map(|(name, value)| (name.value.clone(), value.value.clone())).collect()
 }
@@ -80,10 +96,12 @@ fn dump_pairs<T: Value>(pairs: &[(String, T)]) -> Option<Json> {
 /// Expressions for the values of header fields.
 pub(super) mod patterns {
     use super::super::http::Pattern;
-    use super::{Entry, Json, Key, Map, Value, dump_pairs, pairs};
+    use super::{Entry, Json, Key, Map, Value, dump_pairs, pairs, refuse_twice};
 
     pub(in super::super) fn read(entry: &Entry<'_>) -> Option<Vec<(String, Pattern)>> {
-        let patterns = pairs(&Map::<Pattern>::read(entry)?);
+        let patterns = Map::<Pattern>::read(entry)?;
+        refuse_twice(&patterns, entry);
+        let patterns = pairs(&patterns);
         Some(patterns.into_iter().map(|(name, pattern)| (name.to_ascii_lowercase(), pattern)).collect())
     }
 
