@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
+use std::path::{Component, PathBuf};
 
 /// An address of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +52,22 @@ impl Bind {
                 let [a, b] = [a, b].map(|addr| BoundAddr { addr, v6_only: is_v6_wildcard(addr) });
                 a.overlaps(b)
             }
-            _ => self == other,
+            _ => self.lexical() == other.lexical(),
         }
+    }
+
+    /// The address with the shortest spelling of its path, except that links are not followed: a
+    /// file is validated without reading directories.
+    fn lexical(&self) -> Self {
+        let Self::Unix(path) = self else { return self.clone() };
+        let mut short = PathBuf::new();
+        for part in path.components() {
+            match part == Component::ParentDir {
+                true => _ = short.pop(),
+                false => short.push(part),
+            }
+        }
+        Self::Unix(short)
     }
 
     /// The keys by which [`Overlaps`] finds the addresses that may overlap this one: the address
@@ -61,7 +76,7 @@ impl Bind {
         let keys = match self.tcp().map(canonical) {
             Some(addr @ SocketAddr::V4(_)) => [addr, (Ipv4Addr::UNSPECIFIED, addr.port()).into()],
             Some(addr @ SocketAddr::V6(_)) => [addr, (Ipv6Addr::UNSPECIFIED, addr.port()).into()],
-            None => return [self.clone(), self.clone()],
+            None => return [self.lexical(), self.lexical()],
         };
         keys.map(Self::Tcp)
     }
@@ -232,6 +247,20 @@ mod tests {
     }
 
     #[test]
+    fn spellings_of_a_path_are_one_address() {
+        for (other, expected) in [
+            ("unix:/run/a/../d.sock", true),
+            ("unix:/../run/d.sock", true),
+            ("unix://run/./d.sock", true),
+            ("unix:/run/../d.sock", false),
+            ("unix:/run/..d.sock", false),
+        ] {
+            let [bind, other] = ["unix:/run/d.sock", other].map(|text| text.parse::<Bind>().unwrap());
+            assert_eq!(bind.overlaps(&other), expected, "{other}");
+        }
+    }
+
+    #[test]
     fn overlaps_are_those_of_a_comparison_with_each_address() {
         let texts = [
             "0.0.0.0:80",
@@ -247,6 +276,7 @@ mod tests {
             "127.0.0.1:0",
             "unix:/a",
             "unix:/b",
+            "unix:/../c/..//./a",
         ];
         let binds: Vec<Bind> = texts.iter().map(|text| text.parse().unwrap()).collect();
         let count = binds.len();

@@ -146,8 +146,10 @@ fn find_overlapping(binds: impl Iterator<Item = (Bind, Range<usize>)>, problems:
 /// default listener, which has no position in the file.
 fn bound_twice(bind: &Bind, span: Range<usize>, first: &Bind, at: Range<usize>) -> Problem {
     let problem = |message| Problem::error("bound-twice", span, message);
-    let what = if bind == first { "is" } else { "overlaps" };
-    match (at.is_empty(), bind == first) {
+    // Paths only overlap if they are the same file.
+    let is_same = bind == first || matches!(bind, Bind::Unix(_));
+    let what = if is_same { "is" } else { "overlaps" };
+    match (at.is_empty(), is_same) {
         (true, _) => problem(format!("{bind} {what} the address of the built-in listener"))
             .help("give it another address, or add a [listener.NAME]"),
         (false, true) => problem(format!("{bind} is bound twice"))
