@@ -165,6 +165,23 @@ fn an_endpoint_drains_alone_until_it_is_cancelled() {
     assert!(of_drains.chunks(2).all(|two| (two[0].1, two[1].1) == (true, false)), "{of_drains:?}");
 }
 
+/// `all` is a permitted name: only without a prefix is it the target for everything.
+#[test]
+fn an_endpoint_and_a_check_named_all_are_targets() {
+    let more = "[check.all]\ntype = \"ttl\"\nttl = \"1h\"\n[health.all]\nrequire = [\"all\"]\n";
+    let operator = Operator::new(Supervisor::without_signals().queue(), Program::default());
+    let registry = HealthRegistry::build(&config(more)).unwrap();
+    operator.prepare(&registry);
+    for target in ["endpoint:all", "check:all"] {
+        operator.maintain(target, "disks", None).unwrap();
+        assert_eq!(operator.status().maintenance[0].target, target);
+        let states = ["all", "readyz"].map(|name| state(&registry, name));
+        assert_eq!(states, [EndpointWord::Maintenance, EndpointWord::Up], "{target}");
+        operator.ready(target).unwrap();
+        assert_eq!(operator.status().maintenance, []);
+    }
+}
+
 #[test]
 fn limited_drains_end() {
     let (operator, registry) = operator();
