@@ -271,6 +271,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if closes {
             return self.finish(id);
         }
+        // In a drain, a connection that waits for input may end, or gets less time.
         if !drained || draining {
             return self.drive(id, Todo::Recv(Expect::Now));
         }
