@@ -11,6 +11,9 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::num::NonZeroU16;
+use std::sync::Mutex;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::{
@@ -67,7 +70,7 @@ fn alternating_replies_panics_and_hang_ups_are_counted_separately() {
         let until = Instant::now() + Duration::from_secs(5);
         while server.stats().conns_live > 0 || server.stats().conns_accepted < 5 * ROUNDS {
             assert!(Instant::now() < until, "{:?}", server.stats());
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         let stats = server.stats();
         assert_eq!((stats.conns_accepted, stats.requests), (5 * ROUNDS, 5 * ROUNDS));
@@ -75,6 +78,41 @@ fn alternating_replies_panics_and_hang_ups_are_counted_separately() {
         assert_eq!(stats.closed_because(CloseReason::HandlerPanic), ROUNDS);
         assert_eq!(stats.closed_because(CloseReason::Done), 4 * ROUNDS);
         server.stop().unwrap();
+    }
+}
+
+/// The head and the large content of a reply are not sent in one call.
+#[test]
+fn replies_to_clients_that_are_accepted_during_a_drain_are_counted_as_done() {
+    for engine in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)) {
+        let (begun, has_begun) = sync_channel(1);
+        let (permit, permitted) = sync_channel::<()>(1);
+        let permitted = Mutex::new(permitted);
+        let blocks = Http1::new(service_fn(move |_, reply| {
+            begun.send(()).unwrap();
+            permitted.lock().unwrap().recv().unwrap();
+            reply.status(Status::OK).content("ok")
+        }));
+        let large = StaticReply::text(Status::OK, "x".repeat(300_000));
+        let large = Http1::new(service_fn(move |_, reply| reply.send(&large)));
+        let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
+        let builder = builder.listen(Listen::tcp(LOOPBACK), blocks).listen(Listen::tcp(LOOPBACK), large);
+        let server = builder.start().unwrap();
+        let [blocking, addr] = [0, 1].map(|listener| server.tcp_addr(listener).unwrap());
+        let handle = server.handle();
+        let first = thread::spawn(move || ask(blocking, "/"));
+        has_begun.recv().unwrap();
+        let mut second = TcpStream::connect(addr).unwrap();
+        second.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        // The worker takes the command before it accepts the second client.
+        handle.drain_within(Duration::from_secs(60));
+        permit.send(()).unwrap();
+        let mut reply = String::new();
+        second.read_to_string(&mut reply).unwrap();
+        assert!(reply.ends_with(&"x".repeat(300_000)), "{engine:?}");
+        first.join().unwrap();
+        server.wait().unwrap();
+        assert_eq!(handle.stats().closed_because(CloseReason::Done), 2, "{engine:?}");
     }
 }
 
@@ -98,7 +136,7 @@ fn the_request_and_age_limits_are_counted_as_close_reasons() {
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             let mut reply = Vec::new();
             while !reply.windows(17).any(|part| part == b"Connection: close") {
-                std::thread::sleep(wait);
+                thread::sleep(wait);
                 stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
                 while !reply.ends_with(b"ok\n") {
                     let mut some = [0; 1000];
@@ -118,7 +156,7 @@ fn the_request_and_age_limits_are_counted_as_close_reasons() {
         let until = Instant::now() + Duration::from_secs(5);
         while server.stats().conns_live > 0 || server.stats().conns_accepted < 3 {
             assert!(Instant::now() < until, "{:?}", server.stats());
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         let stats = server.stats();
         let of = |reason| stats.closed_because(reason);
@@ -136,7 +174,7 @@ fn an_invalid_reply_is_a_500_that_is_counted_and_reported_once_per_kind() {
             "/reserved" => reply.status(Status::OK).header("Content-Length", "1").empty(),
             _ => reply.status(Status::OK).header("X-Line", "a\r\nb").empty(),
         }));
-        let (sender, receiver) = std::sync::mpsc::sync_channel(16);
+        let (sender, receiver) = sync_channel(16);
         let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
         let builder = builder.observer(move |event| sender.send(format!("{event:?}")).unwrap());
         let server = builder.listen(Listen::tcp(LOOPBACK), service).start().unwrap();

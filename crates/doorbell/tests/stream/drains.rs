@@ -7,14 +7,15 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use doorbell::offload::{Executor, Offload, Pump};
+use doorbell::offload::{Offload, Pump};
 use doorbell::stream::{ConnHandle, Context, Stream, StreamHandler};
 use doorbell::{Engine, Limits, Listen, Server, ServerBuilder};
 
+use super::events::ByHand;
 use super::handlers::{KeepsWriting, Lines};
 use super::sockets::{connect_with_small_buffer, engines, read};
 
@@ -117,19 +118,6 @@ fn a_client_that_only_listens_and_does_not_read_is_cut_visibly() {
         server.handle().drain();
         server.wait().unwrap();
         assert!(stream.read_to_end(&mut Vec::new()).is_err(), "{engine:?}");
-    }
-}
-
-/// An executor whose jobs the test runs.
-struct ByHand(SyncSender<Pump>);
-
-impl Executor for ByHand {
-    fn threads(&self) -> usize {
-        1
-    }
-
-    fn spawn(&self, pump: Pump) {
-        self.0.send(pump).unwrap();
     }
 }
 

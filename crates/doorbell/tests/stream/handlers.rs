@@ -140,6 +140,7 @@ impl StreamHandler for Lines {
     fn message(&self, _line: &mut Line, message: String, cx: &mut Context<'_, Self>) {
         match message.as_str() {
             "close" => cx.close(),
+            "run" => cx.run(self.jobs.as_ref().unwrap(), |_| "ran".to_owned()).unwrap(),
             message => cx.write_fmt(format_args!("<{message}>\n")),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use doorbell::offload::Offload;
 use doorbell::stream::{Context, PushError, Stream, StreamHandler, Wait};
 use doorbell::{Engine, HandOver, HandedConn, Listen, Raw, RawNext, Server, Taker, WhenFull, Workers};
 use doorbell_testkit::peers::wait_until;
@@ -16,7 +17,7 @@ use doorbell_testkit::sim::Rng;
 use doorbell_testkit::skip;
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::events::jobs;
+use super::events::{ByHand, jobs};
 use super::handlers::{Lines, Log, PART};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -320,6 +321,31 @@ fn frames_and_a_fin_behind_a_late_job_are_handled() {
         let mut got = String::new();
         stream.read_to_string(&mut got).unwrap();
         assert_eq!(got, "late\n1 a\nlate\nbye 0\n", "{engine:?}");
+        server.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_fin_during_the_job_of_a_message_is_the_reason_of_the_close() {
+    for engine in engines() {
+        let (sender, pumps) = sync_channel(1);
+        let lines = Lines::with_jobs(Offload::builder().build_on(ByHand(sender)));
+        let (last, log) = (Arc::clone(&lines.last), Arc::clone(&lines.log));
+        let server = serve(engine, Stream::new(lines));
+        let mut stream = connect(&server);
+        stream.write_all(b"a\n").unwrap();
+        assert_eq!(read(&mut stream, 4), b"1 a\n");
+        let handle = last.lock().unwrap().clone().unwrap();
+        handle.push("run".to_owned()).unwrap();
+        let pump = pumps.recv_timeout(PATIENCE).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        // The server sees the FIN before the result.
+        thread::sleep(Duration::from_millis(50));
+        pump.run();
+        let mut got = String::new();
+        stream.read_to_string(&mut got).unwrap();
+        assert_eq!(got, "<ran>\nbye 0\n", "{engine:?}");
+        wait_until(PATIENCE, || count(&log, "closed client_fin") == 1).unwrap();
         server.stop().unwrap();
     }
 }

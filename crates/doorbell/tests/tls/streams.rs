@@ -9,10 +9,10 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use doorbell::Engine;
 use doorbell::offload::Offload;
 use doorbell::stream::{PushError, Stream};
 use doorbell::tls::Acceptor;
+use doorbell::{CloseReason, Engine};
 use doorbell_testkit::peers::wait_until;
 use rustls::StreamOwned;
 
@@ -26,6 +26,7 @@ on_both_engines! {
     input_and_a_message_arrive_while_output_is_sent
     a_hand_over_is_refused_after_the_output
     a_client_that_has_sent_close_notify_gets_the_last_output
+    a_handshake_without_a_request_is_closed_by_a_drain
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -160,4 +161,18 @@ fn a_client_that_has_sent_close_notify_gets_the_last_output(engine: Engine) {
         assert_eq!(rest, expected, "{engine:?} {finishes}, and a close_notify");
         server.wait().unwrap();
     }
+}
+
+fn a_handshake_without_a_request_is_closed_by_a_drain(engine: Engine) {
+    let server = serve(engine, Lines::new());
+    let mut session = connect(&server, 0);
+    while session.conn.is_handshaking() {
+        session.conn.complete_io(&mut session.sock).unwrap();
+    }
+    let handle = server.handle();
+    handle.drain_within(PATIENCE * 3);
+    session.read_to_end(&mut Vec::new()).unwrap();
+    drop(session);
+    server.wait().unwrap();
+    assert_eq!(handle.stats().closed_because(CloseReason::Drain), 1, "{engine:?}");
 }
